@@ -1,0 +1,88 @@
+"""basics: 266 small Python problems written for this collection, for a first run on small machines.
+
+Each line of problems/*.jsonl is a problem: name, topic, level (1 easy to 3 middling), family (near-duplicates share one),
+signature, description, solution, examples (the first is shown in the prompt) and hidden tests. All tests are graded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from envs.sandbox import FunctionCase
+from envs.task import Extracted, Message, Problem, Split, TaskError, extract_fenced, require_tests, seeded_split
+
+PROBLEMS = Path(__file__).parent / "problems"
+FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}
+
+
+class Basics:
+    """
+    Args:
+        train_size: problems to train on; the rest is held out.
+        split_seed: seed of the split.
+        system: the system message; empty for the chat template's own.
+        path: a folder of .jsonl files or one file in the same fields; None for the problems that come with the task.
+
+    Raises:
+        TaskError: no such path, a malformed row, an empty dataset, a row without tests.
+    """
+
+    name = "basics"
+
+    def __init__(self, train_size: int = 200, split_seed: int = 0, system: str = "", path: str | None = None):
+        self.system = system
+        rows = _read(Path(path) if path else PROBLEMS)
+        problems = [_problem(row) for row in rows]
+        require_tests(problems)
+        self._splits = seeded_split(problems, train_size, split_seed)
+
+    def problems(self, split: Split) -> list[Problem]:
+        return self._splits[split]
+
+    def messages(self, problem: Problem) -> list[Message]:
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": problem.question}]
+
+    def extract(self, answer: str) -> Extracted | None:
+        return extract_fenced(answer)
+
+    def complete(self, answer: str) -> bool:
+        """One closed block is the whole answer."""
+        code = extract_fenced(answer)
+        return code is not None and code.closed
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not path.exists():
+        raise TaskError(f"no such file or folder: {path} (task.path)")
+    rows = []
+    for file in files:
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise TaskError(f"{file}:{number}: not JSON: {error}") from error
+            if missing := FIELDS - set(row):
+                raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
+            rows.append(row)
+    return rows
+
+
+def _problem(row: dict[str, Any]) -> Problem:
+    tests = [*row["examples"], *row["hidden"]]
+    example = ""
+    if row["examples"]:
+        shown = row["examples"][0]
+        arguments = ", ".join(map(repr, shown["args"]))
+        example = f" For example, {row['name']}({arguments}) == {shown['expected']!r}."
+    return Problem(
+        id=f"basics/{row['name']}",
+        question=f"{row['description']}{example}\n\nWrite the Python function:\n\n```python\n{row['signature']}\n```",
+        entry_point=row["name"],
+        cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),
+        reference=row["solution"],
+        family=row["family"],
+    )

@@ -1,0 +1,135 @@
+"""`python -m envs.sandbox run FILE` grades a JSON-lines file; `doctor` says which walls hold on this
+machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from envs.sandbox.local import LocalSandbox
+from envs.sandbox.protocol import FunctionCase, Job, Outcome, StdioCase
+
+OUTPUT = ("id", "verdict", "passed", "total", "seconds", "note")
+
+
+def job_of(row: dict[str, Any]) -> Job:
+    """The job that a row of data/adversarial describes. Raises KeyError, TypeError or ValueError for a bad
+    row."""
+    kind = row["kind"]
+    if kind not in ("function", "stdio", "check"):
+        raise ValueError(f"unknown kind {kind!r}")
+    if kind == "function" and row.get("check_src"):
+        kind = "check"
+    cases: list[FunctionCase | StdioCase] = []
+    if kind == "function":
+        cases = [
+            FunctionCase(tuple(case["args"]), case["expected"], case.get("kwargs") or {})
+            for case in row["cases"]
+        ]
+    elif kind == "stdio":
+        cases = [StdioCase(_text(case["stdin"]), _text(case["stdout"])) for case in row["cases"]]
+    return Job(
+        id=str(row["id"]),
+        kind=kind,
+        code=_text(row["code"]),
+        entry_point=row.get("entry_point"),
+        cases=tuple(cases),
+        tol=float(row.get("tol") or 0.0),
+        check_src=row.get("check_src"),
+        setup=row.get("setup"),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {type(value).__name__}")
+    return value
+
+
+def read_rows(lines: Sequence[str]) -> list[tuple[object, Job | str]]:
+    """Each non-blank line's id with its job, or with what is wrong with it."""
+    found: list[tuple[object, Job | str]] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        identity: object = None
+        try:
+            row = json.loads(line)
+            identity = row.get("id") if isinstance(row, dict) else None
+            if not isinstance(row, dict):
+                raise TypeError("not a JSON object")
+            found.append((identity, job_of(row)))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            found.append((identity, f"{type(error).__name__}: {error}"))
+    return found
+
+
+async def _run(path: str, workers: int, unconfined: bool) -> None:
+    with open(path, encoding="utf-8") as file:
+        rows = read_rows(file.readlines())
+    jobs = [job for _, job in rows if isinstance(job, Job)]
+    sandbox = LocalSandbox(workers, unconfined=unconfined)
+    try:
+        outcomes = iter(await sandbox.run(jobs))
+    finally:
+        await sandbox.close()
+    for identity, job in rows:
+        if isinstance(job, str):
+            print(json.dumps({"id": identity, "error": job}))
+        else:
+            print(json.dumps({**_public(next(outcomes)), "id": identity}))
+
+
+def _public(outcome: Outcome) -> dict[str, Any]:
+    fields = asdict(outcome)
+    return {name: fields[name] for name in OUTPUT}
+
+
+async def _doctor() -> None:
+    """One JSON object: the layers in use, and why the better kinds of confinement are not to be had, if
+    so."""
+    report: dict[str, Any] = {}
+    for tier in ("namespaces", "uid"):
+        sandbox = LocalSandbox(1, tier=tier)
+        try:
+            report.setdefault("layers", await sandbox.layers())
+            report[tier] = "available"
+        except RuntimeError as error:
+            report[tier] = str(error)
+        finally:
+            await sandbox.close()
+    print(json.dumps({"confined": "layers" in report, **report.pop("layers", {}), "tiers": report}))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; the exit status is 0 unless the file cannot be read or nothing can be confined."""
+    parser = argparse.ArgumentParser(prog="python -m envs.sandbox", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="grade a JSON-lines file")
+    run.add_argument("file")
+    run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    run.add_argument(
+        "--unconfined", action="store_true", help="accept a machine where nothing can be confined"
+    )
+    commands.add_parser("doctor", help="say which walls hold here")
+    options = parser.parse_args(arguments)
+    try:
+        asyncio.run(
+            _doctor()
+            if options.command == "doctor"
+            else _run(options.file, options.workers, options.unconfined)
+        )
+    except (OSError, RuntimeError) as error:
+        print(f"envs.sandbox: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

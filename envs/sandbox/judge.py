@@ -1,0 +1,264 @@
+"""The trusted half: what a worker is sent, and the verdict from what it leaves behind. Never runs or parses a
+program.
+
+Expected values are read here only. What comes back is bytes of bounded size; the values in it are rebuilt as
+exact built-in types before they are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
+from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
+
+NOTE = 200
+LOAD = "while loading: "
+
+
+class BadJob(ValueError):
+    """The job cannot be run as it stands; the program is not to blame."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a worker says that a program ended."""
+
+    end: str
+    code: int
+    signal: str
+    other_signal: str
+    seconds: float
+
+    @property
+    def stopped_by(self) -> tuple[Verdict, str] | None:
+        """The verdict and note where the program did not end by itself."""
+        name = self.signal or self.other_signal
+        if self.end == "timeout":
+            return "timeout", "wall-clock limit"
+        if self.end == "stopped":
+            return "killed", "stopped by the sandbox"
+        if name:
+            return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
+        return None
+
+
+def function_payload(job: Job) -> bytes:
+    """Source and inputs of a `function` job. Raises BadJob for an argument that cannot be sent."""
+    encode = make_encoder(1 << 26)
+    inputs = []
+    try:
+        for case in job.cases:
+            if not isinstance(case, FunctionCase):
+                raise BadJob("a function job needs FunctionCase cases")
+            inputs.append([json.loads(encode(list(case.args))), json.loads(encode(dict(case.kwargs)))])
+    except Unsupported as error:
+        raise BadJob(f"case {len(inputs) + 1}: an argument cannot be sent: {error}") from error
+    return _json(code=job.code, setup=job.setup, entry=_entry(job), inputs=inputs)
+
+
+def stdio_payload(job: Job) -> bytes:
+    """Source of a `stdio` job."""
+    return _json(code=job.code, setup=job.setup)
+
+
+def candidate_payload(job: Job) -> bytes:
+    """What the candidate's process of a `check` job may know."""
+    return _json(code=job.code, setup=job.setup, entry=_entry(job))
+
+
+def check_payload(job: Job) -> tuple[bytes, str]:
+    """What the check process is given, and the nonce that its verdict must carry."""
+    if job.check_src is None:
+        raise BadJob("a check job needs check_src")
+    nonce = secrets.token_hex(16)
+    return _json(check=job.check_src, setup=job.setup, entry=_entry(job), nonce=nonce), nonce
+
+
+def _entry(job: Job) -> str:
+    if not job.entry_point:
+        raise BadJob(f"a {job.kind} job needs an entry point")
+    return job.entry_point
+
+
+def _json(**fields: Any) -> bytes:
+    return json.dumps(fields).encode("ascii")
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------
+
+
+def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcome:
+    """Compare one record a case; a missing record is a failed case."""
+    *records, rest = raw.split(b"\n")
+    results: list[bool] = []
+    first = ""
+    for number, (case, record) in enumerate(zip(job.cases, records, strict=False), 1):
+        note = _case_note(case.expected, record, job.tol)
+        results.append(note is None)
+        if note is not None and not first:
+            first = note.removeprefix(LOAD) if note.startswith(LOAD) else f"case {number}: {note}"
+    verdict: Verdict = "pass"
+    if len(raw) > limits.output_kib << 10:
+        verdict, first, results = "killed", "output limit", []
+    elif len(records) > job.total or rest:
+        verdict, first, results = "fail", "unreadable result", []
+    elif ended.stopped_by and len(records) < job.total:
+        verdict, first = ended.stopped_by[0], first or ended.stopped_by[1]
+    elif len(records) < job.total:
+        verdict, first = "fail", first or f"exited during case {len(records) + 1}"
+    elif not all(results):
+        verdict = "fail"
+    results += [False] * (job.total - len(results))
+    return outcome(job, verdict, results, ended.seconds, first)
+
+
+def _case_note(expected: Any, record: bytes, tol: float) -> str | None:
+    """None for a right answer, else what is wrong. Raises BadJob for an expected value that no answer could
+    equal."""
+    try:
+        wanted = make_encoder(1 << 26)(expected)
+    except Unsupported as error:
+        raise BadJob(f"the expected value is not plain data: {error}") from error
+    if record == b'["v",' + wanted.encode("ascii") + b"]":
+        return None
+    if record.startswith(b'["v",') and len(record) > 32 * len(wanted) + 1024:
+        return f"wrong answer of {len(record)} characters"
+    try:
+        tag, payload = parse(record.decode("ascii"))
+        if tag in ("e", "load") and isinstance(payload, str):
+            return (LOAD if tag == "load" else "") + payload
+        if tag != "v":
+            return "unreadable result"
+        value = decode(payload)
+    except (ValueError, TypeError):
+        return "unreadable result"
+    return None if same(value, expected, tol) else f"expected {_short(expected)}, got {_short(value)}"
+
+
+def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
+    """Python's `==` for plain data, but NaN equals NaN and floats may differ by `tol`, at any depth.
+
+    `value` holds exact built-in types only; `expected` may hold subclasses of them.
+    """
+    if isinstance(expected, bool | int | float | complex):
+        return isinstance(value, bool | int | float | complex) and _same_number(value, expected, tol)
+    if isinstance(expected, set | frozenset):
+        return isinstance(value, set | frozenset) and value == expected
+    if isinstance(expected, list | tuple):
+        base = list if isinstance(expected, list) else tuple
+        return (
+            type(value) is base
+            and len(value) == len(expected)
+            and all(same(left, right, tol) for left, right in zip(value, expected, strict=True))
+        )
+    if isinstance(expected, dict):
+        return (
+            type(value) is dict
+            and len(value) == len(expected)
+            and all(key in value and same(value[key], item, tol) for key, item in expected.items())
+        )
+    return (
+        isinstance(expected, str | bytes | None)
+        and isinstance(value, str | bytes | None)
+        and value == expected
+    )
+
+
+def _same_number(value: Any, expected: Any, tol: float) -> bool:
+    if value == expected:
+        return True
+    if value != value and expected != expected:
+        return True
+    if bool in (type(value), type(expected)) or not {type(value), type(expected)} & {float, complex}:
+        return False
+    try:
+        return tol > 0 and math.isfinite(abs(value - expected)) and abs(value - expected) <= tol
+    except OverflowError:
+        return False
+
+
+def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, bytes]]) -> Outcome:
+    """Compare standard output, case by case. `runs` may be shorter than the cases: the rest count as
+    failed."""
+    verdict: Verdict = "pass"
+    first = ""
+    results = []
+    for number, (case, (ended, output, note)) in enumerate(zip(job.cases, runs, strict=False), 1):
+        now: Verdict = "fail"
+        if len(output) > limits.output_kib << 10:
+            now, said = "killed", "output limit"
+        elif ended.stopped_by:
+            now, said = ended.stopped_by
+        elif ended.code:
+            said = _remark(note) or f"exit status {ended.code}"
+        elif lines_of(output.decode("utf-8", "replace")) == lines_of(case.stdout):
+            now, said = "pass", ""
+        else:
+            said = "wrong answer"
+        results.append(now == "pass")
+        first = first or (f"case {number}: {said}" if said else "")
+        verdict = now if verdict in ("pass", "fail") and now != "pass" else verdict
+    results += [False] * (job.total - len(results))
+    seconds = sum(ended.seconds for ended, _, _ in runs)
+    return outcome(job, verdict, results, seconds, first)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines without trailing white space, and without blank lines at the end."""
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def _remark(raw: bytes) -> str:
+    with_tag = raw.split(b"\n")[0][: 8 * NOTE]
+    try:
+        tag, text = parse(with_tag.decode("ascii"))
+        return text if tag == "e" and isinstance(text, str) else ""
+    except (ValueError, TypeError):
+        return ""
+
+
+def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
+    """The verdict of the check process, if it gave one. `raw` comes from that trusted process."""
+    try:
+        said, verdict, note = json.loads(raw) if raw and not ended.signal else ("", "", "")
+    except ValueError:
+        said, verdict, note = "", "", ""
+    if said == nonce and verdict == "error":
+        return outcome(job, "error", [False], ended.seconds, note)
+    if said == nonce and verdict == "pass":
+        return outcome(job, "pass", [True], ended.seconds, "")
+    if ended.stopped_by:
+        return outcome(job, ended.stopped_by[0], [False], ended.seconds, ended.stopped_by[1])
+    return outcome(job, "fail", [False], ended.seconds, note or "the test did not finish")
+
+
+def outcome(job: Job, verdict: Verdict, results: Sequence[bool], seconds: float, note: str) -> Outcome:
+    """An Outcome whose note is one short printable line."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in note[: 4 * NOTE]).split())
+    line = line if len(line) <= NOTE else line[: NOTE - 3] + "..."
+    return Outcome(job.id, verdict, sum(results), job.total, seconds, line, tuple(results))
+
+
+def not_graded(job: Job, note: str) -> Outcome:
+    """The sandbox, or the job, is at fault."""
+    return outcome(job, "error", [False] * job.total, 0.0, note)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = f"a large {type(value).__name__}"
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
+def check_stdio(job: Job) -> None:
+    """Raises BadJob unless the cases are of the right kind."""
+    if not all(isinstance(case, StdioCase) for case in job.cases):
+        raise BadJob("a stdio job needs StdioCase cases")

@@ -1,0 +1,136 @@
+"""What every sandbox speaks: jobs in, outcomes out, and nothing about how a program is run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Verdict = Literal["pass", "fail", "timeout", "killed", "error"]
+Kind = Literal["function", "stdio", "check"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. Wall time covers a job's cases together (`function`, `check`) or one case
+    (`stdio`)."""
+
+    wall_s: float = 5.0
+    """Seconds on the clock; beyond them the verdict is `timeout`."""
+    cpu_s: float = 4.0
+    """Seconds of CPU time of one process, rounded up to whole seconds; beyond them the verdict is
+    `killed`."""
+    memory_mib: int = 1024
+    """Address space of one process."""
+    output_kib: int = 4096
+    """All results of a job, or the standard output of one `stdio` case."""
+    file_mib: int = 64
+    """The largest file, and all files together where the sandbox has a file system of its own."""
+    processes: int = 64
+    """Processes and threads together."""
+    open_files: int = 64
+    """Open descriptors of one process."""
+
+
+@dataclass(frozen=True)
+class FunctionCase:
+    """One call of the entry point. `expected` stays with the caller."""
+
+    args: tuple[Any, ...]
+    expected: Any
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StdioCase:
+    """One run of a program. `stdout` (what is expected) stays with the caller."""
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program and its tests.
+
+    `function`: call `entry_point` on each case. `stdio`: run the program once for each case. `check`: run
+    `check_src`, which defines `check(candidate)` or holds bare asserts, with a stand-in for the entry point.
+    `setup` is trusted source that precedes the solution and that `check_src` may use.
+    `tol` is the absolute tolerance where a float is involved, at any depth; integers are compared exactly.
+    """
+
+    id: str
+    kind: Kind
+    code: str
+    entry_point: str | None = None
+    cases: tuple[FunctionCase | StdioCase, ...] = ()
+    tol: float = 0.0
+    check_src: str | None = None
+    setup: str | None = None
+    limits: Limits | None = None
+
+    @property
+    def total(self) -> int:
+        """How many tests the job has; a `check` is one test."""
+        return 1 if self.kind == "check" else len(self.cases)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one job.
+
+    `pass`: every case was answered rightly. `fail`: a wrong answer, an exception, an early exit or source
+    that does not compile. `timeout`: the wall limit ended it. `killed`: a signal or another limit ended it.
+    `error`: the sandbox failed, also on a second try, so the program was not graded. `note` is the first
+    failure in one line.
+    """
+
+    id: str
+    verdict: Verdict
+    passed: int
+    total: int
+    seconds: float
+    note: str = ""
+    cases: tuple[bool, ...] = ()
+
+    @property
+    def graded(self) -> bool:
+        """Whether the verdict says something about the program."""
+        return self.verdict != "error"
+
+
+class Sandbox(Protocol):
+    """Runs untrusted programs. Cancelling the task that awaits `run` stops the programs it started."""
+
+    async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
+        """Outcomes in the order of `jobs`; `progress` is called with the number of jobs finished so far."""
+        ...
+
+    async def close(self) -> None:
+        """Stop everything; the sandbox cannot be used afterwards."""
+        ...
+
+
+def run_sync(sandbox: Sandbox, jobs: Sequence[Job]) -> list[Outcome]:
+    """`sandbox.run` for callers without a loop; under a running loop it blocks that loop and uses a thread's
+    own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(sandbox.run(jobs))
+    box: list[list[Outcome] | BaseException] = []
+
+    def target() -> None:
+        try:
+            box.append(asyncio.run(sandbox.run(jobs)))
+        except BaseException as error:
+            box.append(error)
+
+    thread = threading.Thread(target=target, name="sandbox-run-sync")
+    thread.start()
+    thread.join()
+    if isinstance(box[0], BaseException):
+        raise box[0]
+    return box[0]

@@ -1,0 +1,197 @@
+"""Values as text: tagged JSON in ASCII, decoded to exact built-in types only.
+
+null, true, false, strings, small integers and finite floats stand for themselves; everything else is a list
+that opens with a tag: i (hex integer), f (nan, inf), c (complex), b (hex bytes), l, t, s, z (list, tuple,
+set, frozenset) and d (key, value, key, value, ...). Subclasses are written as their base type.
+"""
+
+import json
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii as _quote
+
+MAX_DEPTH = 200
+SMALL = 1 << 53
+
+
+class Unsupported(TypeError):
+    """The value cannot be sent: its type, its depth or its size."""
+
+
+def _make_scalar() -> Callable[[type, object, int], str | None]:
+    """Writes a value that is not a container, or answers None; bound as `make_encoder` says."""
+    quote, subclass, error = _quote, issubclass, Unsupported
+    integer, real, pair, text, raw = (
+        int.__pos__,
+        float.__pos__,
+        complex.__pos__,
+        str.__str__,
+        bytes.__getitem__,
+    )
+    bits, hexed, real_repr, int_repr = int.bit_length, int.__format__, float.__repr__, int.__repr__
+    to_hex, str_size, bytes_size, everything = bytes.hex, str.__len__, bytes.__len__, slice(None)
+    bool_, int_, float_, str_, bytes_, complex_, small = bool, int, float, str, bytes, complex, SMALL
+
+    def real_text(value: float) -> str:
+        written = real_repr(value)
+        return written if written[-1] not in "fn" else '["f","' + written + '"]'
+
+    def scalar(kind: type, value: object, room: int) -> str | None:
+        if value is None:
+            return "null"
+        if kind is bool_:
+            return "true" if value else "false"
+        if subclass(kind, int_):
+            value = integer(value)
+            if -small < value < small:
+                return int_repr(value)
+            if bits(value) > 4 * room:
+                raise error("result too large")
+            return '["i","' + hexed(value, "x") + '"]'
+        if subclass(kind, float_):
+            return real_text(real(value))
+        if subclass(kind, str_):
+            if str_size(value) > room:
+                raise error("result too large")
+            return quote(text(value))
+        if subclass(kind, bytes_):
+            if bytes_size(value) > room:
+                raise error("result too large")
+            return '["b","' + to_hex(raw(value, everything)) + '"]'
+        if subclass(kind, complex_):
+            value = pair(value)
+            return '["c",' + real_text(value.real) + "," + real_text(value.imag) + "]"
+        return None
+
+    return scalar
+
+
+def make_encoder(limit: int) -> Callable[[object], str]:
+    """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
+
+    Everything it needs is bound here, so that a program that replaces builtins still reports what it
+    computed. Values are read through the base types' own methods: an overridden `__iter__`, `__len__` or
+    `__class__` is not asked. Raises Unsupported.
+    """
+    scalar, kind_of, subclass, size, error = _make_scalar(), type, issubclass, len, Unsupported
+    sequences = (
+        (list, '["l"', list.__iter__),
+        (tuple, '["t"', tuple.__iter__),
+        (set, '["s"', set.__iter__),
+        (frozenset, '["z"', frozenset.__iter__),
+    )
+    dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
+    name_of = type.__dict__["__name__"].__get__
+
+    def encode(value: object) -> str:
+        out: list[str] = []
+        room = limit
+
+        def spend(characters: int) -> None:
+            nonlocal room
+            room -= characters
+            if room < 0:
+                raise error("result too large")
+
+        def put(value: object, depth: int) -> None:
+            kind = kind_of(value)
+            written = scalar(kind, value, room)
+            if written is not None:
+                out.append(written)
+                return spend(size(written) + 1)
+            if depth >= max_depth:
+                raise error("result nested too deeply")
+            spend(6)
+            if subclass(kind, dict_):
+                out.append('["d"')
+                for key, item in items_of(value):
+                    out.append(",")
+                    put(key, depth + 1)
+                    out.append(",")
+                    put(item, depth + 1)
+                return out.append("]")
+            for base, opening, iterate in sequences:
+                if subclass(kind, base):
+                    out.append(opening)
+                    for item in iterate(value):
+                        out.append(",")
+                        put(item, depth + 1)
+                    return out.append("]")
+            raise error("unsupported type " + name_of(kind))
+
+        put(value, 0)
+        return join(out)
+
+    return encode
+
+
+def make_decoder() -> Callable[[object], object]:
+    """A decoder that, like the encoder, needs no name that a program can replace.
+
+    It rebuilds the value that a parsed record stands for. Raises ValueError for anything the encoder never
+    writes.
+    """
+    kind_of, size, pairs, max_depth = type, len, zip, MAX_DEPTH
+    plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
+    complex_, dict_, unhex = complex, dict, bytes.fromhex
+    groups = {"t": tuple, "s": set, "z": frozenset}
+    broken, awkward = ValueError, (KeyError, TypeError, OverflowError)
+
+    def scalar(tag: str, rest: list) -> object:
+        if size(rest) != 1 or kind_of(rest[0]) is not str_:
+            raise broken("not an encoded scalar")
+        return int_(rest[0], 16) if tag == "i" else float_(rest[0]) if tag == "f" else unhex(rest[0])
+
+    def decode(node: object, depth: int = 0) -> object:
+        kind = kind_of(node)
+        if node is None or kind in plain:
+            return node
+        if kind is not list_ or not node or kind_of(node[0]) is not str_ or depth > max_depth:
+            raise broken("not an encoded value")
+        tag, rest = node[0], node[1:]
+        try:
+            if tag in ("i", "f", "b"):
+                return scalar(tag, rest)
+            items = [decode(item, depth + 1) for item in rest]
+            if tag == "l":
+                return items
+            if tag == "c":
+                real, imag = items
+                return complex_(float_(real), float_(imag))
+            if tag == "d":
+                return dict_(pairs(items[::2], items[1::2], strict=True))
+            return groups[tag](items)
+        except awkward as error:
+            raise broken("not an encoded value") from error
+
+    return decode
+
+
+decode = make_decoder()
+
+
+def parse(text: str) -> object:
+    """JSON of an untrusted program, refused before the parser can recurse deeply. Raises ValueError."""
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        depth = deepest = 0
+        in_string = escaped = False
+        for char in text:
+            if in_string:
+                if escaped:
+                    escaped = False
+                elif char == "\\":
+                    escaped = True
+                elif char == '"':
+                    in_string = False
+            elif char == '"':
+                in_string = True
+            elif char in "[{":
+                depth += 1
+                deepest = max(deepest, depth)
+            elif char in "]}":
+                depth -= 1
+        if deepest > MAX_DEPTH + 2:
+            raise ValueError("nested too deeply")
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

@@ -1,0 +1,317 @@
+"""The side of the untrusted program: its own process, after the walls are up.
+
+Nothing here is trusted by the caller. It only makes an honest program's values come back even when the
+program has replaced builtins. Each body reads its payload from a descriptor, so that the server it was forked
+from never held it.
+"""
+
+import builtins
+import contextlib
+import gc
+import io
+import json
+import os
+import sys
+import threading
+import types
+
+import codec
+
+SOURCE = "<solution>"
+CHANNEL = 3
+"""Descriptor of the results, or of the line to the check process; 4 is the checker's own verdict."""
+BUILT_IN = {
+    kind: name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
+}
+
+
+def read_all(descriptor: int) -> bytes:
+    """A memfd's bytes from its start."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def describe(error: BaseException) -> str:
+    """`NameError: name 'x' is not defined (line 3)`."""
+    if type(error) is codec.Unsupported:
+        return str(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text raised another exception)"
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == SOURCE else None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == SOURCE:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    text = error.msg if isinstance(error, SyntaxError) else text
+    where = f" (line {line})" if line is not None else ""
+    return f"{type(error).__name__}: {text[:300]}".removesuffix(": ") + where
+
+
+def _writer(descriptor: int):
+    write, encode = os.write, str.encode
+
+    def send(text: str) -> None:
+        data = encode(text, "ascii")
+        while data:
+            data = data[write(descriptor, data) :]
+
+    return send
+
+
+def _reader(descriptor: int, most: int):
+    """ASCII lines from a socket; None at its end. Raises ValueError beyond `most` bytes."""
+    read, size, decode, error, held = os.read, len, bytearray.decode, ValueError, bytearray()
+
+    def line() -> str | None:
+        while True:
+            end = held.find(b"\n")
+            if end >= 0:
+                found = decode(held[:end], "ascii")
+                del held[: end + 1]
+                return found
+            piece = read(descriptor, 1 << 16)
+            if not piece:
+                return None
+            held.extend(piece)
+            if size(held) > most:
+                raise error("a line too long")
+
+    return line
+
+
+def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
+    raw = open(descriptor, mode, closefd=False)  # noqa: SIM115  lives as long as the program
+    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=descriptor == 2)
+
+
+def _streams(name: str) -> types.ModuleType:
+    """Fresh standard streams over descriptors 0, 1 and 2, and an empty module to run in."""
+    sys.stdin = sys.__stdin__ = _stream(0, "rb", "strict")
+    sys.stdout = sys.__stdout__ = _stream(1, "wb", "strict")
+    sys.stderr = sys.__stderr__ = _stream(2, "wb", "backslashreplace")
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    sys.modules[name] = module
+    sys.argv = ["solution.py"]
+    return module
+
+
+def _load(job: dict, module: types.ModuleType) -> None:
+    """Run the trusted setup and the solution in `module`."""
+    if job["setup"]:
+        exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), module.__dict__)
+    exec(compile(job["code"], SOURCE, "exec", dont_inherit=True), module.__dict__)
+
+
+def _entry(job: dict, module: types.ModuleType):
+    """The function to call: a global, or the method of that name of a class `Solution`. Raises NameError."""
+    name = job["entry"]
+    if name in module.__dict__:
+        return module.__dict__[name]
+    owner = module.__dict__.get("Solution")
+    if isinstance(owner, type) and hasattr(owner, name):
+        return getattr(owner(), name)
+    raise NameError(f"name {name!r} is not defined")
+
+
+def function_body(payload: int, limits: dict) -> None:
+    """Load the solution, call it on each input and write one record a case."""
+    job = json.loads(read_all(payload))
+    os.close(payload)
+    send, leave, quote, said, decode = _writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
+    encode = codec.make_encoder(limits["output_kib"] << 10)
+    rebuilt, failure = dict, BaseException
+    try:
+        module = _streams("solution")
+        _load(job, module)
+        function = _entry(job, module)
+    except failure as error:
+        send('["load",' + quote(said(error)) + "]\n")
+        leave(1)
+    for args, kwargs in job["inputs"]:
+        try:
+            value = function(*decode(args), **rebuilt(decode(kwargs)))
+            record = '["v",' + encode(value) + "]\n"
+        except failure as error:
+            record = '["e",' + quote(said(error)) + "]\n"
+        send(record)
+    leave(0)
+
+
+def stdio_body(payload: int, limits: dict) -> None:
+    """Run the solution as a script; leave as the interpreter would: threads, exit hooks, flush, exit
+    status."""
+    job = json.loads(read_all(payload))
+    os.close(payload)
+    send, leave, quote, said = _writer(CHANNEL), os._exit, codec._quote, describe
+    status, note = 0, ""
+    try:
+        _load(job, _streams("__main__"))
+    except SystemExit as error:
+        code = error.code
+        status = 0 if code is None else code & 0xFF if isinstance(code, int) else 1
+        note = f"exit status {status}"
+    except BaseException as error:
+        status, note = 1, said(error)
+    for step in (threading._shutdown, _run_exit_hooks, _flush):
+        try:
+            step()
+        except BaseException as error:
+            status, note = status or 120, note or said(error)
+    if status:
+        send('["e",' + quote(note) + "]\n")
+    leave(status)
+
+
+def _run_exit_hooks() -> None:
+    import atexit
+
+    atexit._run_exitfuncs()
+
+
+def _flush() -> None:
+    """Flush the standard streams, and files that the program left open by letting go of its names."""
+    for stream in {id(stream): stream for stream in (sys.stdout, sys.__stdout__)}.values():
+        if stream is not None and not stream.closed:
+            stream.flush()
+    sys.modules["__main__"].__dict__.clear()
+    gc.collect()
+
+
+def candidate_body(payload: int, limits: dict) -> None:
+    """Load the solution, then answer calls from the check process, by value, until it hangs up."""
+    job = json.loads(read_all(payload))
+    os.close(payload)
+    most = limits["output_kib"] << 10
+    send, leave, quote, said, decode = _writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
+    line, encode, parse = _reader(CHANNEL, most * 2), codec.make_encoder(most), json.JSONDecoder().scan_once
+    failure, kind, builtin = BaseException, type, BUILT_IN
+    try:
+        module = _streams("solution")
+        _load(job, module)
+        function = _entry(job, module)
+        send('["ready"]\n')
+    except failure as error:
+        send('["load",' + quote(said(error)) + "]\n")
+        leave(1)
+    while (request := line()) is not None:
+        try:
+            args, kwargs = decode(parse(request, 0)[0])
+            record = '["v",' + encode(function(*args, **kwargs)) + "]\n"
+        except failure as error:
+            names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
+            record = '["e",' + quote(said(error)) + "," + quote(names[0]) + "]\n"
+        send(record)
+    leave(0)
+
+
+class CandidateGone(BaseException):
+    """The candidate's process ended or stopped making sense; not an Exception, so that no test can swallow
+    it."""
+
+
+class CandidateRaised(Exception):
+    """The candidate raised something that is not a built-in exception."""
+
+
+def check_body(payload: int, limits: dict) -> None:
+    """The trusted side of a `check` job: run the test against a stand-in and write the verdict to descriptor
+    4."""
+    job = json.loads(read_all(payload))
+    os.close(payload)
+    calls = 0
+    verdict = ["error", "no verdict"]
+    try:
+        stub, count = _stub(limits["output_kib"] << 10)
+        verdict = _run_check(job, stub)
+        calls = count()
+    except CandidateGone as error:
+        verdict = ["fail", str(error)]
+    except codec.Unsupported as error:
+        verdict = ["error", f"the test passes a value that cannot be sent: {error}"]
+    except BaseException as error:
+        verdict = ["fail", describe(error)]
+    if verdict[0] == "pass" and not calls:
+        verdict = ["error", "the test never called the entry point"]
+    os.write(4, json.dumps([job["nonce"], *verdict]).encode())
+    os._exit(0)
+
+
+def _run_check(job: dict, stub) -> list[str]:
+    module = _streams("check")
+    space, name = module.__dict__, job["entry"]
+    try:
+        if job["setup"]:
+            exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), space)
+        program = compile(job["check"], "<check>", "exec", dont_inherit=True)
+    except Exception as error:
+        return ["error", f"the test itself is broken: {describe(error)}"]
+    space[name] = space["candidate"] = stub
+    try:
+        exec(program, space)
+        if callable(space.get("check")):
+            space["check"](stub)
+    except AssertionError as error:
+        return ["fail", _assertion(error, job["check"])]
+    return ["pass", ""]
+
+
+def _assertion(error: AssertionError, source: str) -> str:
+    """The failed line of the test, which says more than the exception does."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<check>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    lines = source.split("\n")
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return f"test line {line}: {text}" if text else describe(error)
+
+
+def _stub(most: int):
+    """A stand-in that forwards calls by value, once the candidate has said that it is ready."""
+    send, line, encode, calls = _writer(CHANNEL), _reader(CHANNEL, most * 2), codec.make_encoder(most), 0
+
+    def receive() -> list:
+        try:
+            text = line()
+            record = codec.parse(text) if text is not None else None
+        except (OSError, ValueError) as error:
+            raise CandidateGone("unreadable answer") from error
+        if type(record) is not list or not record:
+            raise CandidateGone("the program ended early" if record is None else "unreadable answer")
+        return record
+
+    ready = receive()
+    if ready[0] != "ready":
+        raise CandidateGone(str(ready[-1]))
+
+    def candidate(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        request = '["t",' + encode(list(args)) + "," + encode(kwargs) + "]\n"
+        try:
+            send(request)
+        except OSError as error:
+            raise CandidateGone("the program ended early") from error
+        record = receive()
+        if record[0] == "v" and len(record) == 2:
+            with contextlib.suppress(ValueError):
+                return codec.decode(record[1])
+        if record[0] == "e" and len(record) == 3:
+            for kind, name in BUILT_IN.items():
+                if name == record[2] and issubclass(kind, Exception) and kind not in AWKWARD:
+                    raise kind(str(record[1]))
+            raise CandidateRaised(str(record[1]))
+        raise CandidateGone("unreadable answer")
+
+    return candidate, lambda: calls
+
+
+AWKWARD = (AssertionError, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup)
+"""Not raised again under their own name: the first would blame the test's line, the others want more
+arguments."""

@@ -1,0 +1,141 @@
+"""What a task is: problems in splits, the prompt, how code is taken out of an answer, and a check of its own answers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
+
+Split = Literal["train", "test"]
+Message = dict[str, str]
+
+
+class TaskError(ValueError):
+    """Data that cannot be trained or evaluated on; the message says what to do, in one line."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to solve.
+
+    id: unique, "task/name". question: what the user turn says. entry_point: the function asked for, None for programs.
+    cases or check_src: how it is judged. setup: trusted source before the solution. reference: a solution that passes. family: near-duplicates share
+    one, and stay on one side of a split; empty: a family of its own.
+    """
+
+    id: str
+    question: str
+    entry_point: str | None = None
+    cases: tuple[FunctionCase | StdioCase, ...] = ()
+    check_src: str | None = None
+    setup: str | None = None
+    reference: str = ""
+    tol: float = 1e-6
+    family: str = ""
+
+    def job(self, code: str, job_id: str | None = None) -> Job:
+        """The sandbox job that judges `code`."""
+        kind: Literal["function", "stdio", "check"] = "function"
+        if self.check_src is not None:
+            kind = "check"
+        elif self.entry_point is None:
+            kind = "stdio"
+        return Job(
+            id=job_id or self.id,
+            kind=kind,
+            code=code,
+            entry_point=self.entry_point,
+            cases=self.cases,
+            tol=self.tol,
+            check_src=self.check_src,
+            setup=self.setup,
+        )
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """Where the code lies in an answer, in characters; `closed` where it stands in a complete fenced block."""
+
+    start: int
+    end: int
+    closed: bool
+
+
+class Task(Protocol):
+    """A task's words to the trainer. `name` prefixes its problems' ids."""
+
+    name: str
+
+    def problems(self, split: Split) -> list[Problem]: ...
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """The conversation the policy is asked to continue."""
+        ...
+
+    def extract(self, answer: str) -> Extracted | None:
+        """The code in an answer, None where there is none."""
+        ...
+
+    def complete(self, answer: str) -> bool:
+        """Whether an unfinished answer needs nothing further: sampling stops there."""
+        ...
+
+
+def extract_fenced(answer: str) -> Extracted | None:
+    """The last fenced block of an answer: a line that opens with ``` (and perhaps a language), up to a closing one.
+
+    A last block that was never closed still counts as code, with `closed` false. No fence: None.
+    """
+    last: Extracted | None = None
+    opened: int | None = None
+    position = 0
+    for line in answer.splitlines(keepends=True):
+        fence = line.lstrip().startswith("```")
+        if fence and opened is None:
+            opened = position + len(line)
+        elif fence and opened is not None:
+            last = Extracted(opened, position, closed=True)
+            opened = None
+        position += len(line)
+    if opened is not None and answer[opened:].strip():
+        return Extracted(opened, len(answer), closed=False)
+    return last
+
+
+def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Split, list[Problem]]:
+    """`train` problems for training and the rest for testing, whole families on either side.
+
+    Families are taken in the order of a hash of seed and name; one that would overfill the training side is held out.
+    """
+    if train > len(problems):
+        raise TaskError(f"{train} training problems asked for, {len(problems)} at hand; lower task.train_size")
+
+    def rank(family: str) -> str:
+        return hashlib.sha256(f"{seed}:{family}".encode()).hexdigest()
+
+    families: dict[str, list[Problem]] = {}
+    for problem in problems:
+        families.setdefault(problem.family or problem.id, []).append(problem)
+    split: dict[Split, list[Problem]] = {"train": [], "test": []}
+    for name in sorted(families, key=rank):
+        fits = len(split["train"]) + len(families[name]) <= train
+        split["train" if fits else "test"].extend(families[name])
+    return split
+
+
+def require_tests(problems: Sequence[Problem]) -> None:
+    """Raise TaskError for an empty dataset or a row that nothing judges."""
+    if not problems:
+        raise TaskError("the dataset is empty")
+    for problem in problems:
+        if not problem.cases and not problem.check_src:
+            raise TaskError(f"{problem.id} has no tests, so nothing can judge it; remove the row or give it tests")
+
+
+async def validate(task: Task, sandbox: Sandbox, splits: Sequence[Split] = ("train", "test")) -> list[Outcome]:
+    """Run every reference solution through its own grader; returns the outcomes that are not `pass`."""
+    jobs = [p.job(p.reference) for split in splits for p in task.problems(split)]
+    return [outcome for outcome in await sandbox.run(jobs) if outcome.verdict != "pass"]

@@ -1,0 +1,58 @@
+"""From configuration to the objects that recipes are made of: task, sandbox, reward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from envs.sandbox import Sandbox
+from envs.task import Task, TaskError
+from recipes.support.main import CONF, UserError
+from rewards.compose import Reward
+
+
+def build_task(cfg: DictConfig) -> Task:
+    """The task of `cfg.task`. Raises UserError for missing or broken data."""
+    return _instantiate(cfg.task.env)
+
+
+def other_task(name: str) -> Task:
+    """The task that conf/task/<name>.yaml describes, with its own defaults."""
+    file = Path(CONF) / "task" / f"{name}.yaml"
+    if not file.exists():
+        raise UserError(f"no task named {name} (task.also_evaluate)")
+    return _instantiate(OmegaConf.load(file).env)
+
+
+def build_sandbox(cfg: DictConfig) -> Sandbox:
+    return _instantiate(cfg.sandbox)
+
+
+def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
+    """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
+    if cfg.reward.placement not in ("dense", "sparse"):
+        raise UserError(f"reward.placement={cfg.reward.placement}: choose dense or sparse")
+    channels, weights = {}, {}
+    for name, spec in OmegaConf.to_container(cfg.task.reward, resolve=True).items():
+        weights[name] = float(spec.pop("weight"))
+        if spec.pop("sandbox", False):
+            channels[name] = _instantiate(spec, sandbox=sandbox)
+        else:
+            channels[name] = _instantiate(spec)
+    if not channels:
+        raise UserError("task.reward names no channel")
+    return Reward(channels, weights, cfg.reward.placement)
+
+
+def _instantiate(spec: Any, **kwargs: Any) -> Any:
+    try:
+        return instantiate(spec, _convert_="all", **kwargs)
+    except InstantiationException as error:
+        cause = error.__cause__
+        if isinstance(cause, TaskError | ValueError | TypeError | OSError):
+            raise UserError(str(cause)) from error
+        raise

@@ -1,0 +1,271 @@
+"""The run report's charts: inline SVG, coloured by the page's CSS, and which metrics are drawn how."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+Record = dict[str, Any]
+Point = tuple[float, float]
+
+WIDTH, HEIGHT = 280.0, 128.0
+LEFT, RIGHT, TOP, BOTTOM = 36.0, 8.0, 8.0, 20.0
+MINUS = "\N{MINUS SIGN}"
+
+# (metric, name on the page, what it is), by section; score channels are put in after the pass rate.
+CURVES: dict[str, list[tuple[str, str, str]]] = {
+    "Reward": [
+        ("reward", "Reward", "mean of the step"),
+        ("pass_rate", "Pass rate", "share of samples that pass"),
+    ],
+    "Sampling and update": [
+        ("degenerate_share", "Degenerate groups", "share of groups without a spread in reward"),
+        ("completion_tokens", "Completion length", "tokens, mean"),
+        ("truncated", "Truncated", "share cut off at the length limit"),
+        ("entropy", "Entropy", "of the policy"),
+        ("kl", "KL", "from the reference model"),
+        ("loss", "Loss", ""),
+        ("grad_norm", "Gradient norm", ""),
+        ("learning_rate", "Learning rate", ""),
+    ],
+}
+TIME_CURVES = [
+    ("seconds/total", "Time a step", "seconds"),
+    ("tokens_per_second", "Throughput", "tokens a second"),
+]
+PHASES = ("rollout", "grade", "update")
+
+
+class Interval(NamedTuple):
+    """A value with the ends of its interval, all fractions of 1; an end is None where none was recorded."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def numeric(value: Any) -> bool:
+    """Whether a decoded JSON value is a number (NaN and infinities included, true and false not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def finite(value: Any) -> bool:
+    """Whether a decoded JSON value is a number that can be added up and drawn."""
+    return numeric(value) and math.isfinite(value)
+
+
+def number(value: float) -> str:
+    """Text of a number at four significant digits: 0.3127, 3,840, 1.5e-6, nan."""
+    if not math.isfinite(value):
+        return str(value)
+    if 1000 <= abs(value) < 1e7:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value + 0.0:.4g}"  # + 0.0 turns minus zero into zero
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", MINUS)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `9.6 s`, `48 s`, `9 min 54 s` or `2 h 05 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(whole / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def tick_label(value: float) -> str:
+    """Text of a tick: as number(), with k or M for large ones so that it fits the margin."""
+    for least, unit, letter in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if least <= abs(value) < 1e9:
+            return number(value / unit) + letter
+    return number(value)
+
+
+def round_ticks(low: float, high: float, parts: int = 3) -> list[float]:
+    """Round values (1, 2 or 5 times a power of ten apart) from at or below low to at or above high."""
+    if high - low <= abs(high) * 1e-9:
+        return [low]
+    rough = (high - low) / parts
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def smooth_window(count: int) -> int:
+    """Steps in the centred mean: an eighth of the run, odd, 5 to 51; 1 (no smoothing) under 8 steps."""
+    return 1 if count < 8 else min(51, max(5, count // 8 | 1))
+
+
+def smooth(values: Sequence[float], window: int) -> list[float]:
+    """Centred mean over `window` values; at both ends over those of them that exist."""
+    half = window // 2
+    means = []
+    for index in range(len(values)):
+        near = values[max(0, index - half) : index + half + 1]
+        means.append(sum(near) / len(near))
+    return means
+
+
+def value_range(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of the value axis: zero belongs to it unless the values vary little beside their size."""
+    low, high = min(values), max(values)
+    if high - low >= 0.2 * max(abs(low), abs(high)) or low == high:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return low, high
+
+
+def _polyline(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
+
+
+def _svg(width: float, height: float, label: str, parts: Sequence[str], kind: str) -> Markup:
+    head = Markup('<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">')
+    return head.format(kind, width, height, label) + Markup("".join(parts)) + Markup("</svg>")
+
+
+def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], window: int) -> Markup:
+    """Chart of (step, value): every value as a faint dot, their centred mean as a line, the last one marked.
+
+    `steps` are the first and last step of the run, so that charts beside each other share their axis.
+    Values that are not finite are left out; with none left the chart is empty.
+    """
+    points = [(step, value) for step, value in points if finite(value)]
+    if not points:
+        return Markup("")
+    values = [value for _, value in points]
+    ticks = round_ticks(*value_range(values))
+    bottom, top = ticks[0], ticks[-1] if ticks[-1] > ticks[0] else ticks[0] + 1.0
+    first, last = steps
+
+    def across(step: float) -> float:
+        share = (step - first) / (last - first) if last > first else 0.5
+        return LEFT + 4 + share * (WIDTH - LEFT - RIGHT - 8)
+
+    def up(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
+
+    parts: list[str] = []
+    for tick in ticks:
+        kind = "zero" if tick == 0 else "grid"
+        parts.append(f'<path class="{kind}" d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(_text(LEFT - 5, up(tick) + 3.5, "end", tick_label(tick)))
+    inside = [tick for tick in round_ticks(first, last, 3) if first <= tick <= last] or [first]
+    for index, tick in enumerate(inside):
+        # The first label names the axis, which saves a line of text below every chart.
+        text = f"step {tick_label(tick)}" if index == 0 else tick_label(tick)
+        parts.append(_text(across(tick), HEIGHT - 4, "middle", text))
+        parts.append(f'<path class="grid" d="M{across(tick):.1f} {HEIGHT - BOTTOM}v4"/>')
+    places = [(across(step), up(value)) for step, value in points]
+    # A subpath of almost no length with round caps is a dot, at a third of the text of a <circle>.
+    dots = "".join(f"M{x:.1f} {y:.1f}h.01" for x, y in places)
+    means = [up(mean) for mean in smooth(values, window)]
+    parts.append(f'<path class="dots" d="{dots}"/>')
+    parts.append(
+        f'<path class="line" d="{_polyline([(x, y) for (x, _), y in zip(places, means, strict=True)])}"/>'
+    )
+    parts.append(f'<circle class="last" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.6"/>')
+    return _svg(WIDTH, HEIGHT, label, parts, "chart")
+
+
+def interval_chart(before: Interval | None, after: Interval | None, top: float, label: str) -> Markup:
+    """Before (hollow) above after (filled), each a dot on its interval; the axis holds 0 to `top`."""
+    width, left, right = 280.0, 12.0, 16.0
+    ticks = [tick for tick in round_ticks(0.0, top, 4) if tick <= 1.0 + 1e-9]
+
+    def across(value: float) -> float:
+        return left + value / ticks[-1] * (width - left - right)
+
+    parts: list[str] = []
+    for tick in ticks:
+        parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{across(tick):.1f} 2V38"/>')
+        parts.append(
+            Markup('<g class="axis">{}</g>').format(_text(across(tick), 50, "middle", f"{tick:.0%}"))
+        )
+    for kind, row, y in (("before", before, 13.0), ("after", after, 27.0)):
+        if row is None:
+            continue
+        if row.low is not None and row.high is not None:
+            parts.append(f'<path class="{kind}" d="M{across(row.low):.1f} {y}H{across(row.high):.1f}"/>')
+        parts.append(f'<circle class="{kind}" cx="{across(row.value):.1f}" cy="{y}" r="4"/>')
+    return _svg(width, 54, label, parts, "intervals")
+
+
+def stacked_bar(seconds: Sequence[float], label: str) -> Markup:
+    """One bar split in proportion to `seconds`; part i has the class part-i. Empty when they sum to zero."""
+    total = sum(seconds)
+    if total <= 0:
+        return Markup("")
+    parts, x = [], 0.0
+    for index, value in enumerate(seconds):
+        wide = value / total * 960
+        parts.append(
+            f'<rect class="part-{index}" x="{x:.2f}" y="0" width="{max(wide - 1, 0.5):.2f}" height="20"/>'
+        )
+        x += wide
+    return Markup(
+        str(_svg(960, 20, label, parts, "bar")).replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
+    )
+
+
+def curve(steps: dict[int, Record], key: str, name: str, about: str) -> Record | None:
+    """What the page shows of one metric: its chart and last value; None where no row has it."""
+    points = [(step, row[key]) for step, row in steps.items() if numeric(row.get(key))]
+    if not points:
+        return None
+    # A schedule has no noise to smooth, and a mean would bend its corners.
+    window = 1 if key == "learning_rate" else smooth_window(len(points))
+    last = number(points[-1][1])
+    svg = line_chart(points, f"{name} by step, last value {last}", (min(steps), max(steps)), window)
+    odd = sum(not math.isfinite(value) for _, value in points)
+    return {"name": name, "about": about, "last": last, "exact": points[-1][1], "svg": svg, "odd": odd}
+
+
+def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
+    """Sections of curves, those without a value left out; metrics this page does not know come last."""
+    for row in steps.values():
+        if numeric(row.get("degenerate_groups")) and numeric(row.get("groups")) and row["groups"] > 0:
+            row["degenerate_share"] = row["degenerate_groups"] / row["groups"]
+    keys = list(dict.fromkeys(key for row in steps.values() for key in row))
+    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in PHASES)}
+    if "degenerate_share" in keys:
+        drawn |= {"degenerate_groups", "groups"}
+    sections = []
+    for title, known in CURVES.items():
+        scores = [
+            (key, key.removeprefix("scores/"), "score, mean") for key in keys if key.startswith("scores/")
+        ]
+        listed = known + (scores if title == "Reward" else [])
+        drawn.update(key for key, _, _ in listed)
+        sections.append((title, [curve(steps, *item) for item in listed]))
+    sections.append(("Everything else", [curve(steps, key, key, "") for key in keys if key not in drawn]))
+    return [(title, shown) for title, found in sections if (shown := [item for item in found if item])]
+
+
+def phases(rows: list[Record]) -> Record | None:
+    """Seconds and share of each phase over the run, with what no phase accounts for; None without any."""
+    spent: dict[str, float] = {}
+    for phase in (*PHASES, "total"):
+        values = [row[f"seconds/{phase}"] for row in rows if finite(row.get(f"seconds/{phase}"))]
+        if values:
+            spent[phase] = sum(values)
+    rest = spent.pop("total", 0.0) - sum(spent.values())
+    total = sum(spent.values()) + max(rest, 0.0)
+    if not spent or total <= 0:
+        return None
+    if rest > 0.005 * total:
+        spent["other"] = rest
+    bar = stacked_bar(list(spent.values()), "Time by phase")
+    parts = [(phase, duration(value), f"{value / total:.0%}") for phase, value in spent.items()]
+    return {"bar": bar, "parts": parts, "total": duration(total)}

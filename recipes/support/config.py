@@ -1,0 +1,155 @@
+"""The shape of every configuration: a misspelt key or a wrong type is refused by name before anything loads.
+
+The numbers live in conf/; these classes hold names and types only, registered as the schemas that the files extend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+
+@dataclass
+class ModelConfig:
+    name: str = MISSING
+    path: str = MISSING
+    """Hub name, local folder, or "package:NAME" for a model that a Python package carries."""
+    lora_rank: int = MISSING
+    """0 trains every weight."""
+    lora_alpha: int = MISSING
+    lora_dropout: float = MISSING
+    lora_targets: str = MISSING
+    """"all-linear", or module names joined by commas."""
+
+
+@dataclass
+class HardwareConfig:
+    name: str = MISSING
+    device: str = MISSING
+    """"cpu" or "cuda"."""
+    num_processes: int = MISSING
+    precision: str = MISSING
+    """"fp32", "bf16" or "fp16": the dtype of the matrix products."""
+    load_in_4bit: bool = MISSING
+    sampling_copy: bool = MISSING
+    """Sample from a copy in `precision` where the trained weights are wider."""
+    rows_per_device: int = MISSING
+    """Completions in one forward and backward pass of one process."""
+    eval_rows: int = MISSING
+    """Completions sampled at once in evaluation."""
+    gradient_checkpointing: bool = MISSING
+    optimizer: str = MISSING
+
+
+@dataclass
+class RecipeConfig:
+    name: str = MISSING
+    max_steps: int = MISSING
+    save_steps: int = MISSING
+    learning_rate: float = MISSING
+    lr_schedule: str = MISSING
+    warmup_steps: int = MISSING
+    max_grad_norm: float = MISSING
+    report_to: list[str] = MISSING
+    """"wandb", "trackio": where TRL also sends its metrics."""
+
+
+@dataclass
+class GrpoConfig(RecipeConfig):
+    prompts_per_step: int = MISSING
+    num_generations: int = MISSING
+    """Completions a prompt, G in the paper."""
+    max_new_tokens: int = MISSING
+    temperature: float = MISSING
+    top_p: float = MISSING
+    beta: float = MISSING
+    """Weight of the KL term; 0 needs no reference policy."""
+    epsilon: float = MISSING
+    num_iterations: int = MISSING
+    """Updates made of one rollout."""
+    loss_type: str = MISSING
+    scale_rewards: str = MISSING
+    """"none", "group" or "batch": what the group-centred reward is divided by the deviation of."""
+    shaping: float = MISSING
+    packing_max_tokens: int = MISSING
+    trl: dict[str, Any] = field(default_factory=dict)
+    """Any further field of trl.GRPOConfig."""
+
+
+@dataclass
+class EvalConfig:
+    name: str = MISSING
+    trl: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TaskConfig:
+    name: str = MISSING
+    env: dict[str, Any] = MISSING
+    """The Task's class and arguments."""
+    reward: dict[str, Any] = MISSING
+    """Channels by name: class, weight, arguments."""
+    also_evaluate: list[str] = field(default_factory=list)
+    """Other tasks whose held-out problems are evaluated before and after training."""
+
+
+@dataclass
+class RewardConfig:
+    name: str = MISSING
+    placement: str = MISSING
+
+
+@dataclass
+class EvaluationConfig:
+    samples: int = MISSING
+    """Sampled completions a problem; 0 leaves sampling out."""
+    temperature: float = MISSING
+    top_p: float = MISSING
+    greedy: bool = MISSING
+    """Also one greedy completion a problem."""
+    max_new_tokens: int = MISSING
+    k: list[int] = MISSING
+    """pass@k is reported for these k up to `samples`."""
+    split: str = MISSING
+
+
+@dataclass
+class RunConfig:
+    dir: str = MISSING
+    name: str = MISSING
+    if_exists: str = MISSING
+    """"resume", "refuse" or "replace"."""
+    completions_per_step: int = MISSING
+
+
+@dataclass
+class Config:
+    recipe: Any = MISSING
+    model: ModelConfig = MISSING
+    hardware: HardwareConfig = MISSING
+    task: TaskConfig = MISSING
+    reward: RewardConfig = MISSING
+    sandbox: dict[str, Any] = MISSING
+    evaluation: EvaluationConfig = MISSING
+    run: RunConfig = MISSING
+    seed: int = MISSING
+    adapter: str | None = None
+    """A run directory, adapter folder or full checkpoint to start from."""
+
+
+def register() -> None:
+    """Make the schemas known to Hydra; conf/ names them in its defaults lists."""
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Config)
+    for group, node in (
+        ("model", ModelConfig),
+        ("hardware", HardwareConfig),
+        ("task", TaskConfig),
+        ("reward", RewardConfig),
+    ):
+        store.store(group=group, name="schema", node=node)
+    store.store(group="recipe", name="grpo_schema", node=GrpoConfig)
+    store.store(group="recipe", name="eval_schema", node=EvalConfig)

@@ -1,0 +1,91 @@
+"""The decorator of every recipe: compose the configuration, say what is wrong in one line, leave the rest to the recipe."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from recipes.support import config
+from recipes.support.console import keep_freed_memory, quiet_libraries
+
+CONF = str(Path(__file__).parents[2] / "conf")
+
+
+class UserError(Exception):
+    """Something the user can mend; the message says what and how, in one line."""
+
+
+def recipe(name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+    """Turn `train(cfg)` into a command. `name` chooses conf/recipe/<name>.yaml."""
+
+    def decorate(run: Callable[[DictConfig], None]) -> Callable[[], None]:
+        @functools.wraps(run)
+        def command() -> None:
+            config.register()
+            quiet_libraries()
+            keep_freed_memory()
+            sys.argv[1:1] = [f"recipe={name}"]
+            if not any(a.startswith("-") for a in sys.argv[1:]):
+                _refuse_bad_overrides(sys.argv[1:])
+            hydra.main(version_base="1.3", config_path=CONF, config_name="config")(_guard(run))()
+
+        return command
+
+    return decorate
+
+
+def _refuse_bad_overrides(overrides: list[str]) -> None:
+    """Compose once ahead of Hydra, whose own report of a misspelt key takes several lines."""
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            cfg = hydra.compose("config", overrides)
+            OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        _stop(_one_line(error), 2)
+
+
+def _one_line(error: Exception) -> str:
+    """Hydra's message: the first cause that names the key, on one line."""
+    messages = []
+    cause: BaseException | None = error
+    while cause is not None:
+        messages.append(" ".join(str(cause).split()))
+        cause = cause.__cause__
+    return " / ".join(dict.fromkeys(messages)) + " (see --help for the choices, --cfg job for the keys)"
+
+
+def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
+    @functools.wraps(run)
+    def guarded(cfg: DictConfig) -> None:
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            cfg.run.name = HydraConfig.get().job.override_dirname
+        try:
+            OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+            run(cfg)
+        except KeyboardInterrupt:
+            _stop(f"stopped; the same command goes on from the last checkpoint in {cfg.run.dir}", 130)
+        except (UserError, OmegaConfBaseException) as error:
+            _stop(" ".join(str(error).split()), 2)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
+
+    return guarded
+
+
+def _stop(message: str, status: int) -> None:
+    if os.environ.get("RANK", "0") == "0":
+        print(f"error: {message}", file=sys.stderr, flush=True)
+    sys.exit(status)

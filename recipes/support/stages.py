@@ -1,0 +1,139 @@
+"""What surrounds training in every recipe: the prompts, evaluation before and after, the table and the report."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from envs.sandbox import Sandbox
+from envs.task import Task
+from recipes.support.build import other_task
+from recipes.support.console import log
+from recipes.support.evaluation import evaluate_policy
+from recipes.support.models import sampling_dtype
+from recipes.support.report import write_report
+from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.sampling import Decoding, SamplingCopy
+
+
+def prompt_dataset(task: Task) -> Dataset:
+    """The training problems as TRL takes them: `prompt` (messages) and `problem_id`."""
+    problems = task.problems("train")
+    return Dataset.from_dict({"prompt": [task.messages(p) for p in problems], "problem_id": [p.id for p in problems]})
+
+
+def decodings(cfg: DictConfig) -> list[tuple[Decoding, int]]:
+    """(how to decode, samples a problem) for each evaluation the configuration asks for."""
+    e = cfg.evaluation
+    chosen = []
+    if e.samples:
+        chosen.append((Decoding(e.max_new_tokens, e.temperature, e.top_p), e.samples))
+    if e.greedy:
+        chosen.append((Decoding(e.max_new_tokens, 0.0), 1))
+    return chosen
+
+
+class Stages:
+    """Evaluations and the report of one run; what a resumed run has done already is not done again."""
+
+    def __init__(
+        self,
+        cfg: DictConfig,
+        folder: Path,
+        trainer: Any,
+        task: Task,
+        sandbox: Sandbox,
+        runner: asyncio.Runner,
+        log: RunLog,
+    ):
+        self.cfg, self.folder, self.trainer = cfg, folder, trainer
+        self.sandbox, self.runner, self.log = sandbox, runner, log
+        self.tasks = [task, *(other_task(name) for name in cfg.task.also_evaluate)]
+
+    def evaluate(self, when: str) -> None:
+        """Evaluate the policy on every task's held-out problems and add the lines to evals.jsonl."""
+        step = self.trainer.state.global_step
+        key = ("when", "step", "task", "samples", "temperature")
+        done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
+        if not self.trainer.accelerator.is_main_process:
+            self.trainer.accelerator.wait_for_everyone()
+            return
+        policy = None
+        for task in self.tasks:
+            for decoding, samples in decodings(self.cfg):
+                if (when, step, task.name, samples, decoding.temperature) in done:
+                    continue
+                policy = policy or self._policy()
+                result = evaluate_policy(
+                    policy,
+                    self.trainer.processing_class,
+                    task,
+                    self.sandbox,
+                    self.runner,
+                    decoding,
+                    samples,
+                    k=list(self.cfg.evaluation.k),
+                    split=self.cfg.evaluation.split,
+                    rows_at_once=self.cfg.hardware.eval_rows,
+                    seed=self.cfg.seed,
+                )
+                self.log.evaluation({"when": when, "step": step, **result.summary})
+                log.info("%s training: %s", when, describe(result.summary))
+        self.trainer.accelerator.wait_for_everyone()
+
+    def _policy(self):
+        policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        dtype = sampling_dtype(self.cfg)
+        return policy.eval() if dtype is None else SamplingCopy(policy, dtype).sync(policy)
+
+    def report(self) -> None:
+        """Print the table of pass@1 and draw report.html."""
+        if not self.trainer.accelerator.is_main_process:
+            return
+        Console().print(comparison(read_jsonl(self.folder / "evals.jsonl")))
+        log.info("report: %s", write_report(self.folder))
+
+
+def describe(summary: dict[str, Any]) -> str:
+    """One line: pass@k with intervals, share of answers with code, length, time."""
+    how = "greedy" if summary["temperature"] == 0 else f"{summary['samples']} samples at {summary['temperature']:g}"
+    passes = "  ".join(
+        f"pass@{k} {v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]" for k, v in summary["pass@k"].items()
+    )
+    return (
+        f"{summary['task']} {summary['split']} ({summary['problems']} problems, {how})  {passes}  "
+        f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s"
+    )
+
+
+def comparison(evals: list[dict[str, Any]]) -> Table:
+    """pass@1 before and after training, with 95 % intervals over problems."""
+    table = Table(title="pass@1 on held-out problems")
+    for column in ("task", "problems", "decoding", "before", "after", "gain"):
+        table.add_column(column, justify="left" if column == "task" else "right")
+    found: dict[tuple, dict[str, Any]] = {}
+    for row in evals:
+        if "1" in row["pass@k"]:
+            found.setdefault((row["task"], row["problems"], row["samples"], row["temperature"]), {})[row["when"]] = row
+    for (task, problems, samples, temperature), pair in found.items():
+        how = "greedy" if temperature == 0 else f"{samples} at temperature {temperature:g}"
+        cells = [_cell(pair.get(when)) for when in ("before", "after")]
+        gain = ""
+        if len(pair) == 2:
+            points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
+            gain = f"{points:+.1f} points"
+        table.add_row(task, str(problems), how, *cells, gain)
+    return table
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    p = row["pass@k"]["1"]
+    return f"{p['value']:.1%} \\[{p['low']:.1%}, {p['high']:.1%}]"

@@ -1,0 +1,68 @@
+"""Checkpoints that appear whole or not at all, and hold a half-used rollout too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import torch
+
+ROLLOUT = "rollout_{rank}.pt"
+PREFIX = "checkpoint-"
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """Complete checkpoints of a run, oldest first."""
+    found = [p for p in (run_dir / "checkpoints").glob(PREFIX + "*") if p.name.removeprefix(PREFIX).isdigit()]
+    return sorted(found, key=lambda p: int(p.name.removeprefix(PREFIX)))
+
+
+class AtomicCheckpoints:
+    """Mix in before a GRPOTrainer: saves into a staging folder and renames it; keeps `save_total_limit` of them."""
+
+    _staging: str | None = None
+
+    def _get_output_dir(self, trial) -> str:
+        return self._staging or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model, trial) -> None:
+        final = Path(super()._get_output_dir(trial))
+        staging = final / ".saving"
+        if self.accelerator.is_main_process:
+            shutil.rmtree(staging, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self._staging = str(staging)
+        try:
+            super()._save_checkpoint(model, trial)
+            self._save_rollout(staging / f"{PREFIX}{self.state.global_step}")
+        finally:
+            self._staging = None
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self._publish(staging, final)
+        self.accelerator.wait_for_everyone()
+
+    def _publish(self, staging: Path, final: Path) -> None:
+        name = f"{PREFIX}{self.state.global_step}"
+        shutil.rmtree(final / name, ignore_errors=True)
+        os.replace(staging / name, final / name)
+        shutil.rmtree(staging)
+        kept = self.args.save_total_limit
+        for old in checkpoints(final.parent)[:-kept] if kept else []:
+            gone = old.with_name(".old-" + old.name)
+            os.replace(old, gone)
+            shutil.rmtree(gone)
+
+    def _save_rollout(self, folder: Path) -> None:
+        every = self.args.steps_per_generation * self.num_iterations
+        state = {"step": self._step, "inputs": self._buffered_inputs if self._step % every else None}
+        torch.save(state, folder / ROLLOUT.format(rank=self.accelerator.process_index))
+
+    def _load_optimizer_and_scheduler(self, checkpoint) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        file = Path(checkpoint) / ROLLOUT.format(rank=self.accelerator.process_index)
+        state = torch.load(file, map_location=self.accelerator.device, weights_only=True)
+        self._step, self._buffered_inputs = state["step"], state["inputs"]

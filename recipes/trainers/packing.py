@@ -1,0 +1,82 @@
+"""Log-probabilities of a group with its prompt read once.
+
+The completions of one prompt are laid end to end behind it in a single row; positions restart after the prompt, and the
+attention mask lets a completion see the prompt and itself only. The result is that of padded rows (the same gradients, to
+rounding) without reading the prompt once a completion and without padding.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers import PreTrainedModel
+
+
+def token_logps(
+    logits: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probability of each id and, without gradient, the entropy of each distribution.
+
+    logits (..., V) of any float type, ids (...); both results (...) in float32.
+    """
+    logits = logits.float() / temperature
+    normaliser = logits.logsumexp(-1)
+    logps = logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - normaliser
+    if not with_entropy:
+        return logps, None
+    with torch.no_grad():
+        detached = logits.detach()
+        entropy = normaliser - (torch.exp(detached - normaliser.unsqueeze(-1)) * detached).sum(-1)
+    return logps, entropy
+
+
+def groups_of_rows(prompt_ids: torch.Tensor, prompt_mask: torch.Tensor) -> list[list[int]]:
+    """Row indices of (B, P) prompts, rows with equal prompts together, in order of first appearance."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, (ids, mask) in enumerate(zip(prompt_ids.tolist(), prompt_mask.tolist(), strict=True)):
+        groups.setdefault(tuple(i for i, m in zip(ids, mask, strict=True) if m), []).append(row)
+    return list(groups.values())
+
+
+def packed_logps(
+    model: PreTrainedModel,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    completion_width: int,
+    temperature: float,
+    with_entropy: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities (B, C) of the completion tokens, and entropies (B, C) where asked for; 0 at padding.
+
+    input_ids, attention_mask: (B, P + C), prompts left-padded, completions right-padded. One forward for each prompt.
+    """
+    width = input_ids.shape[1] - completion_width
+    lengths = attention_mask[:, width:].sum(1).tolist()
+    logps = torch.zeros(input_ids.shape[0], completion_width, device=input_ids.device)
+    entropies = torch.zeros_like(logps) if with_entropy else None
+    for rows in groups_of_rows(input_ids[:, :width], attention_mask[:, :width]):
+        prompt = input_ids[rows[0], :width][attention_mask[rows[0], :width].bool()]
+        sizes = [lengths[row] for row in rows]
+        completions = [input_ids[row, width : width + n] for row, n in zip(rows, sizes, strict=True)]
+        inputs, predicts = _pack(prompt, sizes)
+        ids = torch.cat([prompt, *completions]).unsqueeze(0)
+        logits = model(input_ids=ids, use_cache=False, logits_to_keep=predicts, **inputs).logits[0]
+        found, entropy = token_logps(logits, torch.cat(completions), temperature, with_entropy)
+        at = torch.repeat_interleave(torch.tensor(rows), torch.tensor(sizes)).to(ids.device)
+        column = torch.cat([torch.arange(n) for n in sizes]).to(ids.device)
+        logps = logps.index_put((at, column), found)
+        if entropies is not None and entropy is not None:
+            entropies.index_put_((at, column), entropy)
+    return logps, entropies
+
+
+def _pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Positions and mask of [prompt, completion 0, completion 1...], and which position predicts each completion token."""
+    p, device = len(prompt), prompt.device
+    segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)
+    positions = torch.cat([torch.arange(p), *(p + torch.arange(n) for n in sizes)]).to(device)
+    causal = torch.ones(len(segment), len(segment), dtype=torch.bool, device=device).tril()
+    sees = causal & ((segment[:, None] == segment) | (segment == 0))
+    predicts = torch.arange(p - 1, len(segment) - 1, device=device)  # the token before, in the row
+    starts = torch.tensor([0, *sizes[:-1]], device=device).cumsum(0)
+    predicts[starts[torch.tensor(sizes, device=device) > 0]] = p - 1  # a first token is predicted by the prompt's last
+    return {"attention_mask": sees[None, None], "position_ids": positions[None]}, predicts

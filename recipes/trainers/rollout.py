@@ -1,0 +1,79 @@
+"""Between sampled ids and what rewards and logs see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from envs.task import Task
+from rewards.attribution import TokenBytes, locate
+from rewards.channel import Completion
+
+if TYPE_CHECKING:
+    from recipes.trainers.dense_grpo import Rollout
+
+
+class AnswerComplete:
+    """Whether sampled ids are an answer that needs nothing further, as the task sees it.
+
+    The text is looked at only where the newest token can have closed a block or ended a line.
+    """
+
+    def __init__(self, task: Task, token_bytes: TokenBytes):
+        self._task, self._bytes = task, token_bytes
+
+    def __call__(self, ids: Sequence[int]) -> bool:
+        newest = self._bytes[ids[-1]]
+        if b"`" not in newest and b"\n" not in newest:
+            return False
+        return self._task.complete(b"".join(self._bytes[i] for i in ids).decode(errors="replace"))
+
+
+def completion_of(
+    ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int]
+) -> Completion:
+    """The Completion of sampled ids: text, offsets, the task's code span, whether it ended by itself."""
+    text, offsets = locate(ids, token_bytes)
+    code = task.extract(text)
+    return Completion(
+        text=text,
+        token_ids=list(ids),
+        offsets=offsets,
+        code_span=None if code is None else (code.start, code.end),
+        finished=bool(ids) and (ids[-1] in end_ids or task.complete(text)),
+        closed=code is not None and code.closed,
+    )
+
+
+def rollout_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
+    """Up to `limit` rows of completions.jsonl, evenly over the batch; advantages (B,) or (B, T)."""
+    picked = torch.linspace(0, len(rollout.grades) - 1, min(limit, len(rollout.grades))).round().int().tolist()
+    return [_row(rollout, advantages, step, i) for i in sorted(set(picked))]
+
+
+def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[str, Any]:
+    problem, completion, grade = rollout.problems[i], rollout.completions[i], rollout.grades[i]
+    edges = [start for start, _ in completion.offsets] + [len(completion.text)]
+    row: dict[str, Any] = {
+        "step": step,
+        "task_id": problem.id,
+        "prompt": problem.question,
+        "completion": completion.text,
+        "tokens": [completion.text[a : max(a, b)] for a, b in zip(edges, edges[1:], strict=False)],
+        "code_span": completion.code_span,
+        "advantage": advantages[i].float().mean().item(),
+        "reward": None,
+        "verdict": "not graded",
+    }
+    if grade is not None:
+        row |= {
+            "reward": grade.total,
+            "verdict": grade.verdict,
+            "scores": {name: r.score for name, r in grade.results.items()},
+            "weights": dict(grade.weights),
+            "notes": {name: r.note for name, r in grade.results.items()},
+            "token_rewards": {name: [round(x, 6) for x in r] for name, r in grade.rewards.items()},
+        }
+    return row

@@ -1,0 +1,138 @@
+"""From characters to tokens: where each sampled token lies in the text, and how a span's reward is shared out.
+
+Offsets are read off the sampled ids (each token's bytes, cumulative, then bytes to characters). Encoding the text again
+would give other tokens for about a third of the samples drawn at temperature 1.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+from rewards.channel import ChannelResult, Completion
+
+
+class TokenBytes:
+    """The bytes of each token id of a tokenizer: byte-level BPE, sentencepiece with byte fallback, or plain characters."""
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self._special = set(tokenizer.all_special_ids)
+        vocabulary = tokenizer.get_vocab()
+        self._byte_level = any("Ġ" in token for token in vocabulary)
+        self._sentencepiece = not self._byte_level and any("▁" in token for token in vocabulary)
+        self._added = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items()}
+        self._cache: dict[int, bytes] = {}
+
+    def __getitem__(self, token_id: int) -> bytes:
+        found = self._cache.get(token_id)
+        if found is None:
+            found = self._cache[token_id] = self._bytes(token_id)
+        return found
+
+    def _bytes(self, token_id: int) -> bytes:
+        if token_id in self._special:
+            return b""
+        if token_id in self._added:
+            return self._added[token_id].encode()
+        token = self._tokenizer.convert_ids_to_tokens(token_id)
+        if token is None:  # padded vocabulary rows have no token
+            return b""
+        if self._byte_level:
+            return bytes(_BYTE_OF_CHAR[c] for c in token)
+        if self._sentencepiece:
+            if len(token) == 6 and token.startswith("<0x"):
+                return bytes([int(token[3:5], 16)])
+            return token.replace("▁", " ").encode()
+        return token.encode()
+
+
+def _gpt2_byte_alphabet() -> dict[str, int]:
+    """GPT-2's reversible map from printable characters to bytes (openai/gpt-2, encoder.py, `bytes_to_unicode`)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    alphabet = {chr(b): b for b in printable}
+    for rank, byte in enumerate(b for b in range(256) if b not in set(printable)):
+        alphabet[chr(256 + rank)] = byte
+    return alphabet
+
+
+_BYTE_OF_CHAR = _gpt2_byte_alphabet()
+
+
+def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list[tuple[int, int]]]:
+    """Text of a completion and the characters (start, end) of each of its tokens.
+
+    Tokens that share a character (a UTF-8 character split over byte-level tokens) overlap on it. Bytes that are no
+    UTF-8 become U+FFFD, as the tokenizer's own decoding does.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text: list[str] = []
+    length = 0
+    owners: list[tuple[int, int]] = []  # for each byte: first and last character it may belong to
+    pending = 0
+    pieces = [token_bytes[i] for i in token_ids]
+    stream = b"".join(pieces)
+    for position in range(len(stream)):
+        out = decoder.decode(stream[position : position + 1], final=position + 1 == len(stream))
+        pending += 1
+        if out:
+            owners.extend([(length, length + len(out))] * pending)
+            pending = 0
+            text.append(out)
+            length += len(out)
+    offsets = []
+    start = 0
+    for piece in pieces:
+        if piece:
+            covered = owners[start : start + len(piece)]
+            offsets.append((covered[0][0], covered[-1][1]))
+        else:
+            here = owners[start][0] if start < len(owners) else length
+            offsets.append((here, here))
+        start += len(piece)
+    return "".join(text), offsets
+
+
+def code_tokens(completion: Completion) -> list[int]:
+    """Indices of the tokens whose characters overlap the extracted code (the set C of the definition)."""
+    if completion.code_span is None:
+        return []
+    return _overlapping(completion, *completion.code_span)
+
+
+def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
+    return [t for t, (s, e) in enumerate(completion.offsets) if s < end and e > start]
+
+
+def attribute(completion: Completion, result: ChannelResult, judges_form: bool = False) -> list[float]:
+    """Token rewards (length T) of one channel; they sum to the channel's score.
+
+    Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A channel
+    that does not point is spread over the code tokens. What finds no token falls on the last one, where sparse
+    mode puts everything.
+    """
+    rewards = [0.0] * len(completion.token_ids)
+    if not rewards:
+        return rewards
+    code = code_tokens(completion)
+    if not result.spans:
+        _share(rewards, code, result.score)
+        return rewards
+    allowed = None if judges_form else set(code)
+    for span in result.spans:
+        tokens = _overlapping(completion, span.start, span.end)
+        _share(rewards, tokens if allowed is None else [t for t in tokens if t in allowed], span.value)
+    return rewards
+
+
+def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:
+    for t in tokens:
+        rewards[t] += value / len(tokens)
+    if not tokens:
+        rewards[-1] += value
+
+
+def at_the_end(completion: Completion, score: float) -> list[float]:
+    """Sparse placement: the whole score on the last token (the end of sequence where it was drawn)."""
+    return [0.0] * (len(completion.token_ids) - 1) + [score] if completion.token_ids else []

@@ -1,0 +1,84 @@
+"""The reward of a task: weighted channels, placed on tokens (dense) or on the last token (sparse)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from envs.task import Problem
+from rewards.attribution import at_the_end, attribute
+from rewards.channel import ChannelResult, Completion, RewardChannel
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What one completion earned.
+
+    results: each channel's own word. rewards: each channel's token rewards before weighting, T numbers each.
+    """
+
+    results: Mapping[str, ChannelResult]
+    rewards: Mapping[str, list[float]]
+    weights: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """Sum over channels of weight times score."""
+        return sum(self.weights[name] * result.score for name, result in self.results.items())
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether every channel that judges correctness says yes; None where none does."""
+        verdicts = [r.passed for r in self.results.values() if r.passed is not None]
+        return all(verdicts) if verdicts else None
+
+    @property
+    def verdict(self) -> str:
+        return next((r.verdict for r in self.results.values() if r.verdict), "")
+
+    @property
+    def token_rewards(self) -> list[float]:
+        """Weighted sum over channels, length T; its sum is `total`."""
+        weighted = ([self.weights[name] * r for r in rewards] for name, rewards in self.rewards.items())
+        return [sum(column) for column in zip(*weighted, strict=True)]
+
+
+class Reward:
+    """Grades completions with all channels at once.
+
+    Args:
+        channels: name to channel.
+        weights: name to weight, the same names; a channel of weight 0 is measured and not paid.
+        placement: "dense" or "sparse"; the sums are the same, only the tokens differ.
+
+    Raises:
+        ValueError: names differ between channels and weights.
+    """
+
+    def __init__(
+        self,
+        channels: Mapping[str, RewardChannel],
+        weights: Mapping[str, float],
+        placement: Literal["dense", "sparse"] = "dense",
+    ):
+        if set(channels) != set(weights):
+            raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} name different things")
+        self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
+
+    async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
+        """One grade a completion, in order; None where any channel could not grade it."""
+        columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))
+        grades: list[Grade | None] = []
+        for completion, row in zip(completions, zip(*columns, strict=True), strict=True):
+            results = dict(zip(self.channels, row, strict=True))
+            grades.append(None if None in row else self._place(completion, results))
+        return grades
+
+    def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
+        if self.placement == "dense":
+            rewards = {n: attribute(completion, r, self.channels[n].judges_form) for n, r in results.items()}
+        else:
+            rewards = {n: at_the_end(completion, r.score) for n, r in results.items()}
+        return Grade(results, rewards, self.weights)

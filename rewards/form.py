@@ -1,0 +1,48 @@
+"""Form: is the answer a complete fenced block, and how long is it?
+
+Score = `block` or `no_block`, minus `length_alpha` * tokens / 100 (the length penalty of the HumanEval work, alpha 0.01
+to 0.03). The block's part lies on the fence lines, the length's on all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envs.task import Problem
+from rewards.channel import ChannelResult, Completion, Span
+
+
+class Form:
+    """
+    Args:
+        block: paid where the answer holds a complete fenced block (the last one counts).
+        no_block: paid where it holds none (DeepCoder: -1).
+        length_alpha: penalty for each 100 tokens.
+    """
+
+    judges_form = True
+
+    def __init__(self, block: float = 1.0, no_block: float = 0.0, length_alpha: float = 0.0):
+        self.block, self.no_block, self.length_alpha = block, no_block, length_alpha
+
+    async def score(
+        self, problems: Sequence[Problem], completions: Sequence[Completion]
+    ) -> list[ChannelResult | None]:
+        return [self._score(c) for c in completions]
+
+    def _score(self, completion: Completion) -> ChannelResult:
+        spans = self._block_spans(completion)
+        tokens = len(completion.token_ids)
+        if self.length_alpha and tokens:
+            spans.append(Span(0, len(completion.text), -self.length_alpha * tokens / 100))
+        note = ("" if completion.closed else "no complete code block, ") + f"{tokens} tokens"
+        return ChannelResult(sum(s.value for s in spans), tuple(spans), note=note)
+
+    def _block_spans(self, completion: Completion) -> list[Span]:
+        text = completion.text
+        if not completion.closed or completion.code_span is None:
+            return [Span(0, len(text), self.no_block)] if self.no_block else []
+        start, end = completion.code_span
+        opening = text.rfind("```", 0, start)
+        closing = text.find("```", end)
+        return [Span(opening, start, self.block / 2), Span(closing, closing + 3, self.block / 2)] if self.block else []

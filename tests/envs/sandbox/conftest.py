@@ -1,0 +1,83 @@
+"""One sandbox for all tests of this folder, and helpers to grade a single program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, Outcome, StdioCase, run_sync
+
+QUICK = Limits(wall_s=3.0, cpu_s=2.0)
+_serial = count()
+
+
+@pytest.fixture(scope="session", params=["namespaces", "uid"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
+    """A local sandbox with short limits, once for each kind of confinement that this machine allows."""
+    box = LocalSandbox(2, QUICK, tier=request.param)
+    try:
+        asyncio.run(box.layers())
+    except RuntimeError as error:
+        pytest.skip(f"this machine does not allow it: {error}")
+    yield box
+    asyncio.run(box.close())
+
+
+class Grader:
+    """Grades one program at a time."""
+
+    def __init__(self, sandbox: LocalSandbox) -> None:
+        self.sandbox = sandbox
+
+    def call(self, code: str, *cases: tuple, entry: str = "f", **fields) -> Outcome:
+        """A `function` job; each case is (args, expected)."""
+        made = tuple(FunctionCase(args, expected) for args, expected in cases)
+        return self._one(kind="function", code=code, entry_point=entry, cases=made, **fields)
+
+    def script(self, code: str, *cases: tuple[str, str], **fields) -> Outcome:
+        """A `stdio` job; each case is (stdin, stdout)."""
+        return self._one(kind="stdio", code=code, cases=tuple(StdioCase(*case) for case in cases), **fields)
+
+    def check(self, code: str, test: str, entry: str = "f", **fields) -> Outcome:
+        """A `check` job."""
+        return self._one(kind="check", code=code, entry_point=entry, check_src=test, **fields)
+
+    def _one(self, **fields) -> Outcome:
+        [outcome] = run_sync(self.sandbox, [Job(id=f"job-{next(_serial)}", **fields)])
+        return outcome
+
+
+@pytest.fixture
+def grade(sandbox: LocalSandbox) -> Grader:
+    return Grader(sandbox)
+
+
+@pytest.fixture(name="processes_of")
+def _processes_of() -> Callable[..., int | list[int]]:
+    return processes_of
+
+
+def processes_of(sandbox: LocalSandbox, pids: bool = False) -> int | list[int]:
+    """How many (or which) processes of this host belong to the sandbox's workers or their programs."""
+    roots = {worker.process.pid for worker in sandbox._all}
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+
+    def belongs(pid: int) -> bool:
+        while pid > 1:
+            if pid in roots:
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    found = [pid for pid in parents if belongs(pid)]
+    return found if pids else len(found)

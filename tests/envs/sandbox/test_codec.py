@@ -1,0 +1,126 @@
+"""The encoding between a program and its judge."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+
+import pytest
+
+from envs.sandbox.judge import lines_of, same
+from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
+
+ENCODE = make_encoder(1 << 20)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        0,
+        1 << 53,
+        -(1 << 53),
+        1 << 70,
+        0.1,
+        -0.0,
+        1e-320,
+        math.inf,
+        "\ud800\0é",
+        b"\0",
+        2 - 3j,
+        [],
+        (),
+        set(),
+        frozenset(),
+        {},
+        {(1, "a"): [{"b": {1, 2}}]},
+        [[[[]]]],
+    ],
+    ids=repr,
+)
+def test_round_trip_is_exact(value):
+    text = ENCODE(value)
+    assert text.isascii() and "\n" not in text
+    back = decode(json.loads(text))
+    assert type(back) is type(value) and repr(back) == repr(value)
+
+
+def test_subclasses_become_their_base():
+    pair = namedtuple("pair", "a b")
+    for value, base in (
+        (Counter("aab"), dict),
+        (OrderedDict(a=1), dict),
+        (defaultdict(int, a=1), dict),
+        (pair(1, 2), tuple),
+    ):
+        assert type(decode(json.loads(ENCODE(value)))) is base
+
+
+@pytest.mark.parametrize(
+    "value", [object(), range(3), iter([]), {}.keys(), print, bytearray(b"a"), int, ...], ids=repr
+)
+def test_other_types_are_refused(value):
+    with pytest.raises(Unsupported):
+        ENCODE([value])
+
+
+def test_size_and_depth_are_bounded():
+    small = make_encoder(100)
+    cycle: list = []
+    cycle += [cycle, cycle]
+    for value in ("a" * 101, [0] * 101, 1 << 1000, b"a" * 101, cycle, {i: i for i in range(60)}):
+        with pytest.raises(Unsupported):
+            small(value)
+    deep: list = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(Unsupported):
+        ENCODE(deep)
+    for text in ("[" * 10**6, '{"a":' * 10**5, "[" * 300 + "]" * 300):
+        with pytest.raises(ValueError):
+            parse(text)
+    assert parse(json.dumps(["[" * 1000, '"' * 500, "\\"])) == ["[" * 1000, '"' * 500, "\\"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {},
+        {"l": 1},
+        [],
+        [1],
+        ["q"],
+        ["l", {}],
+        ["i", 1],
+        ["i"],
+        ["i", "xyz"],
+        ["f", "word"],
+        ["s", ["l"]],
+        ["d", 1],
+        ["d", ["l"], 1],
+        ["c", 1],
+        ["c", "a", "b"],
+        ["b", "zz"],
+        ["if", "1"],
+        ["", "1"],
+    ],
+    ids=repr,
+)
+def test_what_the_encoder_never_writes_is_refused(node):
+    with pytest.raises(ValueError):
+        decode(node)
+
+
+def test_same_handles_mixed_kinds():
+    kinds = [None, 1, "1", b"1", [1], (1,), {1}, {1: 1}, 1.5, 2j]
+    for left in kinds:
+        for right in kinds:
+            assert same(left, right) is (left is right), (left, right)
+
+
+def test_lines_of():
+    assert lines_of("a \r\nb\t\n\n \n") == ["a", "b"] == lines_of("a\nb")
+    assert lines_of("") == lines_of("\n\n") == [""]
+    assert lines_of("\na") != lines_of("a")

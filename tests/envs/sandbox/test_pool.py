@@ -1,0 +1,166 @@
+"""The sandbox as a pool: order, cancelling, lost workers, several callers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
+
+ROOT = Path(__file__).parents[3]
+
+
+def echo(number: int, code: str = "def f(x): return x", **fields) -> Job:
+    return Job(
+        id=str(number),
+        kind="function",
+        code=code,
+        entry_point="f",
+        cases=(FunctionCase((number,), number),),
+        **fields,
+    )
+
+
+def test_outcomes_keep_the_order_of_a_batch(sandbox):
+    slow = "import time\ndef f(x):\n    time.sleep(x % 7 / 100)\n    return x"
+    jobs = [echo(n, slow) if n % 5 else echo(n, "def f(x): return -1 - x") for n in range(50)]
+    seen = []
+    outcomes = asyncio.run(sandbox.run(jobs, seen.append))
+    assert [outcome.id for outcome in outcomes] == [str(n) for n in range(50)]
+    assert [outcome.verdict for outcome in outcomes] == ["pass" if n % 5 else "fail" for n in range(50)]
+    assert seen == list(range(1, 51))
+
+
+def test_nothing_to_do(sandbox):
+    assert run_sync(sandbox, []) == []
+    [outcome] = run_sync(sandbox, [Job(id="a", kind="function", code="def f(): pass", entry_point="f")])
+    assert (outcome.verdict, outcome.total) == ("pass", 0)
+
+
+def test_cancelling_stops_the_programs(sandbox, processes_of):
+    async def scenario() -> None:
+        forever = "import time\ndef f(x): time.sleep(1000)"
+        task = asyncio.create_task(
+            sandbox.run([echo(n, forever, limits=Limits(wall_s=500)) for n in range(4)])
+        )
+        servers = (
+            2 if sandbox.tiers == ("namespaces",) else 1
+        )  # each of them, where namespaces need a process outside
+        while processes_of(sandbox) <= servers * len(sandbox._all) or not sandbox._all:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert processes_of(sandbox) == 0
+    assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+
+
+def test_a_killed_worker_costs_a_restart_and_no_answer(sandbox):
+    async def scenario():
+        task = asyncio.create_task(
+            sandbox.run(
+                [echo(n, "import time\ndef f(x):\n    time.sleep(.3)\n    return x") for n in range(6)]
+            )
+        )
+        await asyncio.sleep(0.5)
+        for worker in list(sandbox._all):
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return await task
+
+    assert [outcome.verdict for outcome in asyncio.run(scenario())] == ["pass"] * 6
+
+
+def test_a_worker_that_always_dies_is_an_error(sandbox):
+    async def scenario():
+        async def reaper():
+            while True:
+                for worker in list(sandbox._all):
+                    os.kill(worker.process.pid, signal.SIGKILL)
+                await asyncio.sleep(0.01)
+
+        killing = asyncio.create_task(reaper())
+        [outcome] = await sandbox.run(
+            [echo(1, "import time\ndef f(x): time.sleep(1000)", limits=Limits(wall_s=100))]
+        )
+        killing.cancel()
+        return outcome
+
+    outcome = asyncio.run(scenario())
+    assert (outcome.verdict, outcome.graded) == ("error", False)
+    assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+
+
+def test_callers_with_and_without_a_loop_and_in_threads(sandbox):
+    async def inside() -> str:
+        return run_sync(sandbox, [echo(1)])[0].verdict
+
+    assert asyncio.run(inside()) == "pass"
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.extend(run_sync(sandbox, [echo(n) for n in range(8)])))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [outcome.verdict for outcome in found] == ["pass"] * 32
+
+
+def test_a_forked_copy_of_the_caller_starts_its_own_workers(sandbox):
+    assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+    mine = {worker.process.pid for worker in sandbox._all}
+    pid = os.fork()
+    if pid == 0:
+        verdict, own = "", set()
+        try:
+            verdict = run_sync(sandbox, [echo(2)])[0].verdict
+            own = {worker.process.pid for worker in sandbox._all}
+            asyncio.run(sandbox.close())
+        finally:
+            os._exit(0 if verdict == "pass" and not own & mine else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+
+
+def test_workers_end_with_a_caller_that_is_killed(tmp_path):
+    code = (
+        "import asyncio, os, sys\nfrom envs.sandbox import LocalSandbox\ns = LocalSandbox(1)\n"
+        "asyncio.run(s.layers())\nprint(next(iter(s._all)).process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    if not done.stdout:
+        pytest.skip("this machine does not allow it: " + done.stderr[-200:])
+    worker = int(done.stdout)
+    for _ in range(500):
+        try:
+            with open(f"/proc/{worker}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return
+        except OSError:
+            return
+        threading.Event().wait(0.02)
+    pytest.fail("the worker outlived its caller")
+
+
+def test_closing(sandbox):
+    box = LocalSandbox(1, tier=sandbox.tiers[0])
+    assert run_sync(box, [echo(1)])[0].verdict == "pass"
+    [worker] = box._all
+    asyncio.run(box.close())
+    assert worker.process.returncode is not None
+    with pytest.raises(RuntimeError, match="closed"):
+        run_sync(box, [echo(1)])
+    with pytest.raises(ValueError):
+        LocalSandbox(0)

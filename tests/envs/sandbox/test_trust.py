@@ -1,0 +1,267 @@
+"""What a program may touch, and that values are rebuilt before they are compared."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter, OrderedDict, namedtuple
+
+import pytest
+
+Point = namedtuple("Point", "x y")
+LIES = (
+    "class A:\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = lambda s: 0\n"
+)
+CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\n"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        LIES + "def f(x): return A()",
+        LIES + "def f(x): return [A()]",
+        LIES + "class B(A, int): pass\ndef f(x): return B(7)",
+        LIES + "class C(A, list):\n    __len__ = lambda s: 1\ndef f(x): return C()",
+        "from unittest.mock import ANY\ndef f(x): return ANY",
+    ],
+)
+def test_objects_equal_to_anything(grade, lie):
+    assert grade.call(lie, ((2,), 4), ((3,), [9])).passed == 0
+    assert grade.check(lie, CHECK).verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\njson.dumps = lambda *a, **k: '[]'\njson.loads = lambda *a, **k: 4\n",
+        "import builtins\n"
+        "for n in ('len', 'abs', 'isinstance', 'type', 'str', 'int', 'repr', 'issubclass', 'dict', 'list'):\n"
+        "    setattr(builtins, n, lambda *a, **k: 4)\n",
+        "import os\nos.write = os._exit = lambda *a: 1\n",
+        "import sys\nsys.modules.clear()\n",
+        "import sys\nsys.settrace(lambda *a: None)\nsys.setprofile(lambda *a: None)\n",
+    ],
+)
+def test_monkeypatching_neither_helps_nor_hurts(grade, code):
+    right, wrong = code + "def f(x): return x * x\n", code + "def f(x): return -1\n"
+    assert grade.call(right, ((2,), 4), ((3,), 9)).verdict == "pass"
+    assert grade.call(wrong, ((2,), 4), ((3,), 9)).passed == 0
+    assert grade.check(right, CHECK).verdict == "pass"
+    assert grade.check(wrong, CHECK).verdict == "fail"
+
+
+def test_what_the_caller_knows_is_nowhere_in_a_servers_memory(grade, processes_of):
+    """A program starts as a copy of its server's memory: no test, answer or earlier program may be in it."""
+    needle = b"needle-" + b"in-a-haystack"
+    text = needle.decode()
+    grade.check("def f(x): return x * x", CHECK + f"    # {text}\n")
+    grade.call(f"def f(x): return '{text}'", ((1,), text))
+    grade.script(f"print('{text}')", (text, text))
+    for pid in processes_of(grade.sandbox, pids=True):
+        try:
+            with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                for line in maps:
+                    if " rw" not in line:
+                        continue
+                    start, end = (int(part, 16) for part in line.split()[0].split("-"))
+                    memory.seek(start)
+                    assert needle not in memory.read(end - start), line
+        except PermissionError:
+            pytest.skip("this user may not read its servers' memory")
+
+
+def test_a_check_is_not_fooled_by_a_redefined_helper(grade):
+    setup = "def helper(x):\n    return x + 1\n"
+    test = "def check(candidate):\n    for i in range(5):\n        assert helper(candidate(i)) == i + 2\n"
+    assert grade.check("def f(x): return x + 1", test, setup=setup).verdict == "pass"
+    assert grade.check("def f(x): return helper(x)", test, setup=setup).verdict == "pass"
+    cheat = "class H:\n    __eq__ = lambda s, o: True\ndef helper(x): return H()\ndef f(x): return 0\n"
+    assert grade.check(cheat, test, setup=setup).verdict == "fail"
+
+
+def test_checks_by_name_by_assert_and_with_exceptions(grade):
+    assert (
+        grade.check("def f(x): return x", "def check(candidate):\n    assert f(candidate(1)) == 1").verdict
+        == "pass"
+    )
+    assert grade.check("def f(x): return x", "assert f(1) == 1\nassert f([1]) == [1]").verdict == "pass"
+    outcome = grade.check("def f(x): return x", "assert f(1) == 1\nassert f(2) == 3\n")
+    assert (outcome.verdict, outcome.passed, outcome.total) == ("fail", 0, 1)
+    assert outcome.note == "test line 2: assert f(2) == 3"
+    test = "try:\n    f(0)\nexcept ValueError as e:\n    assert 'no' in str(e)\nelse:\n    assert False\n"
+    assert grade.check("def f(x): raise ValueError('no')", test).verdict == "pass"
+    assert grade.check("class Mine(ValueError): pass\ndef f(x): raise Mine('no')", test).verdict == "pass"
+    assert grade.check("def f(x): raise KeyError('no')", test).verdict == "fail"
+    assert grade.check("def f(x): return x", test).verdict == "fail"
+
+
+def test_a_broken_test_is_an_error_not_a_failure(grade):
+    for test in ("def check(:", "def check(candidate): pass", "assert f(print) is None"):
+        outcome = grade.check("def f(x): return x", test)
+        assert (outcome.verdict, outcome.graded) == ("error", False), test
+    assert grade.check("", "def check(candidate): pass").verdict == "fail"
+    assert not grade.call("def f(x): return x", ((print,), 1)).graded
+    assert not grade.call("def f(x): return x", ((1,), print)).graded
+    assert grade.call("def f(x): return x", ((1,), 1)).verdict == "pass"
+
+
+def test_forged_records(grade):
+    forged = "import os\nfor _ in range({}):\n    os.write(3, b'[\"v\",4]\\n')\ndef f(x):\n    return -1\n"
+    assert grade.call(forged.format(1), ((2,), 4), ((3,), 9)).verdict == "fail"
+    assert grade.call(forged.format(5), ((2,), 4), ((3,), 4)).verdict == "fail"
+    deep = "import os\nos.write(3, b'[\"v\",' + b'[' * 100000 + b'\\n')\ndef f(x):\n    return -1\n"
+    assert grade.call(deep, ((2,), 4)).verdict == "fail"
+    assert grade.check(forged.format(2), CHECK).verdict == "fail"
+
+
+def test_hostile_values_end_as_failures(grade):
+    for body in (
+        "a = []\n    a.append(a)\n    return a",
+        "a = []\n    for _ in range(99999): a = [a]\n    return a",
+        "a = []\n    a += [a, a]\n    return a",
+        "return iter(range(3))",
+        "return {}.items()",
+        "return 1 << 99999999",
+        "raise SystemExit",
+        "raise KeyboardInterrupt",
+        "return f",
+    ):
+        assert grade.call(f"def f():\n    {body}", ((), [0, 1, 2])).verdict == "fail", body
+
+
+def test_source_with_nul_and_surrogates(grade):
+    assert grade.call("def f(): return 1\n\0", ((), 1)).verdict == "fail"
+    assert grade.call("# \udfff\ndef f(): return 1\n", ((), 1)).verdict == "fail"
+    assert grade.script("print(1)\0", ("", "1")).verdict == "fail"
+    assert grade.check("\udc80", CHECK).verdict == "fail"
+    echo = "def f(x): return x"
+    assert grade.call(echo, (("\ud800\0\n",), "\ud800\0\n")).verdict == "pass"
+
+
+def test_none_alone(grade):
+    assert grade.call("def f(): pass", ((), None)).verdict == "pass"
+    assert grade.call("def f(): pass", ((), 0)).verdict == "fail"
+    assert grade.call("def f(): return 0", ((), None)).verdict == "fail"
+    assert grade.call("import os\ndef f(): os._exit(0)", ((), None)).verdict == "fail"
+
+
+VALUES = [
+    None,
+    True,
+    0,
+    -5,
+    1 << 80,
+    -(1 << 5000),
+    1.5,
+    -0.0,
+    math.inf,
+    "",
+    'é\n"\\',
+    b"\0\xff",
+    1 + 2j,
+    [],
+    [1, [2, [3]]],
+    (),
+    (1,),
+    {1, 2},
+    frozenset({(1, 2)}),
+    {"a": 1, 2: (3, 4), None: []},
+    [None],
+    float("1e300"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_come_back_as_they_went(grade, value):
+    assert grade.call("def f(x): return x", ((value,), value)).verdict == "pass"
+
+
+def test_nan_equals_nan(grade):
+    assert grade.call("def f(x): return [x, 1]", ((math.nan,), [math.nan, 1])).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "verdict"),
+    [
+        ("return (1, 2)", [1, 2], "fail"),
+        ("return [1, 2]", (1, 2), "fail"),
+        ("return [(1,)]", [[1]], "fail"),
+        ("return 1", 1.0, "pass"),
+        ("return 1.0", 1, "pass"),
+        ("return 1", True, "pass"),
+        ("return True", 1, "pass"),
+        ("return '1'", 1, "fail"),
+        ("return b'a'", "a", "fail"),
+        ("return {1}", frozenset({1}), "pass"),
+        ("from collections import Counter\n    return Counter('aab')", {"a": 2, "b": 1}, "pass"),
+        ("from collections import OrderedDict\n    return OrderedDict(b=1, a=2)", {"a": 2, "b": 1}, "pass"),
+        ("return {'a': 1}", Counter("a"), "pass"),
+        ("return {'a': 1}", OrderedDict(a=1), "pass"),
+        ("return (1, 2)", Point(1, 2), "pass"),
+        ("return {1: 2}", {1.0: 2.0}, "pass"),
+        ("import enum\n    return enum.IntEnum('E', 'A B').B", 2, "pass"),
+    ],
+)
+def test_equality_is_pythons(grade, code, expected, verdict):
+    assert grade.call(f"def f():\n    {code}", ((), expected)).verdict == verdict
+
+
+def test_tolerance_holds_for_floats_only_and_at_any_depth(grade):
+    def verdict(code: str, expected: object, tol: float) -> str:
+        return grade.call(f"def f(): return {code}", ((), expected), tol=tol).verdict
+
+    assert verdict("0.1 + 0.2", 0.3, 0.0) == "fail"
+    assert verdict("0.1 + 0.2", 0.3, 1e-9) == "pass"
+    assert verdict("{'a': [(0.1 + 0.2, 1)]}", {"a": [(0.3, 1)]}, 1e-9) == "pass"
+    assert verdict("1", 2, 5.0) == "fail"
+    assert verdict("1", 2.0, 5.0) == "pass"
+    assert verdict("float('inf')", 1.0, 5.0) == "fail"
+    assert verdict("float('nan')", 1.0, 5.0) == "fail"
+    assert verdict("10 ** 400", 1.0, 5.0) == "fail"
+
+
+def test_arguments_are_new_for_each_case(grade):
+    shared = [1]
+    code = "seen = []\ndef f(x):\n    x.append(2)\n    seen.append(x)\n    return x"
+    assert grade.call(code, ((shared,), [1, 2]), ((shared,), [1, 2])).verdict == "pass"
+    assert shared == [1]
+
+
+def test_methods_of_a_solution_class(grade):
+    assert grade.call("class Solution:\n    def f(self, x): return x", ((1,), 1)).verdict == "pass"
+
+
+def test_the_callers_environment_descriptors_and_rights_are_out_of_reach(grade, monkeypatch):
+    monkeypatch.setenv("SANDBOX_TEST_SECRET", "x")
+    code = (
+        "import os\ndef f():\n    fds = [n for n in range(256) if _open(n)]\n"
+        "    return 'SANDBOX_TEST_SECRET' in os.environ, fds, os.access('/etc/shadow', os.R_OK)\n"
+        "def _open(n):\n    try: os.fstat(n); return True\n    except OSError: return False\n"
+    )
+    assert grade.call(code, ((), (False, [0, 1, 2, 3], False))).note == ""
+    if os.getuid() == 0:
+        assert (
+            grade.call("import os\ndef f(): return os.getuid() >= 0x40000000", ((), True)).verdict == "pass"
+        )
+
+
+def test_no_network_in_namespaces(grade):
+    if "namespaces" not in grade.sandbox.tiers:
+        pytest.skip("only namespaces cut the network")
+    code = (
+        "import socket\ndef f():\n    s = socket.socket()\n    s.settimeout(1)\n"
+        "    return s.connect_ex(('127.0.0.1', 9))"
+    )
+    assert grade.call(code, ((), 101)).note == ""  # 101: network is unreachable
+    write = "def f():\n    try: open('/usr/x', 'w')\n    except OSError as e: return e.errno\n"
+    assert grade.call(write, ((), 30)).note == ""  # 30: read-only file system
+
+
+def test_files_do_not_outlive_a_program(grade):
+    leave = (
+        "import os\ndef f():\n    d = os.getcwd()\n    for _ in range(300):\n        os.mkdir('d')\n"
+        "        os.chdir('d')\n    os.chmod('.', 0)\n    os.chmod(d, 0)\n    return d"
+    )
+    assert grade.call(leave, ((), "")).verdict == "fail"
+    look = "import os\ndef f(): return os.listdir('.')"
+    assert grade.call(look, ((), [])).note == ""

@@ -1,0 +1,173 @@
+"""Which verdict, count and note each way of ending gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from envs.sandbox import Limits
+
+LIBRARY = """
+abc array ast asyncio bisect calendar cmath collections.abc colorsys concurrent.futures contextlib copy
+csv dataclasses datetime decimal difflib enum fractions functools graphlib hashlib heapq io itertools
+json math numbers operator os queue random re shelve sqlite3 statistics string struct sys textwrap
+threading time types typing unicodedata wave xml.etree.ElementTree zlib zoneinfo
+"""
+LOOP = "while True:\n    pass\n"
+
+
+def test_pass_and_fail_count_cases(grade):
+    outcome = grade.call("def f(x):\n    return x * 2\n", ((1,), 2), ((2,), 5), ((3,), 6))
+    assert (outcome.verdict, outcome.passed, outcome.total) == ("fail", 2, 3)
+    assert outcome.cases == (True, False, True)
+    assert outcome.note == "case 2: expected 5, got 4"
+    assert grade.call("def f(x):\n    return x * 2\n", ((1,), 2), ((2,), 4)).verdict == "pass"
+
+
+def test_notes_name_the_exception_and_the_line(grade):
+    assert (
+        grade.call("def f():\n    return x\n", ((), 1)).note
+        == "case 1: NameError: name 'x' is not defined (line 2)"
+    )
+    assert grade.call("y = 1\nx\n", ((), 1)).note == "NameError: name 'x' is not defined (line 2)"
+    assert "SyntaxError" in grade.call("def f(:\n", ((), 1)).note
+    assert grade.call("g = 1", ((), 1)).note == "NameError: name 'f' is not defined"
+    assert (
+        grade.script("print(1)\n1/0", ("", "1")).note
+        == "case 1: ZeroDivisionError: division by zero (line 2)"
+    )
+
+
+def test_later_cases_run_after_an_exception(grade):
+    outcome = grade.call("def f(x):\n    return 1 // x\n", ((0,), 0), ((1,), 1))
+    assert outcome.cases == (False, True)
+
+
+@pytest.mark.parametrize("code", [LOOP + "def f(): pass", "def f():\n    while True: pass"])
+def test_an_endless_loop_is_ended(grade, code):
+    assert grade.call(code, ((), 1)).verdict in ("timeout", "killed")
+
+
+def test_sleep_is_a_timeout_and_keeps_what_was_answered(grade):
+    code = "import time\ndef f(x):\n    if x: time.sleep(1000)\n    return x\n"
+    outcome = grade.call(code, ((0,), 0), ((1,), 1), ((0,), 0), limits=Limits(wall_s=1.0))
+    assert (outcome.verdict, outcome.cases) == ("timeout", (True, False, False))
+    assert (
+        grade.script("import time; time.sleep(1000)", ("", ""), ("", ""), limits=Limits(wall_s=1.0)).verdict
+        == "timeout"
+    )
+
+
+def test_cpu_limit_is_killed(grade):
+    outcome = grade.call(
+        f"def f():\n    {LOOP.replace(chr(10), ' ')}", ((), 1), limits=Limits(wall_s=30, cpu_s=1)
+    )
+    assert (outcome.verdict, outcome.note) == ("killed", "CPU time limit")
+
+
+def test_memory_bomb(grade, sandbox):
+    assert grade.call("def f():\n    return len(bytearray(1 << 33))", ((), 1 << 33)).verdict in (
+        "fail",
+        "killed",
+    )
+    bomb = "def f():\n    a = []\n    while True: a.append(bytearray(1 << 24))"
+    assert grade.call(bomb, ((), 1), limits=Limits(memory_mib=256)).verdict in ("fail", "killed")
+
+
+def test_crash_is_killed(grade):
+    crash = "import ctypes\ndef f():\n    ctypes.string_at(0)"
+    outcome = grade.call(crash, ((), 1))
+    assert (outcome.verdict, outcome.note) == ("killed", "ended by SIGSEGV")
+    assert grade.check(crash, "def check(candidate):\n    assert candidate() == 1").verdict == "killed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os._exit(0)\ndef f(): return 1",
+        "import sys; sys.exit(0)\ndef f(): return 1",
+        "import os\ndef f(): os._exit(0)",
+        "import sys\ndef f(): sys.exit(0)",
+        "import atexit, os\natexit.register(os._exit, 0)\ndef f(): return 2",
+    ],
+)
+def test_leaving_early_is_a_failure(grade, code):
+    assert grade.call(code, ((), 1)).verdict == "fail"
+    assert grade.check(code, "def check(candidate):\n    assert candidate() == 1").verdict == "fail"
+    assert (
+        grade.check(code, "try:\n    assert f() == 1\nexcept Exception:\n    pass\nassert f() == 1").verdict
+        == "fail"
+    )
+
+
+def test_script_output_is_compared_by_line(grade):
+    assert grade.script("print('1 ')\nprint('2')\nprint()", ("", "1\n2")).verdict == "pass"
+    assert grade.script("print(1)", ("", "1\n2")).verdict == "fail"
+    assert grade.script("print(1)\nprint(2)", ("", "1")).verdict == "fail"
+    assert grade.script("print(' 1')", ("", "1")).verdict == "fail"
+    assert (
+        grade.script("import sys\nsys.stdout.write('1'); sys.exit(3)", ("", "1")).note
+        == "case 1: exit status 3"
+    )
+    assert grade.script("import os\nos.write(1, b'1'); os._exit(0)", ("", "1")).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))",
+        "print(sum(map(int, open(0).read().split())))",
+        "n = 0\nwhile True:\n    try: n += int(input())\n    except EOFError: break\nprint(n)",
+        "import sys, io\nout = io.StringIO()\nsys.stdin.readline\nout.write(str(sum(map(int, sys.stdin))))\n"
+        "sys.stdout.write(out.getvalue())\nexit()",
+        "import atexit, sys\natexit.register(lambda: print(6))\nsys.setrecursionlimit(10**6)",
+        "import threading\nthreading.Thread(target=lambda: print(6)).start()",
+        "f = open(1, 'w')\nf.write('6')",
+    ],
+)
+def test_script_idioms(grade, code):
+    assert grade.script(code, ("1\n2\n3\n", "6\n")).verdict == "pass"
+
+
+def test_huge_output_is_killed(grade):
+    flood = "while True: print('x' * 100000)"
+    assert grade.script(flood, ("", "x")).verdict == "killed"
+    assert grade.call("def f():\n    return 'a' * (1 << 25)", ((), "a")).verdict == "fail"
+    noisy = "import sys\ndef f():\n    print('x' * 10**7, file=sys.stderr)\n    return not print('y' * 10**7)"
+    assert grade.call(noisy, ((), 1)).verdict == "pass"
+
+
+def test_fork_bomb_is_bounded_and_told_apart(grade, sandbox):
+    bomb = "import os\ndef f():\n    while True:\n        try: os.fork()\n        except OSError: pass"
+    assert grade.call(bomb, ((), 1), limits=Limits(wall_s=1.0)).verdict in ("timeout", "killed")
+    assert grade.call("def f(): return 1", ((), 1)).verdict == "pass"
+
+
+def test_descendants_do_not_survive(grade, sandbox, processes_of):
+    grade.call("def f(): return 1", ((), 1))
+    before = processes_of(sandbox)
+    daemon = (
+        "import os, time\ndef f():\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+        "            time.sleep(1000)\n        os._exit(0)\n    return 1"
+    )
+    assert grade.call(daemon, ((), 1)).verdict == "pass"
+    assert processes_of(sandbox) <= before
+
+
+def test_standard_library_is_there(grade):
+    names = LIBRARY.split()
+    code = "import importlib\ndef f(names): return [importlib.import_module(n).__name__ for n in names]"
+    if grade.sandbox.tiers == ("uid",):
+        names = [
+            name
+            for name in names
+            if name not in ("colorsys", "shelve", "sqlite3", "wave", "xml.etree.ElementTree")
+        ]
+    outcome = grade.call(code, ((names,), names))
+    assert outcome.verdict == "pass", outcome.note
+    code = (
+        "import asyncio, concurrent.futures as cf, dataclasses as dc\n"
+        "@dc.dataclass\nclass P:\n    x: 'int' = 1\n"
+        "async def g(): return P().x\ndef f():\n    with cf.ThreadPoolExecutor(4) as pool:\n"
+        "        return asyncio.run(g()) + pool.submit(int, '2').result()\n"
+    )
+    assert grade.call(code, ((), 3)).note == ""
