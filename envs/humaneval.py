@@ -11,7 +11,16 @@ import importlib.util
 import json
 from pathlib import Path
 
-from envs.task import Extracted, Message, Problem, Split, TaskError, extract_fenced, require_tests, seeded_split
+from envs.task import (
+    Extracted,
+    Message,
+    Problem,
+    Split,
+    TaskError,
+    extract_fenced,
+    require_tests,
+    seeded_split,
+)
 
 
 class HumanEval:

@@ -65,8 +65,6 @@ class RewardChannel(Protocol):
 
     judges_form: bool  # True: may reward tokens outside the code (fences, prose, length)
 
-    async def score(
-        self, problems: Sequence[Problem], completions: Sequence[Completion]
-    ) -> list[ChannelResult | None]:
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """One result a completion, in order. None: could not be graded (infrastructure), never a zero."""
         ...

@@ -21,7 +21,7 @@ def sentence_bleu(candidate: str, reference: str) -> float:
 
 
 class Similarity:
-    """BLEU against the problem's reference solution. 
+    """BLEU against the problem's reference solution.
 
     Raises:
         ValueError: a problem has no reference.
@@ -29,9 +29,7 @@ class Similarity:
 
     judges_form = False
 
-    async def score(
-        self, problems: Sequence[Problem], completions: Sequence[Completion]
-    ) -> list[ChannelResult | None]:
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = []
         for problem, completion in zip(problems, completions, strict=True):
             if not problem.reference:

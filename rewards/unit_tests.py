@@ -24,9 +24,7 @@ class UnitTests:
     def __init__(self, sandbox: Sandbox, fractional: bool = True):
         self.sandbox, self.fractional = sandbox, fractional
 
-    async def score(
-        self, problems: Sequence[Problem], completions: Sequence[Completion]
-    ) -> list[ChannelResult | None]:
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [
             ChannelResult(0.0, passed=False, verdict="no code", note="no code block") for _ in completions
         ]

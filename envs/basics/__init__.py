@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox import FunctionCase
-from envs.task import Extracted, Message, Problem, Split, TaskError, extract_fenced, require_tests, seeded_split
+from envs.task import (
+    Extracted,
+    Message,
+    Problem,
+    Split,
+    TaskError,
+    extract_fenced,
+    require_tests,
+    seeded_split,
+)
 
 PROBLEMS = Path(__file__).parent / "problems"
 FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}

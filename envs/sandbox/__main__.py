@@ -28,10 +28,7 @@ def job_of(row: dict[str, Any]) -> Job:
         kind = "check"
     cases: list[FunctionCase | StdioCase] = []
     if kind == "function":
-        cases = [
-            FunctionCase(tuple(case["args"]), case["expected"], case.get("kwargs") or {})
-            for case in row["cases"]
-        ]
+        cases = [FunctionCase(tuple(case["args"]), case["expected"], case.get("kwargs") or {}) for case in row["cases"]]
     elif kind == "stdio":
         cases = [StdioCase(_text(case["stdin"]), _text(case["stdout"])) for case in row["cases"]]
     return Job(
@@ -114,16 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = commands.add_parser("run", help="grade a JSON-lines file")
     run.add_argument("file")
     run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    run.add_argument(
-        "--unconfined", action="store_true", help="accept a machine where nothing can be confined"
-    )
+    run.add_argument("--unconfined", action="store_true", help="accept a machine where nothing can be confined")
     commands.add_parser("doctor", help="say which walls hold here")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(
-            _doctor()
-            if options.command == "doctor"
-            else _run(options.file, options.workers, options.unconfined)
+            _doctor() if options.command == "doctor" else _run(options.file, options.workers, options.unconfined)
         )
     except (OSError, RuntimeError) as error:
         print(f"envs.sandbox: {error}", file=sys.stderr)

@@ -163,11 +163,7 @@ def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
             and len(value) == len(expected)
             and all(key in value and same(value[key], item, tol) for key, item in expected.items())
         )
-    return (
-        isinstance(expected, str | bytes | None)
-        and isinstance(value, str | bytes | None)
-        and value == expected
-    )
+    return isinstance(expected, str | bytes | None) and isinstance(value, str | bytes | None) and value == expected
 
 
 def _same_number(value: Any, expected: Any, tol: float) -> bool:

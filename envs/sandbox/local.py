@@ -253,9 +253,7 @@ class LocalSandbox:
             self._give(worker)
             return outcome
         if isinstance(trouble, WorkerHung):
-            return judge.outcome(
-                job, "killed", [False] * job.total, 0.0, "hung beyond the wall-clock limit, twice"
-            )
+            return judge.outcome(job, "killed", [False] * job.total, 0.0, "hung beyond the wall-clock limit, twice")
         return judge.not_graded(job, str(trouble))
 
     async def _run_on(self, worker: Worker, job: Job) -> Outcome:

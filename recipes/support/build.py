@@ -20,12 +20,13 @@ def build_task(cfg: DictConfig) -> Task:
     return _instantiate(cfg.task.env)
 
 
-def other_task(name: str) -> Task:
-    """The task that conf/task/<name>.yaml describes, with its own defaults."""
+def other_task(name: str) -> tuple[Task, int]:
+    """The task that conf/task/<name>.yaml describes, with its own defaults, and its longest answer in tokens."""
     file = Path(CONF) / "task" / f"{name}.yaml"
     if not file.exists():
         raise UserError(f"no task named {name} (task.also_evaluate)")
-    return _instantiate(OmegaConf.load(file).env)
+    cfg = OmegaConf.load(file)
+    return _instantiate(cfg.env), cfg.max_new_tokens
 
 
 def build_sandbox(cfg: DictConfig) -> Sandbox:

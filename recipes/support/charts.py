@@ -172,9 +172,7 @@ def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], 
     dots = "".join(f"M{x:.1f} {y:.1f}h.01" for x, y in places)
     means = [up(mean) for mean in smooth(values, window)]
     parts.append(f'<path class="dots" d="{dots}"/>')
-    parts.append(
-        f'<path class="line" d="{_polyline([(x, y) for (x, _), y in zip(places, means, strict=True)])}"/>'
-    )
+    parts.append(f'<path class="line" d="{_polyline([(x, y) for (x, _), y in zip(places, means, strict=True)])}"/>')
     parts.append(f'<circle class="last" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.6"/>')
     return _svg(WIDTH, HEIGHT, label, parts, "chart")
 
@@ -190,9 +188,7 @@ def interval_chart(before: Interval | None, after: Interval | None, top: float, 
     parts: list[str] = []
     for tick in ticks:
         parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{across(tick):.1f} 2V38"/>')
-        parts.append(
-            Markup('<g class="axis">{}</g>').format(_text(across(tick), 50, "middle", f"{tick:.0%}"))
-        )
+        parts.append(Markup('<g class="axis">{}</g>').format(_text(across(tick), 50, "middle", f"{tick:.0%}")))
     for kind, row, y in (("before", before, 13.0), ("after", after, 27.0)):
         if row is None:
             continue
@@ -210,13 +206,9 @@ def stacked_bar(seconds: Sequence[float], label: str) -> Markup:
     parts, x = [], 0.0
     for index, value in enumerate(seconds):
         wide = value / total * 960
-        parts.append(
-            f'<rect class="part-{index}" x="{x:.2f}" y="0" width="{max(wide - 1, 0.5):.2f}" height="20"/>'
-        )
+        parts.append(f'<rect class="part-{index}" x="{x:.2f}" y="0" width="{max(wide - 1, 0.5):.2f}" height="20"/>')
         x += wide
-    return Markup(
-        str(_svg(960, 20, label, parts, "bar")).replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
-    )
+    return Markup(str(_svg(960, 20, label, parts, "bar")).replace("<svg ", '<svg preserveAspectRatio="none" ', 1))
 
 
 def curve(steps: dict[int, Record], key: str, name: str, about: str) -> Record | None:
@@ -243,9 +235,7 @@ def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
         drawn |= {"degenerate_groups", "groups"}
     sections = []
     for title, known in CURVES.items():
-        scores = [
-            (key, key.removeprefix("scores/"), "score, mean") for key in keys if key.startswith("scores/")
-        ]
+        scores = [(key, key.removeprefix("scores/"), "score, mean") for key in keys if key.startswith("scores/")]
         listed = known + (scores if title == "Reward" else [])
         drawn.update(key for key, _, _ in listed)
         sections.append((title, [curve(steps, *item) for item in listed]))

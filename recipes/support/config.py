@@ -82,18 +82,19 @@ class GrpoConfig(RecipeConfig):
 @dataclass
 class EvalConfig:
     name: str = MISSING
-    trl: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class TaskConfig:
     name: str = MISSING
+    max_new_tokens: int = MISSING
+    """Longest answer, in tokens."""
     env: dict[str, Any] = MISSING
     """The Task's class and arguments."""
     reward: dict[str, Any] = MISSING
     """Channels by name: class, weight, arguments."""
     also_evaluate: list[str] = field(default_factory=list)
-    """Other tasks whose held-out problems are evaluated before and after training."""
+    """Other tasks whose held-out problems are evaluated (greedily) before and after training."""
 
 
 @dataclass

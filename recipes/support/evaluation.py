@@ -67,7 +67,9 @@ def evaluate_policy(
                     "note": "no code block" if outcome is None else outcome.note,
                 }
             )
-    graded = [[r["verdict"] == "pass" for r in rows if r["task_id"] == p.id and r["verdict"] != "error"] for p in problems]
+    graded = [
+        [r["verdict"] == "pass" for r in rows if r["task_id"] == p.id and r["verdict"] != "error"] for p in problems
+    ]
     complete = [verdicts for verdicts in graded if len(verdicts) == samples]
     summary = {
         "task": task.name,
@@ -89,7 +91,14 @@ def _code(text: str, found) -> str:
 
 
 def _sample(
-    policy, tokenizer, task: Task, problems: Sequence[Problem], decoding: Decoding, samples, rows_at_once, seed
+    policy,
+    tokenizer,
+    task: Task,
+    problems: Sequence[Problem],
+    decoding: Decoding,
+    samples,
+    rows_at_once,
+    seed,
 ) -> list[list[list[int]]]:
     """Token ids, [problem][sample]. Problems of like prompt length go together; the order of results is the problems'."""
     prompts = [

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from omegaconf import DictConfig
 from peft import LoraConfig, PeftModel
-import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
 from recipes.support.console import log
@@ -42,7 +42,11 @@ def check_model(cfg: DictConfig) -> None:
 def adapter_folder(path: str) -> Path:
     """The folder of weights that `path` means: itself, or the final or latest weights of a run directory."""
     folder = Path(path).expanduser()
-    candidates = [folder, folder / "final", *sorted((folder / "checkpoints").glob("checkpoint-*"), reverse=True)]
+    candidates = [
+        folder,
+        folder / "final",
+        *sorted((folder / "checkpoints").glob("checkpoint-*"), reverse=True),
+    ]
     for candidate in candidates:
         if any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
             return candidate
@@ -79,7 +83,9 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
         )
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
-        raise UserError(f"cannot load model.path={cfg.model.path}: {first}; set model.path to a local folder") from error
+        raise UserError(
+            f"cannot load model.path={cfg.model.path}: {first}; set model.path to a local folder"
+        ) from error
     if is_adapter:
         model = PeftModel.from_pretrained(model, starts_from, is_trainable=True)
     if tokenizer.pad_token is None:

@@ -118,9 +118,7 @@ def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> lis
     if len(sizes) == 1 and all(map(finite, groups)):
         ungraded = sum(row["ungraded"] for row in rows if finite(row.get("ungraded")))
         samples = f"{sum(groups) * sizes.pop():,.0f}"
-        parts.append(
-            f"{samples} samples, {ungraded:,.0f} ungraded" if ungraded else f"{samples} graded samples"
-        )
+        parts.append(f"{samples} samples, {ungraded:,.0f} ungraded" if ungraded else f"{samples} graded samples")
     totals = [row["seconds/total"] for row in rows if finite(row.get("seconds/total"))]
     if totals:
         parts.append(duration(sum(totals)))
@@ -300,9 +298,7 @@ def cards(path: Path) -> tuple[list[Record], dict[str, float]]:
             completion, joined = record.get("completion") or "", "".join(record.get("tokens") or [])
             tokens = list(spans(record, listed, scales))
             if completion.startswith(joined):  # what no token covers, all of it where none is recorded
-                tokens.append(
-                    {"text": as_text(completion[len(joined) :]), "style": "", "title": "", "mark": False}
-                )
+                tokens.append({"text": as_text(completion[len(joined) :]), "style": "", "title": "", "mark": False})
             same = completion.startswith(joined) or joined.startswith(completion)
             card = {"record": record, "prompt": as_text(record.get("prompt", "")), "channels": listed}
             shown.append(card | {"tokens": tokens, "plain": "" if same else as_text(completion)})
@@ -365,9 +361,7 @@ def write_report(run_dir: Path) -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command: 0 and the page's path on standard output, or 1 and what is wrong on standard error."""
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.support.report", description="Write a run's report.html."
-    )
+    parser = argparse.ArgumentParser(prog="python -m recipes.support.report", description="Write a run's report.html.")
     parser.add_argument("run_dir", type=Path, help="directory of the run, with its config.yaml")
     try:
         print(write_report(parser.parse_args(arguments).run_dir))

@@ -12,7 +12,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipes.support.main import UserError
 
-CHANGEABLE = ("run", "recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation", "command", "sandbox")
+CHANGEABLE = (
+    "run",
+    "recipe.max_steps",
+    "recipe.save_steps",
+    "recipe.report_to",
+    "evaluation",
+    "command",
+    "sandbox",
+)
 """What may differ when a run is resumed; anything else would make it another run."""
 
 

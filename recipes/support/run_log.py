@@ -18,7 +18,15 @@ RENAMED = {
     "completions/mean_length": "completion_tokens",
     "step_time": "seconds/update_and_rollout",
 }
-DROPPED = ("completions/", "rewards/", "clip_ratio/", "num_tokens", "epoch", "frac_reward_zero_std", "reward_std")
+DROPPED = (
+    "completions/",
+    "rewards/",
+    "clip_ratio/",
+    "num_tokens",
+    "epoch",
+    "frac_reward_zero_std",
+    "reward_std",
+)
 CLOCK = ("seconds/", "tokens_per_second")
 """Metrics that differ between two runs of the same seed."""
 

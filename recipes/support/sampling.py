@@ -177,4 +177,8 @@ def draw(logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | 
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     uniform = torch.rand(len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator)
     # right=True skips tokens of zero probability at the lower end; the clamp guards the upper end against rounding
-    return torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True).squeeze(1).clamp(max=logits.shape[1] - 1)
+    return (
+        torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
+        .squeeze(1)
+        .clamp(max=logits.shape[1] - 1)
+    )

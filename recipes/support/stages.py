@@ -39,6 +39,12 @@ def decodings(cfg: DictConfig) -> list[tuple[Decoding, int]]:
     return chosen
 
 
+def policy_to_sample(cfg: DictConfig, policy: Any) -> Any:
+    """The policy itself or its sampling copy, as the hardware profile says, in evaluation mode."""
+    dtype = sampling_dtype(cfg)
+    return policy.eval() if dtype is None else SamplingCopy(policy, dtype).sync(policy)
+
+
 class Stages:
     """Evaluations and the report of one run; what a resumed run has done already is not done again."""
 
@@ -54,7 +60,9 @@ class Stages:
     ):
         self.cfg, self.folder, self.trainer = cfg, folder, trainer
         self.sandbox, self.runner, self.log = sandbox, runner, log
-        self.tasks = [task, *(other_task(name) for name in cfg.task.also_evaluate)]
+        self.plan = [(task, decoding, samples) for decoding, samples in decodings(cfg)]
+        for other, max_new_tokens in map(other_task, cfg.task.also_evaluate):
+            self.plan.append((other, Decoding(max_new_tokens, 0.0), 1))
 
     def evaluate(self, when: str) -> None:
         """Evaluate the policy on every task's held-out problems and add the lines to evals.jsonl."""
@@ -65,32 +73,26 @@ class Stages:
             self.trainer.accelerator.wait_for_everyone()
             return
         policy = None
-        for task in self.tasks:
-            for decoding, samples in decodings(self.cfg):
-                if (when, step, task.name, samples, decoding.temperature) in done:
-                    continue
-                policy = policy or self._policy()
-                result = evaluate_policy(
-                    policy,
-                    self.trainer.processing_class,
-                    task,
-                    self.sandbox,
-                    self.runner,
-                    decoding,
-                    samples,
-                    k=list(self.cfg.evaluation.k),
-                    split=self.cfg.evaluation.split,
-                    rows_at_once=self.cfg.hardware.eval_rows,
-                    seed=self.cfg.seed,
-                )
-                self.log.evaluation({"when": when, "step": step, **result.summary})
-                log.info("%s training: %s", when, describe(result.summary))
+        for task, decoding, samples in self.plan:
+            if (when, step, task.name, samples, decoding.temperature) in done:
+                continue
+            policy = policy or policy_to_sample(self.cfg, self.trainer.accelerator.unwrap_model(self.trainer.model))
+            result = evaluate_policy(
+                policy,
+                self.trainer.processing_class,
+                task,
+                self.sandbox,
+                self.runner,
+                decoding,
+                samples,
+                k=list(self.cfg.evaluation.k),
+                split=self.cfg.evaluation.split,
+                rows_at_once=self.cfg.hardware.eval_rows,
+                seed=self.cfg.seed,
+            )
+            self.log.evaluation({"when": when, "step": step, **result.summary})
+            log.info("%s training: %s", when, describe(result.summary))
         self.trainer.accelerator.wait_for_everyone()
-
-    def _policy(self):
-        policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        dtype = sampling_dtype(self.cfg)
-        return policy.eval() if dtype is None else SamplingCopy(policy, dtype).sync(policy)
 
     def report(self) -> None:
         """Print the table of pass@1 and draw report.html."""

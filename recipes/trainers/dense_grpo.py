@@ -99,7 +99,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         decoding = Decoding(self.max_completion_length, self.temperature, self.top_p)
         with self._policy_for_sampling() as policy:
             completions = sample(
-                policy, prompts, repeats, decoding, self._end_ids, self._tokenizer.pad_token_id, self._complete
+                policy,
+                prompts,
+                repeats,
+                decoding,
+                self._end_ids,
+                self._tokenizer.pad_token_id,
+                self._complete,
             )
         seconds = time.perf_counter() - started
         self._note("seconds/rollout", seconds)
@@ -126,10 +132,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in completion_ids_list]
         grades = self._loop.run(self.reward.grade(problems, answers))
         scores = torch.tensor(
-            [
-                [torch.nan if g is None else g.results[name].score for name in self.reward.channels]
-                for g in grades
-            ],
+            [[torch.nan if g is None else g.results[name].score for name in self.reward.channels] for g in grades],
             device=self.accelerator.device,
         )
         scores = gather(scores)
@@ -152,9 +155,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         degenerate = degenerate_groups(by_group)
         self._note("groups", float(len(by_group)))
         self._note("degenerate_groups", float(degenerate.sum()))
-        local = slice(
-            self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs)
-        )
+        local = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
         graded = ~rollout.rewards.isnan()
         batch["learns"] = (graded & ~degenerate.repeat_interleave(self.num_generations))[local]
         if self.reward.placement == "dense" and self.shaping:
@@ -248,7 +249,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 5. log-probabilities --------------------------------------------------------------------------------------
 
     def _get_per_token_logps_and_entropies(
-        self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
+        self,
+        model,
+        input_ids,
+        attention_mask,
+        logits_to_keep,
+        batch_size=None,
+        compute_entropy=False,
+        **kwargs,
     ):
         width = input_ids.shape[1] - logits_to_keep
         longest = int(attention_mask[:, :width].sum(1).max() + attention_mask[:, width:].sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,7 @@ class AnswerComplete:
         return self._task.complete(b"".join(self._bytes[i] for i in ids).decode(errors="replace"))
 
 
-def completion_of(
-    ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int]
-) -> Completion:
+def completion_of(ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int]) -> Completion:
     """The Completion of sampled ids: text, offsets, the task's code span, whether it ended by itself."""
     text, offsets = locate(ids, token_bytes)
     code = task.extract(text)
@@ -61,7 +60,7 @@ def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[
         "task_id": problem.id,
         "prompt": problem.question,
         "completion": completion.text,
-        "tokens": [completion.text[a : max(a, b)] for a, b in zip(edges, edges[1:], strict=False)],
+        "tokens": [completion.text[a : max(a, b)] for a, b in itertools.pairwise(edges)],
         "code_span": completion.code_span,
         "advantage": advantages[i].float().mean().item(),
         "reward": None,

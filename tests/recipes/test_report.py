@@ -19,9 +19,7 @@ model: {name: example/coder-0.5b}
 seed: 7
 command: python -m recipes.train recipe=grpo
 """
-HOSTILE = (
-    '</pre></script><script>alert("x")</script><img src=http://evil.example/a.png onerror=alert(1)>&amp;'
-)
+HOSTILE = '</pre></script><script>alert("x")</script><img src=http://evil.example/a.png onerror=alert(1)>&amp;'
 VOID = {"meta", "input", "br", "img", "link"}
 
 
@@ -296,20 +294,14 @@ def test_text_without_matching_tokens_is_not_lost(run: Path) -> None:
 
 
 def test_half_a_surrogate_pair_and_control_characters(run: Path) -> None:
-    write_lines(
-        run / "completions.jsonl", [completion(1, 1.0, "a\ud83d\x00\x1b", tokens=["a\ud83d\x00\x1b"])]
-    )
+    write_lines(run / "completions.jsonl", [completion(1, 1.0, "a\ud83d\x00\x1b", tokens=["a\ud83d\x00\x1b"])])
     assert Page(write_report(run)).completions[0] == "a?␀␛"
 
 
 def test_sparse_rows_and_values_that_are_not_finite(run: Path) -> None:
-    write_lines(
-        run / "metrics.jsonl", [{"step": 1, "loss": math.nan}, {"loss": 0.5, "note": "x"}, {"step": 3}]
-    )
+    write_lines(run / "metrics.jsonl", [{"step": 1, "loss": math.nan}, {"loss": 0.5, "note": "x"}, {"step": 3}])
     write_lines(run / "completions.jsonl", [{"step": 1, "reward": 0.5}])
-    write_lines(
-        run / "evals.jsonl", [{"when": "before"}, {"task": "basics", "pass@k": {"1": {"value": 0.5}}}]
-    )
+    write_lines(run / "evals.jsonl", [{"when": "before"}, {"task": "basics", "pass@k": {"1": {"value": 0.5}}}])
     page = Page(write_report(run))
     assert "3 steps" in page.text and "graded samples" not in page.text
     assert "1 value not finite" in page.text and 0.5 in page.values()
@@ -331,9 +323,7 @@ def test_resumed_run_keeps_the_later_row_of_a_step(run: Path) -> None:
     with (run / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(metric_row(20) | {"reward": 0.77}) + "\n")
     page = Page(write_report(run))
-    assert (
-        "20 steps" in page.text and "1 steps run again" not in page.text and "1 step run again" in page.text
-    )
+    assert "20 steps" in page.text and "1 steps run again" not in page.text and "1 step run again" in page.text
     assert 0.77 in page.values() and metric_row(20)["reward"] not in page.values()
     assert list(by_step([{"step": 2}, {"step": 1}])) == [1, 2]
 
@@ -343,9 +333,7 @@ def test_records_offsets_lead_back_to_their_lines(tmp_path: Path) -> None:
     path.write_bytes('{"a": "é\u2028"}\n\n{"a": 2}\n'.encode())
     found = list(records(path))
     assert [record["a"] for _, record in found] == ["é\u2028", 2]
-    assert [json.loads(path.read_bytes()[offset:].split(b"\n")[0]) for offset, _ in found] == [
-        r for _, r in found
-    ]
+    assert [json.loads(path.read_bytes()[offset:].split(b"\n")[0]) for offset, _ in found] == [r for _, r in found]
 
 
 def test_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

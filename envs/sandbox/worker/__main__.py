@@ -135,19 +135,14 @@ class Server:
             confine.kill_all(self.private, [uid for uid in (self.uid, self.checker_uid) if uid is not None])
             self.workplace.close()
 
-    def fork(
-        self, body, limits: dict, uid: int | None, folder: str, payload: int, wanted: tuple[int, ...]
-    ) -> int:
+    def fork(self, body, limits: dict, uid: int | None, folder: str, payload: int, wanted: tuple[int, ...]) -> int:
         """Start `body` in a confined process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`."""
         pid = os.fork()
         if pid:
             return pid
         try:
             os.setsid()
-            high = [
-                os.dup2(number, 200 + place)
-                for place, number in enumerate((*wanted, payload, self.alarm_end))
-            ]
+            high = [os.dup2(number, 200 + place) for place, number in enumerate((*wanted, payload, self.alarm_end))]
             for place, number in enumerate(high):
                 os.dup2(number, place, inheritable=True)
             os.closerange(len(high), 1 << 20)

@@ -40,9 +40,7 @@ def _bytes(path: str | None) -> bytes | None:
     return None if path is None else os.fsencode(path)
 
 
-def mount(
-    source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None
-) -> None:
+def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
     """mount(2). Raises OSError."""
     call = LIBC.mount(_bytes(source), _bytes(target), _bytes(kind), ctypes.c_ulong(flags), _bytes(data))
     _call(call, f"mount {target}")

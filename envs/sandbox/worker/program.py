@@ -21,9 +21,7 @@ SOURCE = "<solution>"
 CHANNEL = 3
 """Descriptor of the results, or of the line to the check process; 4 is the checker's own verdict."""
 BUILT_IN = {
-    kind: name
-    for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException)
+    kind: name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 
 

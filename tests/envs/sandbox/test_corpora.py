@@ -74,9 +74,7 @@ def test_adversarial_corpus(sandbox):
     if not rows:
         pytest.skip("../shared/data/adversarial is not here")
     outcomes = run_sync(sandbox, [job_of(row) for row in rows])
-    wrong = [
-        outcome for row, outcome in zip(rows, outcomes, strict=True) if outcome.verdict not in row["expect"]
-    ]
+    wrong = [outcome for row, outcome in zip(rows, outcomes, strict=True) if outcome.verdict not in row["expect"]]
     assert wrong == []
 
 

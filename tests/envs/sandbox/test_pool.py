@@ -47,12 +47,8 @@ def test_nothing_to_do(sandbox):
 def test_cancelling_stops_the_programs(sandbox, processes_of):
     async def scenario() -> None:
         forever = "import time\ndef f(x): time.sleep(1000)"
-        task = asyncio.create_task(
-            sandbox.run([echo(n, forever, limits=Limits(wall_s=500)) for n in range(4)])
-        )
-        servers = (
-            2 if sandbox.tiers == ("namespaces",) else 1
-        )  # each of them, where namespaces need a process outside
+        task = asyncio.create_task(sandbox.run([echo(n, forever, limits=Limits(wall_s=500)) for n in range(4)]))
+        servers = 2 if sandbox.tiers == ("namespaces",) else 1  # each of them, where namespaces need a process outside
         while processes_of(sandbox) <= servers * len(sandbox._all) or not sandbox._all:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -67,9 +63,7 @@ def test_cancelling_stops_the_programs(sandbox, processes_of):
 def test_a_killed_worker_costs_a_restart_and_no_answer(sandbox):
     async def scenario():
         task = asyncio.create_task(
-            sandbox.run(
-                [echo(n, "import time\ndef f(x):\n    time.sleep(.3)\n    return x") for n in range(6)]
-            )
+            sandbox.run([echo(n, "import time\ndef f(x):\n    time.sleep(.3)\n    return x") for n in range(6)])
         )
         await asyncio.sleep(0.5)
         for worker in list(sandbox._all):
@@ -88,9 +82,7 @@ def test_a_worker_that_always_dies_is_an_error(sandbox):
                 await asyncio.sleep(0.01)
 
         killing = asyncio.create_task(reaper())
-        [outcome] = await sandbox.run(
-            [echo(1, "import time\ndef f(x): time.sleep(1000)", limits=Limits(wall_s=100))]
-        )
+        [outcome] = await sandbox.run([echo(1, "import time\ndef f(x): time.sleep(1000)", limits=Limits(wall_s=100))])
         killing.cancel()
         return outcome
 
@@ -106,8 +98,7 @@ def test_callers_with_and_without_a_loop_and_in_threads(sandbox):
     assert asyncio.run(inside()) == "pass"
     found = []
     threads = [
-        threading.Thread(target=lambda: found.extend(run_sync(sandbox, [echo(n) for n in range(8)])))
-        for _ in range(4)
+        threading.Thread(target=lambda: found.extend(run_sync(sandbox, [echo(n) for n in range(8)]))) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -9,9 +9,7 @@ from collections import Counter, OrderedDict, namedtuple
 import pytest
 
 Point = namedtuple("Point", "x y")
-LIES = (
-    "class A:\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = lambda s: 0\n"
-)
+LIES = "class A:\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = lambda s: 0\n"
 CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\n"
 
 
@@ -80,10 +78,7 @@ def test_a_check_is_not_fooled_by_a_redefined_helper(grade):
 
 
 def test_checks_by_name_by_assert_and_with_exceptions(grade):
-    assert (
-        grade.check("def f(x): return x", "def check(candidate):\n    assert f(candidate(1)) == 1").verdict
-        == "pass"
-    )
+    assert grade.check("def f(x): return x", "def check(candidate):\n    assert f(candidate(1)) == 1").verdict == "pass"
     assert grade.check("def f(x): return x", "assert f(1) == 1\nassert f([1]) == [1]").verdict == "pass"
     outcome = grade.check("def f(x): return x", "assert f(1) == 1\nassert f(2) == 3\n")
     assert (outcome.verdict, outcome.passed, outcome.total) == ("fail", 0, 1)
@@ -240,9 +235,7 @@ def test_the_callers_environment_descriptors_and_rights_are_out_of_reach(grade, 
     )
     assert grade.call(code, ((), (False, [0, 1, 2, 3], False))).note == ""
     if os.getuid() == 0:
-        assert (
-            grade.call("import os\ndef f(): return os.getuid() >= 0x40000000", ((), True)).verdict == "pass"
-        )
+        assert grade.call("import os\ndef f(): return os.getuid() >= 0x40000000", ((), True)).verdict == "pass"
 
 
 def test_no_network_in_namespaces(grade):

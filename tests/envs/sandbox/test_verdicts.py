@@ -24,17 +24,11 @@ def test_pass_and_fail_count_cases(grade):
 
 
 def test_notes_name_the_exception_and_the_line(grade):
-    assert (
-        grade.call("def f():\n    return x\n", ((), 1)).note
-        == "case 1: NameError: name 'x' is not defined (line 2)"
-    )
+    assert grade.call("def f():\n    return x\n", ((), 1)).note == "case 1: NameError: name 'x' is not defined (line 2)"
     assert grade.call("y = 1\nx\n", ((), 1)).note == "NameError: name 'x' is not defined (line 2)"
     assert "SyntaxError" in grade.call("def f(:\n", ((), 1)).note
     assert grade.call("g = 1", ((), 1)).note == "NameError: name 'f' is not defined"
-    assert (
-        grade.script("print(1)\n1/0", ("", "1")).note
-        == "case 1: ZeroDivisionError: division by zero (line 2)"
-    )
+    assert grade.script("print(1)\n1/0", ("", "1")).note == "case 1: ZeroDivisionError: division by zero (line 2)"
 
 
 def test_later_cases_run_after_an_exception(grade):
@@ -58,9 +52,7 @@ def test_sleep_is_a_timeout_and_keeps_what_was_answered(grade):
 
 
 def test_cpu_limit_is_killed(grade):
-    outcome = grade.call(
-        f"def f():\n    {LOOP.replace(chr(10), ' ')}", ((), 1), limits=Limits(wall_s=30, cpu_s=1)
-    )
+    outcome = grade.call(f"def f():\n    {LOOP.replace(chr(10), ' ')}", ((), 1), limits=Limits(wall_s=30, cpu_s=1))
     assert (outcome.verdict, outcome.note) == ("killed", "CPU time limit")
 
 
@@ -94,8 +86,7 @@ def test_leaving_early_is_a_failure(grade, code):
     assert grade.call(code, ((), 1)).verdict == "fail"
     assert grade.check(code, "def check(candidate):\n    assert candidate() == 1").verdict == "fail"
     assert (
-        grade.check(code, "try:\n    assert f() == 1\nexcept Exception:\n    pass\nassert f() == 1").verdict
-        == "fail"
+        grade.check(code, "try:\n    assert f() == 1\nexcept Exception:\n    pass\nassert f() == 1").verdict == "fail"
     )
 
 
@@ -104,10 +95,7 @@ def test_script_output_is_compared_by_line(grade):
     assert grade.script("print(1)", ("", "1\n2")).verdict == "fail"
     assert grade.script("print(1)\nprint(2)", ("", "1")).verdict == "fail"
     assert grade.script("print(' 1')", ("", "1")).verdict == "fail"
-    assert (
-        grade.script("import sys\nsys.stdout.write('1'); sys.exit(3)", ("", "1")).note
-        == "case 1: exit status 3"
-    )
+    assert grade.script("import sys\nsys.stdout.write('1'); sys.exit(3)", ("", "1")).note == "case 1: exit status 3"
     assert grade.script("import os\nos.write(1, b'1'); os._exit(0)", ("", "1")).verdict == "pass"
 
 
@@ -158,9 +146,7 @@ def test_standard_library_is_there(grade):
     code = "import importlib\ndef f(names): return [importlib.import_module(n).__name__ for n in names]"
     if grade.sandbox.tiers == ("uid",):
         names = [
-            name
-            for name in names
-            if name not in ("colorsys", "shelve", "sqlite3", "wave", "xml.etree.ElementTree")
+            name for name in names if name not in ("colorsys", "shelve", "sqlite3", "wave", "xml.etree.ElementTree")
         ]
     outcome = grade.call(code, ((names,), names))
     assert outcome.verdict == "pass", outcome.note

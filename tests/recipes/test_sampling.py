@@ -1,0 +1,81 @@
+"""The sampler draws from the model's own distribution, and stops where it should."""
+
+from __future__ import annotations
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from recipes.support.sampling import Decoding, SamplingCopy, draw, sample
+
+PROMPTS = [[1, 523, 7, 99], [1, 88]]
+
+
+def load(folder, **kwargs):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **kwargs).eval()
+
+
+def test_greedy_equals_generate_with_prompts_of_different_length(tiny_model):
+    model = load(tiny_model)
+    got = sample(model, PROMPTS, 2, Decoding(12, 0.0), [], 2)
+    for prompt, pair in zip(PROMPTS, (got[:2], got[2:]), strict=True):
+        ids = torch.tensor([prompt])
+        want = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False, eos_token_id=None
+        )
+        assert pair[0] == pair[1] == want[0, len(prompt) :].tolist()
+
+
+def test_rows_end_by_themselves_and_the_rest_go_on(tiny_model):
+    model = load(tiny_model)
+    free = sample(model, PROMPTS, 1, Decoding(12, 0.0), [], 2)
+    end = free[0][4]
+    got = sample(model, PROMPTS, 12, Decoding(12, 0.0), [end], 2)
+    assert all(row == free[0][: free[0].index(end) + 1] for row in got[:12])
+    stop = free[1].index(end) + 1 if end in free[1] else 12
+    assert all(row == free[1][:stop] for row in got[12:])
+    cut = sample(model, PROMPTS, 1, Decoding(12, 0.0), [], 2, complete=lambda ids: len(ids) == 5)
+    assert cut == [free[0][:5], free[1][:5]]
+
+
+def test_progress_counts_every_completion_once(tiny_model):
+    counted = []
+    sample(load(tiny_model), PROMPTS, 3, Decoding(6), [2, 5, 9], 2, progress=counted.append)
+    assert sum(counted) == 6
+
+
+def test_draw_follows_the_probabilities():
+    torch.manual_seed(0)
+    logits = torch.log(torch.tensor([0.5, 0.0, 0.3, 0.2])).repeat(40_000, 1)
+    share = torch.bincount(draw(logits, Decoding(1)), minlength=4) / 40_000
+    assert torch.allclose(share, torch.tensor([0.5, 0.0, 0.3, 0.2]), atol=0.01)
+    narrow = draw(logits, Decoding(1, top_p=0.6))
+    assert set(narrow.tolist()) == {0, 2}
+    assert set(draw(logits, Decoding(1, temperature=0.0)).tolist()) == {0}
+
+
+def test_a_seeded_generator_repeats_its_draws(tiny_model):
+    model = load(tiny_model)
+    one, two = (
+        sample(model, PROMPTS, 2, Decoding(8), [], 2, generator=torch.Generator().manual_seed(5)) for _ in range(2)
+    )
+    assert one == two
+
+
+def test_the_sampling_copy_follows_full_and_lora_training(tiny_model):
+    from peft import LoraConfig, get_peft_model
+
+    ids = torch.tensor([PROMPTS[0]])
+    for policy in (
+        load(tiny_model),
+        get_peft_model(load(tiny_model), LoraConfig(r=4, target_modules="all-linear")),
+    ):
+        copy = SamplingCopy(policy, torch.float32)
+        with torch.no_grad():
+            for p in policy.parameters():
+                if p.requires_grad:
+                    p.add_(torch.randn_like(p) * 0.05)
+            before = copy.model(ids).logits
+            after = copy.sync(policy)(ids).logits
+            want = policy(ids).logits
+        assert torch.allclose(after, want, atol=1e-5)
+        assert not torch.allclose(before, want, atol=1e-3)

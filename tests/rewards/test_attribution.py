@@ -1,0 +1,105 @@
+"""Conservation of reward, and where tokens lie in the text."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.attribution import TokenBytes, at_the_end, attribute, code_tokens, locate
+from rewards.channel import ChannelResult, Completion, Span
+
+
+class ByteTokenizer:
+    """One token a byte, ids 0 to 255; id 256 is special."""
+
+    all_special_ids = (256,)
+    added_tokens_decoder: dict[int, str] = {}
+
+    def get_vocab(self):
+        return {chr(0x100 + i) if i != 32 else "Ġ": i for i in range(257)}
+
+
+class Bytes:
+    """A stand-in for TokenBytes: pieces given outright."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    def __getitem__(self, token_id):
+        return self.pieces[token_id]
+
+
+def completion(text: str, cuts: list[int], code: tuple[int, int] | None) -> Completion:
+    edges = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
+    offsets = [*list(itertools.pairwise(edges)), (len(text), len(text))]
+    return Completion(text, list(range(len(offsets))), offsets, code)
+
+
+@st.composite
+def cases(draw):
+    text = draw(st.text(min_size=1, max_size=60))
+    cuts = draw(st.lists(st.integers(0, len(text)), max_size=12))
+    code = draw(st.none() | st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(sorted).map(tuple))
+    place = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(sorted)
+    values = st.floats(-5, 5, allow_nan=False)
+    spans = [Span(a, b, v) for (a, b), v in draw(st.lists(st.tuples(place, values), max_size=5))]
+    return completion(text, cuts, code), spans, draw(values)
+
+
+@given(cases(), st.booleans())
+def test_token_rewards_sum_to_the_score(case, judges_form):
+    answer, spans, score = case
+    result = ChannelResult(sum(s.value for s in spans), tuple(spans)) if spans else ChannelResult(score)
+    dense = attribute(answer, result, judges_form)
+    assert len(dense) == len(answer.token_ids)
+    assert sum(dense) == pytest.approx(result.score, abs=1e-6)
+    assert sum(at_the_end(answer, result.score)) == result.score
+
+
+@given(cases())
+def test_outside_the_code_nothing_but_the_last_token_is_paid(case):
+    answer, spans, _ = case
+    dense = attribute(answer, ChannelResult(sum(s.value for s in spans), tuple(spans)))
+    allowed = {*code_tokens(answer), len(dense) - 1}
+    assert all(r == 0 for t, r in enumerate(dense) if t not in allowed)
+
+
+@given(cases())
+def test_a_span_pays_only_tokens_that_overlap_it(case):
+    answer, spans, _ = case
+    for span in spans:
+        dense = attribute(answer, ChannelResult(span.value, (span,)), judges_form=True)
+        for (start, end), reward in list(zip(answer.offsets, dense, strict=True))[:-1]:
+            assert reward == 0 or (start < span.end and end > span.start)
+
+
+@given(st.text(max_size=40), st.data())
+def test_offsets_cover_the_text_whatever_bytes_a_token_holds(text, data):
+    raw = text.encode("utf-8", errors="replace")
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=10)))
+    edges = [0, *cuts, len(raw)]
+    pieces = [raw[a:b] for a, b in itertools.pairwise(edges)] + [b""]
+    found, offsets = locate(range(len(pieces)), Bytes(pieces))
+    assert found == raw.decode()
+    for piece, (start, end) in zip(pieces, offsets, strict=True):
+        assert piece.decode(errors="ignore") in found[start:end]
+        assert (start == end) == (not piece)
+
+
+def test_bytes_that_are_no_utf8_become_replacement_characters():
+    text, offsets = locate([0, 1, 2], Bytes([b"a\xff", b"\xe2\x82", b"b"]))
+    assert text == b"a\xff\xe2\x82b".decode(errors="replace")
+    assert offsets[0] == (0, 2)
+
+
+def test_offsets_agree_with_a_real_tokenizers_decoding(smollm2_tokenizer):
+    table = TokenBytes(smollm2_tokenizer)
+    text = "```python\ndef naïve(x):\n\treturn 'héllo 🙂' * x\n```"
+    ids = [*smollm2_tokenizer(text, add_special_tokens=False).input_ids, smollm2_tokenizer.eos_token_id]
+    found, offsets = locate(ids, table)
+    assert found == text
+    assert offsets[-1] == (len(text), len(text))
+    assert "".join(found[a:b] for a, b in offsets).count("def") == 1
