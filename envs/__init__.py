@@ -1,1 +1,1 @@
-"""Tasks and worlds: data, prompts, code extraction, graders' needs, running code. Nothing here knows a reward weight."""
+"""Tasks and worlds: data, prompts, code extraction, running code. Nothing here knows a trainer or a weight."""

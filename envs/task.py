@@ -1,4 +1,4 @@
-"""What a task is: problems in splits, the prompt, how code is taken out of an answer, and a check of its own answers."""
+"""What a task is: problems in splits, the prompt, where the code is in an answer, a check of its own answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ class TaskError(ValueError):
 class Problem:
     """One thing to solve.
 
-    id: unique, "task/name". question: what the user turn says. entry_point: the function asked for, None for programs.
-    cases or check_src: how it is judged. setup: trusted source before the solution. reference: a solution that passes. family: near-duplicates share
-    one, and stay on one side of a split; empty: a family of its own.
+    id: unique, "task/name".
+    question: what the user turn says.
+    entry_point: the function asked for, None for programs.
+    cases, check_src: how it is judged (one of them).
+    setup: trusted source before the solution.
+    reference: a solution that passes.
+    family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
     """
 
     id: str

@@ -1,0 +1,1 @@
+"""What a user runs; the only place that imports TRL."""

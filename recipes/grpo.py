@@ -24,6 +24,7 @@ def main(cfg) -> None:
     import asyncio
 
     from accelerate import PartialState
+    from transformers import set_seed
 
     from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log_to
@@ -31,7 +32,7 @@ def main(cfg) -> None:
     from recipes.support.run_dir import open_run_dir
     from recipes.support.run_log import RunLog
     from recipes.support.stages import Stages, prompt_dataset
-    from recipes.trainers.checkpoints import checkpoints
+    from recipes.trainers.checkpoints import latest_checkpoint
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
     # Everything that can be wrong is found before the model loads.
@@ -49,6 +50,7 @@ def main(cfg) -> None:
 
     sandbox = build_sandbox(cfg)
     reward = build_reward(cfg, sandbox)
+    set_seed(cfg.seed)  # a new adapter's first matrix is random
     policy, tokenizer = load_policy(cfg)
     log = RunLog(folder, cfg.run.completions_per_step)
     trainer = DenseGRPOTrainer(
@@ -66,7 +68,7 @@ def main(cfg) -> None:
     )
     stages = Stages(cfg, folder, trainer, task, sandbox, asyncio.Runner(), log)
     stages.evaluate("before")
-    latest = (checkpoints(folder) or [None])[-1]
+    latest = latest_checkpoint(folder)
     log.rewind(int(latest.name.split("-")[1]) if latest else 0)
     trainer.train(resume_from_checkpoint=str(latest) if latest else None)
     trainer.save_model(str(folder / "final"))
@@ -82,8 +84,9 @@ def processes(cfg) -> int:
 
 def grpo_config(cfg, folder: Path):
     """cfg.recipe and cfg.hardware as trl.GRPOConfig."""
-    from omegaconf import OmegaConf
     from trl import GRPOConfig
+
+    from recipes.support.build import as_dict
 
     recipe, hardware = cfg.recipe, cfg.hardware
     rows = recipe.prompts_per_step * recipe.num_generations
@@ -118,7 +121,7 @@ def grpo_config(cfg, folder: Path):
         disable_tqdm=True,
         remove_unused_columns=False,
         dataloader_pin_memory=hardware.device == "cuda",
-        **OmegaConf.to_container(recipe.trl, resolve=True),
+        **as_dict(recipe.trl),
     )
 
 

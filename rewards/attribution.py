@@ -14,7 +14,7 @@ from rewards.channel import ChannelResult, Completion
 
 
 class TokenBytes:
-    """The bytes of each token id of a tokenizer: byte-level BPE, sentencepiece with byte fallback, or plain characters."""
+    """The bytes of each token id: byte-level BPE, sentencepiece with byte fallback, or plain characters."""
 
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
@@ -108,9 +108,9 @@ def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
 def attribute(completion: Completion, result: ChannelResult, judges_form: bool = False) -> list[float]:
     """Token rewards (length T) of one channel; they sum to the channel's score.
 
-    Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A channel
-    that does not point is spread over the code tokens. What finds no token falls on the last one, where sparse
-    mode puts everything.
+    Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A
+    channel that does not point is spread over the code tokens. What finds no token falls on the last one, where
+    sparse mode puts everything.
     """
     rewards = [0.0] * len(completion.token_ids)
     if not rewards:

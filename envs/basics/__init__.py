@@ -1,7 +1,8 @@
 """basics: 266 small Python problems written for this collection, for a first run on small machines.
 
-Each line of problems/*.jsonl is a problem: name, topic, level (1 easy to 3 middling), family (near-duplicates share one),
-signature, description, solution, examples (the first is shown in the prompt) and hidden tests. All tests are graded.
+Each line of problems/*.jsonl is a problem: name, topic, level (1 easy to 3 middling), family (near-duplicates
+share one), signature, description, solution, examples (the first is shown in the prompt) and hidden tests (never
+shown). All tests are graded.
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcom
     results: list[bool] = []
     first = ""
     for number, (case, record) in enumerate(zip(job.cases, records, strict=False), 1):
+        assert isinstance(case, FunctionCase)  # function_payload saw to it
         note = _case_note(case.expected, record, job.tol)
         results.append(note is None)
         if note is not None and not first:
@@ -186,6 +187,7 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, byt
     first = ""
     results = []
     for number, (case, (ended, output, note)) in enumerate(zip(job.cases, runs, strict=False), 1):
+        assert isinstance(case, StdioCase)  # check_stdio saw to it
         now: Verdict = "fail"
         if len(output) > limits.output_kib << 10:
             now, said = "killed", "output limit"

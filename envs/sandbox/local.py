@@ -270,6 +270,7 @@ class LocalSandbox:
         judge.check_stdio(job)
         runs: list[tuple[judge.Ended, bytes, bytes]] = []
         for case in job.cases:
+            assert isinstance(case, StdioCase)  # check_stdio saw to it
             runs.append(await self._run_stdio(worker, job, case, limits))
             if runs[-1][0].stopped_by:
                 break  # a program that hangs once would hang on every input

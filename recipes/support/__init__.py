@@ -1,0 +1,1 @@
+"""Around training: configuration, models, run directory, logs, evaluation, report."""

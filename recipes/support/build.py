@@ -12,7 +12,15 @@ from omegaconf import DictConfig, OmegaConf
 from envs.sandbox import Sandbox
 from envs.task import Task, TaskError
 from recipes.support.main import CONF, UserError
+from rewards.channel import RewardChannel
 from rewards.compose import Reward
+
+
+def as_dict(node: Any) -> dict[str, Any]:
+    """A configuration node as a plain dictionary, interpolations resolved."""
+    plain = OmegaConf.to_container(node, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
 
 def build_task(cfg: DictConfig) -> Task:
@@ -37,8 +45,9 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
     if cfg.reward.placement not in ("dense", "sparse"):
         raise UserError(f"reward.placement={cfg.reward.placement}: choose dense or sparse")
-    channels, weights = {}, {}
-    for name, spec in OmegaConf.to_container(cfg.task.reward, resolve=True).items():
+    channels: dict[str, RewardChannel] = {}
+    weights: dict[str, float] = {}
+    for name, spec in as_dict(cfg.task.reward).items():
         weights[name] = float(spec.pop("weight"))
         if spec.pop("sandbox", False):
             channels[name] = _instantiate(spec, sandbox=sandbox)

@@ -1,4 +1,4 @@
-"""What a run says: to the terminal for a person, with the time to run.log for later; libraries' chatter to run.log only."""
+"""What a run says: to the terminal for a person, to run.log with the time; libraries' chatter to run.log only."""
 
 from __future__ import annotations
 

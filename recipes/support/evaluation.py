@@ -42,7 +42,7 @@ def evaluate_policy(
     rows_at_once: int = 96,
     seed: int = 0,
 ) -> Evaluation:
-    """pass@k over a split, `samples` completions a problem; greedy decoding takes one. Not graded samples are left out."""
+    """pass@k over a split, `samples` completions a problem; greedy takes one. Ungraded problems are left out."""
     started = time.perf_counter()
     samples = 1 if decoding.temperature == 0 else samples
     problems = task.problems(split)
@@ -100,7 +100,7 @@ def _sample(
     rows_at_once,
     seed,
 ) -> list[list[list[int]]]:
-    """Token ids, [problem][sample]. Problems of like prompt length go together; the order of results is the problems'."""
+    """Token ids, [problem][sample], in the problems' order; prompts of like length are sampled together."""
     prompts = [
         tokenizer.apply_chat_template(task.messages(p), add_generation_prompt=True, return_dict=True)["input_ids"]
         for p in problems

@@ -1,4 +1,4 @@
-"""The decorator of every recipe: compose the configuration, say what is wrong in one line, leave the rest to the recipe."""
+"""The decorator of every recipe: compose the configuration, say in one line what is wrong, run the recipe."""
 
 from __future__ import annotations
 

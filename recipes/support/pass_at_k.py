@@ -1,4 +1,4 @@
-"""pass@k, unbiased (Chen et al. 2021, section 2.1), with a bootstrap interval over problems; as an `evaluate` metric."""
+"""pass@k, unbiased (Chen et al. 2021, section 2.1), with a bootstrap interval over problems, for `evaluate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind while it trains: metrics.jsonl, completions.jsonl, evals.jsonl and a line a step to watch."""
+"""What a run leaves behind while it trains: metrics.jsonl, completions.jsonl, evals.jsonl, a line a step."""
 
 from __future__ import annotations
 

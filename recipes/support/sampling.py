@@ -33,7 +33,7 @@ class Decoding:
 
 
 def grouped_sdpa(module, query, key, value, attention_mask, **kwargs):
-    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D). Longer queries take sdpa's path."""
+    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D); sdpa's path otherwise."""
     heads, kv_heads = query.shape[1], key.shape[1]
     if query.shape[2] != 1 or heads == kv_heads:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
@@ -56,10 +56,12 @@ AttentionMaskInterface.register("grouped_sdpa", sdpa_mask)
 
 
 class SamplingCopy:
-    """A copy of the policy, adapters merged, in the dtype that samples fastest; `sync` brings over what training changed.
+    """A copy of the policy, adapters merged, in the dtype that samples fastest.
 
-    Full-precision masters under autocast would be cast again at every token, and an unmerged adapter doubles the number of
-    matrix products. Merged weights are rounded once an update; the masters never are.
+    `sync` brings over what training changed.
+
+    Full-precision masters under autocast would be cast again at every token, and an unmerged adapter doubles the
+    number of matrix products. Merged weights are rounded once an update; the masters never are.
     """
 
     def __init__(self, policy: PreTrainedModel | PeftModel, dtype: torch.dtype):
@@ -99,9 +101,9 @@ def sample(
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
-    Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or where
-    `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `progress` is called with
-    the number of completions that ended since the last call.
+    Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
+    where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `progress` is
+    called with the number of completions that ended since the last call.
     """
     device = model.device
     width = max(len(p) for p in prompts)
@@ -145,7 +147,7 @@ def sample(
 
 
 def _shrink(live: torch.Tensor) -> torch.Tensor:
-    """Rows to keep: all live ones, filled up with ended ones to a multiple of 8 (a new batch size compiles new kernels)."""
+    """Rows to keep: the live ones, filled up to a multiple of 8 (each new batch size compiles new kernels)."""
     size = -(-int(live.sum()) // 8) * 8
     order = torch.sort((~live).int(), stable=True).indices
     return order[:size].sort().values

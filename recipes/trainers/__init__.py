@@ -1,0 +1,1 @@
+"""Subclasses of TRL's trainers, one file each, and what they are made of."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
+from transformers import Trainer
 
 ROLLOUT = "rollout_{rank}.pt"
 PREFIX = "checkpoint-"
@@ -18,7 +20,13 @@ def checkpoints(run_dir: Path) -> list[Path]:
     return sorted(found, key=lambda p: int(p.name.removeprefix(PREFIX)))
 
 
-class AtomicCheckpoints:
+def latest_checkpoint(run_dir: Path) -> Path | None:
+    """The newest complete checkpoint, None where there is none."""
+    found = checkpoints(run_dir)
+    return found[-1] if found else None
+
+
+class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
     """Mix in before a GRPOTrainer: saves into a staging folder and renames it; keeps `save_total_limit` of them."""
 
     _staging: str | None = None

@@ -85,7 +85,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self._sampling_copy: SamplingCopy | None = None
         self._rollout: Rollout | None = None
 
-    # 1. rollout ------------------------------------------------------------------------------------------------
+    # 1. rollout ---------------------------------------------------------------------------------------------
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, has_tool_images=False):
         if self.use_vllm or self._zero3:
@@ -124,7 +124,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def _zero3(self) -> bool:
         return self.is_deepspeed_enabled and self.args.deepspeed_plugin.zero_stage == 3
 
-    # 2. score --------------------------------------------------------------------------------------------------
+    # 2. score -----------------------------------------------------------------------------------------------
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         started = time.perf_counter()
@@ -146,11 +146,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self._note("truncated", gather(cut).mean().item())
         return scores
 
-    # 3. advantages ---------------------------------------------------------------------------------------------
+    # 3. advantages ------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs):
         batch = super()._generate_and_score_completions(inputs)
-        rollout = self._rollout
+        rollout, self._rollout = self._rollout, None
+        assert rollout is not None  # _calculate_rewards has just set it
         by_group = rollout.rewards.view(-1, self.num_generations)
         degenerate = degenerate_groups(by_group)
         self._note("groups", float(len(by_group)))
@@ -159,16 +160,15 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         graded = ~rollout.rewards.isnan()
         batch["learns"] = (graded & ~degenerate.repeat_interleave(self.num_generations))[local]
         if self.reward.placement == "dense" and self.shaping:
-            batch["advantages"] = batch["advantages"][:, None] + self.shaping * self._shaping(batch, by_group)[local]
+            batch["advantages"] = batch["advantages"][:, None] + self.shaping * self._shaping(batch, rollout)[local]
         self._log_completions(rollout, batch["advantages"])
-        self._rollout = None
         return batch
 
-    def _shaping(self, batch, rewards_by_group) -> torch.Tensor:
-        """Each token's own reward minus its group's mean over tokens, scaled as the advantages are. Shape (all B, T)."""
+    def _shaping(self, batch, rollout: Rollout) -> torch.Tensor:
+        """Each token's own reward minus its group's mean over tokens, scaled as advantages are: (all B, T)."""
         width = batch["completion_ids"].shape[1]
-        own = torch.zeros(len(self._rollout.grades), self.max_completion_length, device=rewards_by_group.device)
-        for row, grade in enumerate(self._rollout.grades):
+        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rollout.rewards.device)
+        for row, grade in enumerate(rollout.grades):
             if grade is not None:
                 own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
         lengths = batch["completion_mask"].sum(1)
@@ -176,6 +176,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         group_tokens = lengths.view(-1, self.num_generations).sum(1).clamp(min=1)
         group_mean = own.sum(1).view(-1, self.num_generations).sum(1) / group_tokens
         own = own - group_mean.repeat_interleave(self.num_generations)[:, None]
+        rewards_by_group = rollout.rewards.view(-1, self.num_generations)
         if self.scale_rewards == "group":
             own = own / (nanstd_rows(rewards_by_group).repeat_interleave(self.num_generations)[:, None] + 1e-4)
         elif self.scale_rewards == "batch":
@@ -187,7 +188,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
 
-    # 4. degenerate groups --------------------------------------------------------------------------------------
+    # 4. degenerate groups -----------------------------------------------------------------------------------
 
     def _prepare_inputs(self, generation_batch):
         if not self.model.training:
@@ -220,12 +221,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         lone = torch.tensor([first], device=rows.device)
         if self.is_deepspeed_enabled:  # its engine counts backward passes: weightless rows keep the count
             chunks = [self._take(batch, lone, 0.0)] * (window - len(chunks)) + chunks
-        elif not chunks and self.accelerator.num_processes > 1:
-            # the other processes' gradients are averaged in our backward pass, so we must make one if any of them does
-            if gather(torch.tensor([len(rows)], device=self.accelerator.device)).sum() > 0:
-                chunks = [self._take(batch, lone, 0.0)]
         elif self.accelerator.num_processes > 1:
-            gather(torch.tensor([len(rows)], device=self.accelerator.device))
+            # gradients are averaged inside backward passes, so a process makes one if any other does
+            anywhere = gather(torch.tensor([len(rows)], device=rows.device)).sum()
+            chunks = chunks or ([self._take(batch, lone, 0.0)] if anywhere else [])
         return [None] * (window - len(chunks)) + chunks
 
     @staticmethod
@@ -246,7 +245,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         share = inputs.get("share", 1.0)
         return loss * share if by_rows or share == 0 else loss
 
-    # 5. log-probabilities --------------------------------------------------------------------------------------
+    # 5. log-probabilities -----------------------------------------------------------------------------------
 
     def _get_per_token_logps_and_entropies(
         self,

@@ -1,8 +1,8 @@
 """Log-probabilities of a group with its prompt read once.
 
-The completions of one prompt are laid end to end behind it in a single row; positions restart after the prompt, and the
-attention mask lets a completion see the prompt and itself only. The result is that of padded rows (the same gradients, to
-rounding) without reading the prompt once a completion and without padding.
+The completions of one prompt are laid end to end behind it in a single row; positions restart after the prompt,
+and the attention mask lets a completion see the prompt and itself only. Numbers and gradients are those of padded
+rows, to rounding, without reading the prompt for every completion and without padding.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def packed_logps(
 
 
 def _pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Positions and mask of [prompt, completion 0, completion 1...], and which position predicts each completion token."""
+    """Positions and mask of [prompt, completion 0, 1...], and the position that predicts each completion token."""
     p, device = len(prompt), prompt.device
     segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)
     positions = torch.cat([torch.arange(p), *(p + torch.arange(n) for n in sizes)]).to(device)

@@ -29,8 +29,8 @@ def command(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
         "recipe.num_generations=4",
         "recipe.max_new_tokens=8",
         "recipe.learning_rate=0.01",
-        # a random model writes no code block, so its reward is its length: every step teaches something
-        "task.reward.form.length_alpha=1.0",
+        "+task.reward.parity._target_=tests.recipes.channels.TokenParity",
+        "+task.reward.parity.weight=1.0",
         "evaluation.samples=0",
         "evaluation.greedy=false",
         f"run.dir={folder}",

@@ -8,6 +8,7 @@ set, frozenset) and d (key, value, key, value, ...). Subclasses are written as t
 import json
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as _quote
+from typing import Any
 
 MAX_DEPTH = 200
 SMALL = 1 << 53
@@ -17,7 +18,7 @@ class Unsupported(TypeError):
     """The value cannot be sent: its type, its depth or its size."""
 
 
-def _make_scalar() -> Callable[[type, object, int], str | None]:
+def _make_scalar() -> Callable[[type, Any, int], str | None]:
     """Writes a value that is not a container, or answers None; bound as `make_encoder` says."""
     quote, subclass, error = _quote, issubclass, Unsupported
     integer, real, pair, text, raw = (
@@ -35,7 +36,7 @@ def _make_scalar() -> Callable[[type, object, int], str | None]:
         written = real_repr(value)
         return written if written[-1] not in "fn" else '["f","' + written + '"]'
 
-    def scalar(kind: type, value: object, room: int) -> str | None:
+    def scalar(kind: type, value: Any, room: int) -> str | None:
         if value is None:
             return "null"
         if kind is bool_:
@@ -92,7 +93,7 @@ def make_encoder(limit: int) -> Callable[[object], str]:
             if room < 0:
                 raise error("result too large")
 
-        def put(value: object, depth: int) -> None:
+        def put(value: Any, depth: int) -> None:
             kind = kind_of(value)
             written = scalar(kind, value, room)
             if written is not None:
@@ -141,7 +142,7 @@ def make_decoder() -> Callable[[object], object]:
             raise broken("not an encoded scalar")
         return int_(rest[0], 16) if tag == "i" else float_(rest[0]) if tag == "f" else unhex(rest[0])
 
-    def decode(node: object, depth: int = 0) -> object:
+    def decode(node: Any, depth: int = 0) -> object:
         kind = kind_of(node)
         if node is None or kind in plain:
             return node
@@ -151,7 +152,7 @@ def make_decoder() -> Callable[[object], object]:
         try:
             if tag in ("i", "f", "b"):
                 return scalar(tag, rest)
-            items = [decode(item, depth + 1) for item in rest]
+            items: list[Any] = [decode(item, depth + 1) for item in rest]
             if tag == "l":
                 return items
             if tag == "c":
@@ -169,7 +170,7 @@ def make_decoder() -> Callable[[object], object]:
 decode = make_decoder()
 
 
-def parse(text: str) -> object:
+def parse(text: str) -> Any:
     """JSON of an untrusted program, refused before the parser can recurse deeply. Raises ValueError."""
     if text.count("[") + text.count("{") > MAX_DEPTH:
         depth = deepest = 0

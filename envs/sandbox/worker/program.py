@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import types
+from typing import Any
 
 import codec
 
@@ -88,9 +89,10 @@ def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
 
 def _streams(name: str) -> types.ModuleType:
     """Fresh standard streams over descriptors 0, 1 and 2, and an empty module to run in."""
-    sys.stdin = sys.__stdin__ = _stream(0, "rb", "strict")
-    sys.stdout = sys.__stdout__ = _stream(1, "wb", "strict")
-    sys.stderr = sys.__stderr__ = _stream(2, "wb", "backslashreplace")
+    system: Any = sys  # typeshed calls the dunder streams final
+    sys.stdin = system.__stdin__ = _stream(0, "rb", "strict")
+    sys.stdout = system.__stdout__ = _stream(1, "wb", "strict")
+    sys.stderr = system.__stderr__ = _stream(2, "wb", "backslashreplace")
     module = types.ModuleType(name)
     module.__dict__["__builtins__"] = builtins
     sys.modules[name] = module
@@ -155,7 +157,8 @@ def stdio_body(payload: int, limits: dict) -> None:
         note = f"exit status {status}"
     except BaseException as error:
         status, note = 1, said(error)
-    for step in (threading._shutdown, _run_exit_hooks, _flush):
+    threads: Any = threading  # typeshed does not know _shutdown
+    for step in (threads._shutdown, _run_exit_hooks, _flush):
         try:
             step()
         except BaseException as error:
@@ -186,7 +189,8 @@ def candidate_body(payload: int, limits: dict) -> None:
     os.close(payload)
     most = limits["output_kib"] << 10
     send, leave, quote, said, decode = _writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
-    line, encode, parse = _reader(CHANNEL, most * 2), codec.make_encoder(most), json.JSONDecoder().scan_once
+    decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
+    line, encode, parse = _reader(CHANNEL, most * 2), codec.make_encoder(most), decoder.scan_once
     failure, kind, builtin = BaseException, type, BUILT_IN
     try:
         module = _streams("solution")
