@@ -2,7 +2,7 @@
 # make test   install what the tests need, run them
 PYTHON ?= python3.11
 VENV := .venv
-STEPS ?= 24
+STEPS ?= 20
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 

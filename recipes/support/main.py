@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,12 +77,17 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
             _stop(f"stopped; the same command goes on from the last checkpoint in {cfg.run.dir}", 130)
         except (UserError, OmegaConfBaseException) as error:
             _stop(" ".join(str(error).split()), 2)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        except Exception:
+            if not _disk_is_full(Path(cfg.run.dir)):
                 raise
             _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
 
     return guarded
+
+
+def _disk_is_full(folder: Path) -> bool:
+    """Writers report a full disk in many ways (OSError, safetensors' own error, torch's RuntimeError): look at it."""
+    return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
 
 
 def _stop(message: str, status: int) -> None:

@@ -104,7 +104,7 @@ def by_step(rows: Iterable[Record]) -> dict[int, Record]:
     kept: dict[int, Record] = {}
     for position, row in enumerate(rows, 1):
         step = row.get("step")
-        kept[int(step) if finite(step) else position] = row
+        kept[int(step) if step is not None and finite(step) else position] = row
     return dict(sorted(kept.items()))
 
 
@@ -114,8 +114,8 @@ def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> lis
         return ["No step recorded yet."]
     parts = [f"{len(steps):,} step" + "s" * (len(steps) != 1)]
     sizes = {size for size in values_under(config, "num_generations") if type(size) is int}
-    groups = [row.get("groups") for row in rows]
-    if len(sizes) == 1 and all(map(finite, groups)):
+    groups = [row["groups"] for row in rows if finite(row.get("groups"))]
+    if len(sizes) == 1 and len(groups) == len(rows):
         ungraded = sum(row["ungraded"] for row in rows if finite(row.get("ungraded")))
         samples = f"{sum(groups) * sizes.pop():,.0f}"
         parts.append(f"{samples} samples, {ungraded:,.0f} ungraded" if ungraded else f"{samples} graded samples")
@@ -154,7 +154,7 @@ def gains(evals: list[Record]) -> list[Record]:
     for record in evals:
         key = (str(record.get("task", "")), str(record.get("split", "")), decoding(record))
         grouped[key][str(record.get("when", ""))] = record
-    rows = []
+    rows: list[Record] = []
     for (task, split, how), stages in grouped.items():
         between = [when for when in stages if when not in ("before", "after")]
         latest = max(between, key=lambda when: stages[when].get("step") or 0, default="")
@@ -221,7 +221,7 @@ def choose(path: Path) -> list[tuple[str, str, list[Record]]]:
     samples = []
     for offset, record in records(path):
         reward, step = record.get("reward"), record.get("step")
-        if finite(reward) and finite(step):
+        if reward is not None and step is not None and finite(reward) and finite(step):
             samples.append(Sample(offset, int(step), str(record.get("task_id", "")), float(reward)))
     if not samples:
         return []
@@ -261,7 +261,7 @@ def channels(record: Record) -> list[Channel]:
         listed.append(Channel(name, scores.get(name), weights.get(name), note, values))
     total = [0.0] * max((len(channel.rewards) for channel in listed), default=0)
     for channel in listed:
-        weight = channel.weight if finite(channel.weight) else 1.0
+        weight = 1.0 if channel.weight is None or not finite(channel.weight) else channel.weight
         for index, value in enumerate(channel.rewards):
             total[index] += weight * value
     return [Channel("weighted sum", record.get("reward"), None, "", total), *listed]

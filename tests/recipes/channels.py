@@ -10,3 +10,22 @@ class TokenParity:
 
     async def score(self, problems, completions):
         return [ChannelResult(sum(i % 2 for i in c.token_ids) / len(c.token_ids)) for c in completions]
+
+
+class EveryOther:
+    """Pays every other completion of a group; with `lopsided` only in the first of two groups.
+
+    Knows the group by its problem, since two processes see one group each.
+    """
+
+    judges_form = True
+
+    def __init__(self, lopsided: bool = False, generations: int = 4):
+        self.lopsided, self.generations = lopsided, generations
+
+    async def score(self, problems, completions):
+        out = []
+        for place, problem in enumerate(problems):
+            silent = self.lopsided and sum(map(ord, problem.id)) % 2 == 0
+            out.append(ChannelResult(0.0 if silent else float(place % 2)))
+        return out

@@ -1,0 +1,73 @@
+"""Two processes make the update that one makes with twice the batch, and leave one run directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from recipes.support.run_log import read_jsonl
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.distributed
+
+
+def overrides(tiny_model: Path, folder: Path, rows: int) -> list[str]:
+    return [
+        str(ROOT / "recipes" / "grpo.py"),
+        f"model.path={tiny_model}",
+        "model.lora_rank=0",
+        "hardware.precision=fp32",
+        f"hardware.rows_per_device={rows}",
+        "recipe.max_steps=2",
+        "recipe.warmup_steps=0",
+        "recipe.lr_schedule=constant",
+        "recipe.prompts_per_step=2",
+        "recipe.num_generations=4",
+        "recipe.temperature=0.0001",  # both must sample the same answers, whatever their random states
+        "task.max_new_tokens=8",
+        # the position in the step decides the reward, so a group differs although its answers are equal
+        "+task.reward.turns._target_=tests.recipes.channels.EveryOther",
+        "+task.reward.turns.weight=1.0",
+        "evaluation.samples=0",
+        "evaluation.greedy=false",
+        "task.also_evaluate=[]",
+        "hardware.optimizer=sgd",
+        "recipe.learning_rate=1.0",
+        f"run.dir={folder}",
+    ]
+
+
+@pytest.mark.parametrize("lopsided", [False, True], ids=["both learn", "one has only degenerate groups"])
+def test_one_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, lopsided):
+    extra = [f"+task.reward.turns.lopsided={str(lopsided).lower()}"]
+    single = [sys.executable, *overrides(tiny_model, tmp_path / "one", 8), *extra]
+    subprocess.run(single, check=True, capture_output=True, cwd=tmp_path)
+    double = [
+        *(sys.executable, "-m", "accelerate.commands.launch"),
+        *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0"),
+        *overrides(tiny_model, tmp_path / "two", 4),
+        *extra,
+    ]
+    done = subprocess.run(
+        double, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "ACCELERATE_USE_CPU": "true"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    before = load_file(tiny_model / "model.safetensors")
+    one = load_file(tmp_path / "one" / "final" / "model.safetensors")
+    two = load_file(tmp_path / "two" / "final" / "model.safetensors")
+    assert any(not torch.equal(before[name], one[name]) for name in one)
+    for name in one:
+        assert torch.allclose(one[name], two[name], atol=1e-5), name
+
+    rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
+    assert [r["step"] for r in rows_two] == [1, 2]
+    for a, b in zip(rows_one, rows_two, strict=True):
+        for key in ("reward", "groups", "degenerate_groups", "completion_tokens", "pass_rate"):
+            assert a[key] == pytest.approx(b[key]), key
