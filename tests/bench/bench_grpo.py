@@ -2,7 +2,7 @@
 
     python tests/bench/bench_grpo.py [--steps 4] [--prompts 4] [--generations 8] [--tokens 64]
 
-SmolLM2-135M with LoRA under bf16 autocast on the CPU. Each side runs in a process of its own, in turn; the reward is made up
+SmolLM2-135M, LoRA, bf16 autocast, CPU. Each side runs in a process of its own, in turn; the reward is made up
 so that half of the groups, or none, are degenerate. Answers do not stop at a code block (stock TRL could not).
 The last line is one JSON object; ratios are ours over stock, medians over steps after the first.
 """
@@ -103,9 +103,9 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     task = Talkative()
     with tempfile.TemporaryDirectory() as out:
         clock = Clock()
-        common = dict(
-            model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16),
-            args=GRPOConfig(
+        common = {
+            "model": AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16),
+            "args": GRPOConfig(
                 output_dir=out,
                 max_steps=args.steps + 1,
                 per_device_train_batch_size=args.generations,
@@ -123,10 +123,10 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
                 remove_unused_columns=False,
                 gradient_checkpointing=False,
             ),
-            train_dataset=prompt_dataset(task),
-            processing_class=AutoTokenizer.from_pretrained(folder, padding_side="left"),
-            peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
-        )
+            "train_dataset": prompt_dataset(task),
+            "processing_class": AutoTokenizer.from_pretrained(folder, padding_side="left"),
+            "peft_config": LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
+        }
         if args.side == "ours":
             reward = Reward({"made_up": MadeUp()}, {"made_up": 1.0}, "sparse")
             log = RunLog(Path(out), 0)
