@@ -78,7 +78,7 @@ def _problem(row: dict[str, str]) -> Problem:
     prompt = row["prompt"]
     return Problem(
         id=row["task_id"],
-        question=f"Complete this Python function. Answer with the whole function in one code block.\n\n{prompt}",
+        question=f"Write the complete Python function:\n\n```python\n{prompt.strip()}\n```",
         entry_point=row["entry_point"],
         check_src=row["test"],
         setup=_setup(prompt, row["entry_point"]),

@@ -171,8 +171,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         for row, grade in enumerate(rollout.grades):
             if grade is not None:
                 own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
-        lengths = batch["completion_mask"].sum(1)
-        own, lengths = gather(own), gather(lengths)
+        own, lengths = gather(own), gather(batch["completion_mask"].sum(1))
+        lengths = lengths * ~rollout.rewards.isnan()  # what was not graded is no part of the mean
         group_tokens = lengths.view(-1, self.num_generations).sum(1).clamp(min=1)
         group_mean = own.sum(1).view(-1, self.num_generations).sum(1) / group_tokens
         own = own - group_mean.repeat_interleave(self.num_generations)[:, None]
@@ -240,7 +240,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if inputs is None:  # nothing to learn here: no forward, and a backward that touches no parameter
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        # these losses are means over the micro-batch's rows; dropped rows count as rows of zero loss
+        # these losses are means over the micro-batch's rows (bnpo: its tokens); dropped rows count as rows of zero loss
         by_rows = self.loss_type in ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
         share = inputs.get("share", 1.0)
         return loss * share if by_rows or share == 0 else loss
@@ -259,7 +259,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     ):
         width = input_ids.shape[1] - logits_to_keep
         longest = int(attention_mask[:, :width].sum(1).max() + attention_mask[:, width:].sum())
-        if longest > self.packing_max_tokens or any(v for v in kwargs.values()):
+        if longest > self.packing_max_tokens or any(v is not None and v is not False for v in kwargs.values()):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
