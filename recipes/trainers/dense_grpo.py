@@ -217,23 +217,31 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         return out
 
     def _window(self, batch, rows, first, window, size) -> list[dict[str, Any] | None]:
-        chunks = [self._take(batch, chunk, len(chunk) / size) for chunk in rows.split(size) if len(chunk)]
-        lone = torch.tensor([first], device=rows.device)
-        if self.is_deepspeed_enabled:  # its engine counts backward passes: weightless rows keep the count
-            chunks = [self._take(batch, lone, 0.0)] * (window - len(chunks)) + chunks
-        elif self.accelerator.num_processes > 1:
-            # gradients are averaged inside backward passes, so a process makes one if any other does
-            anywhere = gather(torch.tensor([len(rows)], device=rows.device)).sum()
-            chunks = chunks or ([self._take(batch, lone, 0.0)] if anywhere else [])
+        """Micro-batches of one optimizer step; every process has as many rows, since TRL's loss gathers metrics."""
+        wanted = len(rows)
+        if self.accelerator.num_processes > 1:
+            wanted = int(gather(torch.tensor([len(rows)], device=rows.device)).max())
+        if self.is_deepspeed_enabled:  # its engine counts backward passes
+            wanted = max(wanted, (window - 1) * size + 1)
+        padded = torch.cat([rows, rows.new_full((wanted - len(rows),), first)])
+        weightless = torch.arange(wanted, device=rows.device) >= len(rows)
+        chunks = [
+            self._take(batch, chunk, mute, len(chunk) / size)
+            for chunk, mute in zip(padded.split(size), weightless.split(size), strict=True)
+            if len(chunk)
+        ]
         return [None] * (window - len(chunks)) + chunks
 
     @staticmethod
-    def _take(batch: dict[str, Any], rows: torch.Tensor, share: float) -> dict[str, Any]:
+    def _take(batch: dict[str, Any], rows: torch.Tensor, mute: torch.Tensor, share: float) -> dict[str, Any]:
+        """Rows of a batch, those of `mute` emptied of their completion; columns of padding alone are cut."""
         taken = {k: v[rows] if torch.is_tensor(v) and v.dim() else v for k, v in batch.items()}
+        taken["completion_mask"] = taken["completion_mask"] * ~mute[:, None]
         longest = int(taken["completion_mask"].sum(1).max().clamp(min=1))
-        for key, value in taken.items():  # drop columns that are padding in every row
-            if torch.is_tensor(value) and value.dim() == 2 and value.shape[1] == batch["completion_ids"].shape[1]:
-                taken[key] = value[:, :longest] if not key.startswith("prompt") else value
+        width = batch["completion_ids"].shape[1]
+        for key, value in taken.items():
+            if torch.is_tensor(value) and value.shape[1:] == (width,) and not key.startswith("prompt"):
+                taken[key] = value[:, :longest]
         return {**taken, "share": share}
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -242,8 +250,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         # these losses are means over the micro-batch's rows (bnpo: its tokens); dropped rows count as rows of zero loss
         by_rows = self.loss_type in ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
-        share = inputs.get("share", 1.0)
-        return loss * share if by_rows or share == 0 else loss
+        return loss * inputs["share"] if by_rows and "share" in inputs else loss
 
     # 5. log-probabilities -----------------------------------------------------------------------------------
 

@@ -114,7 +114,8 @@ def test_the_same_update_as_trl(tiny_model, smollm2_tokenizer, tmp_path, setting
     assert any(0 < row["degenerate_groups"] < row["groups"] for row in our_logs)
     for a, b in zip(stock_logs, our_logs, strict=True):
         assert a["reward"] == pytest.approx(b["reward"])
-        assert a["frac_reward_zero_std"] == pytest.approx(b["degenerate_groups"] / b["groups"])
+        if settings["scale_rewards"] != "batch":  # there TRL speaks of the batch's deviation
+            assert a["frac_reward_zero_std"] == pytest.approx(b["degenerate_groups"] / b["groups"])
         assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3, abs=1e-6)
 
 
