@@ -32,7 +32,7 @@ def main(cfg) -> None:
     from recipes.support.run_dir import open_run_dir
     from recipes.support.run_log import RunLog
     from recipes.support.stages import Stages, prompt_dataset
-    from recipes.trainers.checkpoints import latest_checkpoint
+    from recipes.trainers.checkpoints import latest_checkpoint, step_of
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
     # Everything that can be wrong is found before the model loads.
@@ -69,9 +69,12 @@ def main(cfg) -> None:
     stages = Stages(cfg, folder, trainer, task, sandbox, asyncio.Runner(), log)
     stages.evaluate("before")
     latest = latest_checkpoint(folder)
-    log.rewind(int(latest.name.split("-")[1]) if latest else 0)
-    trainer.train(resume_from_checkpoint=str(latest) if latest else None)
-    trainer.save_model(str(folder / "final"))
+    log.rewind(step_of(latest))
+    if latest and step_of(latest) >= cfg.recipe.max_steps:  # finished before: nothing to train
+        trainer.restore(latest)
+    else:
+        trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+    trainer.save_final(folder / "final")
     stages.evaluate("after")
     stages.report()
 

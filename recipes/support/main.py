@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -35,7 +37,9 @@ def recipe(name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], N
             config.register()
             quiet_libraries()
             keep_freed_memory()
-            sys.argv[1:1] = [f"recipe={name}"]
+            # argparse wants overrides side by side, so ours goes before the user's first
+            first = next((i for i, a in enumerate(sys.argv) if i and "=" in a and a[0] != "-"), len(sys.argv))
+            sys.argv.insert(first, f"recipe={name}")
             if not any(a.startswith("-") for a in sys.argv[1:]):
                 _refuse_bad_overrides(sys.argv[1:])
             hydra.main(version_base="1.3", config_path=CONF, config_name="config")(_guard(run))()
@@ -69,7 +73,7 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
     @functools.wraps(run)
     def guarded(cfg: DictConfig) -> None:
         if HydraConfig.get().mode == RunMode.MULTIRUN:
-            cfg.run.name = HydraConfig.get().job.override_dirname
+            cfg.run.name = _job_name(HydraConfig.get().overrides.task)
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             run(cfg)
@@ -83,6 +87,13 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
             _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
 
     return guarded
+
+
+def _job_name(overrides: list[str]) -> str:
+    """A folder name for one job of a sweep, from its overrides."""
+    said = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run."))))
+    name = re.sub(r"[^\w.]+", "-", said)  # no "=": the path must do as a value on a command line
+    return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
 
 
 def _disk_is_full(folder: Path) -> bool:

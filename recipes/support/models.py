@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAn
 
 from recipes.support.console import log
 from recipes.support.main import UserError
+from recipes.trainers.checkpoints import latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PACKAGE = "package:"
@@ -42,13 +43,8 @@ def check_model(cfg: DictConfig) -> None:
 def adapter_folder(path: str) -> Path:
     """The folder of weights that `path` means: itself, or the final or latest weights of a run directory."""
     folder = Path(path).expanduser()
-    candidates = [
-        folder,
-        folder / "final",
-        *sorted((folder / "checkpoints").glob("checkpoint-*"), reverse=True),
-    ]
-    for candidate in candidates:
-        if any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
+    for candidate in (folder, folder / "final", latest_checkpoint(folder)):
+        if candidate and any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
             return candidate
     raise UserError(f"neither an adapter nor a model in {path} (adapter); give a run directory or its final/ folder")
 

