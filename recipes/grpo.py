@@ -27,12 +27,12 @@ def main(cfg) -> None:
     from transformers import set_seed
 
     from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.checkpoints import latest_checkpoint, step_of
     from recipes.support.console import log_to
     from recipes.support.models import check_model, load_policy, lora, sampling_dtype
     from recipes.support.run_dir import open_run_dir
     from recipes.support.run_log import RunLog
     from recipes.support.stages import Stages, prompt_dataset
-    from recipes.trainers.checkpoints import latest_checkpoint, step_of
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
     # Everything that can be wrong is found before the model loads.

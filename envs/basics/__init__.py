@@ -12,27 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox import FunctionCase
-from envs.task import (
-    Extracted,
-    Message,
-    Problem,
-    Split,
-    TaskError,
-    extract_fenced,
-    require_tests,
-    seeded_split,
-)
+from envs.task import CodeBlockTask, Problem, TaskError
 
 PROBLEMS = Path(__file__).parent / "problems"
 FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}
 
 
-class Basics:
+class Basics(CodeBlockTask):
     """
     Args:
-        train_size: problems to train on; the rest is held out.
-        split_seed: seed of the split.
-        system: the system message; empty for the chat template's own.
+        train_size, split_seed, system: see CodeBlockTask.
         path: a folder of .jsonl files or one file in the same fields; None for the problems that come with the task.
 
     Raises:
@@ -42,26 +31,8 @@ class Basics:
     name = "basics"
 
     def __init__(self, train_size: int = 200, split_seed: int = 0, system: str = "", path: str | None = None):
-        self.system = system
         rows = _read(Path(path) if path else PROBLEMS)
-        problems = [_problem(row) for row in rows]
-        require_tests(problems)
-        self._splits = seeded_split(problems, train_size, split_seed)
-
-    def problems(self, split: Split) -> list[Problem]:
-        return self._splits[split]
-
-    def messages(self, problem: Problem) -> list[Message]:
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": problem.question}]
-
-    def extract(self, answer: str) -> Extracted | None:
-        return extract_fenced(answer)
-
-    def complete(self, answer: str) -> bool:
-        """One closed block is the whole answer."""
-        code = extract_fenced(answer)
-        return code is not None and code.closed
+        super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -16,8 +16,8 @@ from transformers import PreTrainedModel
 from envs.sandbox import Sandbox
 from envs.task import Problem, Split, Task
 from recipes.support.pass_at_k import PassAtK
+from recipes.support.rollout import AnswerComplete
 from recipes.support.sampling import Decoding, end_ids, sample
-from recipes.trainers.rollout import AnswerComplete
 from rewards.attribution import TokenBytes
 
 

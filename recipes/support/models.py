@@ -14,9 +14,9 @@ from omegaconf import DictConfig
 from peft import LoraConfig, PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
+from recipes.support.checkpoints import latest_checkpoint
 from recipes.support.console import log
 from recipes.support.main import UserError
-from recipes.trainers.checkpoints import latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PACKAGE = "package:"

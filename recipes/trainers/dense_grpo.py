@@ -24,11 +24,11 @@ from transformers import PreTrainedModel, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.task import Problem, Task
+from recipes.support.checkpoints import AtomicCheckpoints
+from recipes.support.rollout import AnswerComplete, completion_of, rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampling import Decoding, SamplingCopy, end_ids, sample
-from recipes.trainers.checkpoints import AtomicCheckpoints
 from recipes.trainers.packing import packed_logps
-from recipes.trainers.rollout import AnswerComplete, completion_of, rollout_rows
 from rewards.attribution import TokenBytes
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward

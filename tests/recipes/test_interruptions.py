@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from recipes.support.checkpoints import checkpoints
 from recipes.support.run_log import read_jsonl
-from recipes.trainers.checkpoints import checkpoints
 from tests.invariants.test_resume import command, metrics
 
 
