@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from envs.task import Task
+from envs.task import Problem, Task
 from rewards.attribution import TokenBytes, locate
 from rewards.channel import Completion
+from rewards.compose import Grade
 
-if TYPE_CHECKING:
-    from recipes.trainers.dense_grpo import Rollout
+
+@dataclass
+class Rollout:
+    """What this process sampled and how it was graded, until the step is over."""
+
+    problems: list[Problem]
+    completions: list[Completion]
+    grades: list[Grade | None]
+    rewards: torch.Tensor  # total reward of every process's samples, NaN where not graded
 
 
 class AnswerComplete:

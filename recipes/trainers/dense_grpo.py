@@ -15,7 +15,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,23 +24,12 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
-from recipes.support.rollout import AnswerComplete, completion_of, rollout_rows
+from recipes.support.rollout import AnswerComplete, Rollout, completion_of, rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampling import Decoding, SamplingCopy, end_ids, sample
 from recipes.trainers.packing import packed_logps
 from rewards.attribution import TokenBytes
-from rewards.channel import Completion
-from rewards.compose import Grade, Reward
-
-
-@dataclass
-class Rollout:
-    """What this process sampled and how it was graded, until the step is over."""
-
-    problems: list[Problem]
-    completions: list[Completion]
-    grades: list[Grade | None]
-    rewards: torch.Tensor  # total reward of every process's samples, NaN where not graded
+from rewards.compose import Reward
 
 
 class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
