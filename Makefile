@@ -10,7 +10,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/python recipes/grpo.py task=basics recipe.max_steps=$(STEPS)
+	$(VENV)/bin/python recipes/grpo.py task=basics recipe.max_steps=$(STEPS) run.name=demo-$(STEPS)-steps
 
 test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .
