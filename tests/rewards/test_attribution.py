@@ -12,16 +12,6 @@ from rewards.attribution import TokenBytes, at_the_end, attribute, code_tokens, 
 from rewards.channel import ChannelResult, Completion, Span
 
 
-class ByteTokenizer:
-    """One token a byte, ids 0 to 255; id 256 is special."""
-
-    all_special_ids = (256,)
-    added_tokens_decoder: dict[int, str] = {}
-
-    def get_vocab(self):
-        return {chr(0x100 + i) if i != 32 else "Ġ": i for i in range(257)}
-
-
 class Bytes:
     """A stand-in for TokenBytes: pieces given outright."""
 
