@@ -1,16 +1,16 @@
-"""Checkpoints that appear whole or not at all, and hold a half-used rollout too."""
+"""Checkpoints that appear whole or not at all, and hold what is needed to go on exactly."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import Trainer, TrainerState
 
-ROLLOUT = "rollout_{rank}.pt"
+EXTRA = "extra_{rank}.pt"
 PREFIX = "checkpoint-"
 
 
@@ -32,7 +32,7 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
 
 
 class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
-    """Mix in before a GRPOTrainer: saves into a staging folder and renames it; keeps `save_total_limit` of them."""
+    """Mix in before a Trainer: saves into a staging folder and renames it; keeps `save_total_limit` of them."""
 
     _staging: str | None = None
 
@@ -48,7 +48,8 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         self._staging = str(staging)
         try:
             super()._save_checkpoint(model, trial)
-            self._save_rollout(staging / f"{PREFIX}{self.state.global_step}")
+            file = EXTRA.format(rank=self.accelerator.process_index)
+            torch.save(self.extra_state(), staging / f"{PREFIX}{self.state.global_step}" / file)
         finally:
             self._staging = None
         self.accelerator.wait_for_everyone()
@@ -67,10 +68,12 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
             os.replace(old, gone)
             shutil.rmtree(gone)
 
-    def _save_rollout(self, folder: Path) -> None:
-        every = self.args.steps_per_generation * self.num_iterations
-        state = {"step": self._step, "inputs": self._buffered_inputs if self._step % every else None}
-        torch.save(state, folder / ROLLOUT.format(rank=self.accelerator.process_index))
+    def extra_state(self) -> dict[str, Any]:
+        """What this process needs to go on exactly, beside what transformers saves: tensors and plain data."""
+        return {}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        """Take up what `extra_state` gave."""
 
     def save_final(self, folder: Path) -> None:
         """The trained weights under `folder`, whole or not at all."""
@@ -91,6 +94,5 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        file = Path(checkpoint) / ROLLOUT.format(rank=self.accelerator.process_index)
-        state = torch.load(file, map_location=self.accelerator.device, weights_only=True)
-        self._step, self._buffered_inputs = state["step"], state["inputs"]
+        file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
+        self.load_extra_state(torch.load(file, map_location=self.accelerator.device, weights_only=True))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -26,7 +25,8 @@ from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
 from recipes.support.rollout import AnswerComplete, Rollout, completion_of, rollout_rows
 from recipes.support.run_log import RunLog
-from recipes.support.sampling import Decoding, SamplingCopy, end_ids, sample
+from recipes.support.sampler import Sampler
+from recipes.support.sampling import Decoding, end_ids
 from recipes.trainers.packing import packed_logps
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
@@ -67,10 +67,15 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._token_bytes = TokenBytes(self._tokenizer)
         self._end_ids = end_ids(self._tokenizer, self.accelerator.unwrap_model(self.model))
-        self._complete = AnswerComplete(task, self._token_bytes)
         self._loop = asyncio.Runner()
-        self._sampling_dtype = sampling_dtype
-        self._sampling_copy: SamplingCopy | None = None
+        self._sampler = Sampler(
+            Decoding(self.max_completion_length, self.temperature, self.top_p),
+            self._end_ids,
+            self._tokenizer.pad_token_id,
+            AnswerComplete(task, self._token_bytes),
+            sampling_dtype,
+            autocast=self.accelerator.autocast,
+        )
         self._rollout: Rollout | None = None
 
     # 1. rollout ---------------------------------------------------------------------------------------------
@@ -84,29 +89,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             repeats = self.num_generations
         else:  # a group lies across processes
             prompts, repeats = list(prompt_ids), 1
-        decoding = Decoding(self.max_completion_length, self.temperature, self.top_p)
-        with self._policy_for_sampling() as policy:
-            completions = sample(
-                policy,
-                prompts,
-                repeats,
-                decoding,
-                self._end_ids,
-                self._tokenizer.pad_token_id,
-                self._complete,
-            )
+        completions = self._sampler(self.accelerator.unwrap_model(self.model), prompts, repeats)
         seconds = time.perf_counter() - started
         self._note("seconds/rollout", seconds)
         self._note("tokens_per_second", sum(map(len, completions)) / seconds)
         return completions, None
-
-    def _policy_for_sampling(self):
-        policy = self.accelerator.unwrap_model(self.model)
-        if self._sampling_dtype is None:
-            return _evaluating(policy, self.accelerator.autocast())
-        if self._sampling_copy is None:
-            self._sampling_copy = SamplingCopy(policy, self._sampling_dtype)
-        return _evaluating(self._sampling_copy.sync(policy))
 
     @property
     def _zero3(self) -> bool:
@@ -263,6 +250,16 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         )
         return logps, entropies, None
 
+    # checkpoints --------------------------------------------------------------------------------------------
+
+    def extra_state(self) -> dict[str, Any]:
+        """The step within a rollout, and the rollout where it is half used."""
+        every = self.args.steps_per_generation * self.num_iterations
+        return {"step": self._step, "inputs": self._buffered_inputs if self._step % every else None}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        self._step, self._buffered_inputs = state["step"], state["inputs"]
+
     def _note(self, name: str, value: float) -> None:
         self._metrics["train" if self.model.training else "eval"][name].append(value)
 
@@ -273,18 +270,6 @@ def _column(name: str):
 
     column.__name__ = name
     return column
-
-
-@contextmanager
-def _evaluating(policy: PreTrainedModel, autocast: AbstractContextManager | None = None):
-    """The policy in evaluation mode, and back to the mode it was in."""
-    training = policy.training
-    policy.eval()
-    try:
-        with autocast or nullcontext():
-            yield policy
-    finally:
-        policy.train(training)
 
 
 def degenerate_groups(rewards: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,35 @@
+"""A randomly initialised model whose tokens are single characters: for tasks so small that nothing need be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+SPECIAL = ("<pad>", "<eos>")
+
+
+def scratch_model(alphabet: str, **shape: Any) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """Model and tokenizer over the characters of `alphabet`; `shape` goes to LlamaConfig. Uses torch's random state."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *dict.fromkeys(alphabet)])}
+    raw = Tokenizer(WordLevel(vocabulary))
+    raw.pre_tokenizer = Split(Regex("[\\s\\S]"), "isolated")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        pad_token=SPECIAL[0],
+        eos_token=SPECIAL[1],
+        padding_side="left",
+        chat_template="{% for message in messages %}{{ message['content'] }}{% endfor %}",
+    )
+    config = LlamaConfig(
+        vocab_size=len(vocabulary),
+        tie_word_embeddings=False,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=None,
+        **shape,
+    )
+    return LlamaForCausalLM(config), tokenizer

@@ -1,0 +1,111 @@
+"""What DensePPOTrainer logs and keeps: the metrics of an update, checkpoints, exact resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from peft import PeftModel, set_peft_model_state_dict
+from peft.utils import load_peft_weights
+from safetensors.torch import load_model
+from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
+
+from recipes.support.checkpoints import EXTRA, AtomicCheckpoints
+from recipes.support.rollout import Rollout, rollout_rows
+from recipes.trainers import gae as math
+from recipes.trainers.experience import Experience
+
+
+class PPOState(AtomicCheckpoints):
+    """Mix in before a PPOTrainer that has `policy`, `value`, `prompts`, `kl`, `reward` and `run_log`."""
+
+    def log_update(self, e: Experience, statistics: dict[str, float]) -> None:
+        """One line of metrics under TRL's names, and this step's sampled completions."""
+        rows = (~e.scores.isnan()).float()
+        graded = self._total(rows.sum()).clamp(min=1)
+
+        def mean(per_row: torch.Tensor) -> float:
+            return (self._total((per_row.nan_to_num() * rows).sum()) / graded).item()
+
+        kl, penalty = mean(e.kl.sum(1)), self.kl.value * e.kl.sum(1)
+        metrics = {
+            "reward": mean(e.scores),
+            "objective/kl": kl,
+            "objective/entropy": mean(-(e.logps * e.mask).sum(1)),
+            "objective/non_score_reward": mean(-penalty),
+            "objective/rlhf_reward": mean(e.scores - penalty),
+            "objective/scores": mean(e.scores),
+            "kl_coef": self.kl.value,
+            "lr": self.lr_scheduler.get_last_lr()[0],
+            **self._grades(e),
+            **statistics,
+            **self._clock,
+        }
+        if "loss/value_avg" in statistics:
+            metrics["value/explained_variance"] = math.explained_variance(
+                e.values, e.returns, e.states, self._total
+            ).item()
+        samples = self.args.batch_size * self.args.samples_per_prompt
+        self.kl.update(kl, samples)
+        self.state.episode += samples
+        metrics["episode"] = self.state.episode
+        self.state.global_step += 1
+        self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
+        rollout = Rollout(e.problems, e.answers, e.grades, e.scores)
+        picked = rollout_rows(rollout, e.advantages, self.state.global_step, self.run_log.per_step)
+        picked = gather_object(picked)
+        if self.accelerator.is_main_process:
+            self.run_log.completions(picked)
+        self.log(metrics)
+
+    def _grades(self, e: Experience) -> dict[str, float]:
+        """Means over all processes' completions: pass rate, channel scores, length; NaN where there is none."""
+        columns: dict[str, list[float]] = {
+            "pass_rate": [float("nan") if g is None or g.passed is None else float(g.passed) for g in e.grades],
+            "ungraded": [float(g is None) for g in e.grades],
+            "truncated": [float(not a.finished) for a in e.answers],
+            "completion_tokens": [float(len(c)) for c in e.completions],
+        }
+        for name in self.reward.channels:
+            columns[f"scores/{name}"] = [float("nan") if g is None else g.results[name].score for g in e.grades]
+        table = torch.tensor(list(columns.values()), device=e.mask.device)
+        sums, counts = self._total(table.nansum(1)), self._total((~table.isnan()).sum(1))
+        means = dict(zip(columns, (sums / counts).tolist(), strict=True))
+        means["ungraded"] *= counts[list(columns).index("ungraded")].item()
+        return means
+
+    def save(self) -> None:
+        """The schedule's step, then a checkpoint where one is due."""
+        self.lr_scheduler.step()
+        self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
+        if self.control.should_save:
+            self._save_checkpoint(self.model, trial=None)
+            self.control = self.callback_handler.on_save(self.args, self.state, self.control)
+
+    def extra_state(self) -> dict[str, Any]:
+        """The critic's trained weights, the place in the data, the KL coefficient."""
+        trained = {name for name, p in self.value.named_parameters() if p.requires_grad}
+        critic = {name: t for name, t in self.value.state_dict().items() if name in trained}
+        return {
+            "value": critic if self.accelerator.is_main_process else {},
+            "prompts": self.prompts.state(),
+            "kl_coef": self.kl.value,
+        }
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        self.prompts.load_state(state["prompts"])
+        self.kl.value = state["kl_coef"]
+
+    def restore(self, checkpoint: Path) -> None:
+        """Weights of policy and critic, and the step reached, without training on."""
+        if self.is_deepspeed_enabled:
+            self.model.load_checkpoint(str(checkpoint), load_module_strict=False)
+        elif isinstance(self.policy, PeftModel):
+            set_peft_model_state_dict(self.policy, load_peft_weights(str(checkpoint), device="cpu"))
+        else:
+            load_model(self.policy, str(checkpoint / "model.safetensors"))
+        extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
+        self.value.load_state_dict(extra["value"], strict=False)
+        self.state = OnlineTrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
