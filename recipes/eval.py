@@ -23,7 +23,7 @@ def main(cfg) -> None:
     import asyncio
     import json
 
-    from recipes.support.build import build_sandbox, build_task
+    from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log, log_to
     from recipes.support.evaluation import evaluate_policy
     from recipes.support.models import check_model, load_policy
@@ -36,7 +36,7 @@ def main(cfg) -> None:
     log_to(folder)
     policy, tokenizer = load_policy(cfg)
     policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
-    sandbox = build_sandbox(cfg)
+    reward = build_reward(cfg, build_sandbox(cfg))
     summaries, rows = [], []
     with asyncio.Runner() as runner:
         for decoding, samples in decodings(cfg):
@@ -44,7 +44,7 @@ def main(cfg) -> None:
                 policy,
                 tokenizer,
                 task,
-                sandbox,
+                reward,
                 runner,
                 decoding,
                 samples,

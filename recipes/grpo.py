@@ -16,83 +16,41 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.support.main import recipe
 
 
 @recipe("grpo")
 def main(cfg) -> None:
-    import asyncio
-
-    from accelerate import PartialState
-    from transformers import set_seed
-
-    from recipes.support.build import build_reward, build_sandbox, build_task
-    from recipes.support.checkpoints import latest_checkpoint, step_of
-    from recipes.support.console import log_to
-    from recipes.support.models import check_model, load_policy, lora, sampling_dtype
-    from recipes.support.run_dir import open_run_dir
-    from recipes.support.run_log import RunLog
-    from recipes.support.stages import Stages, prompt_dataset
+    from recipes.support.models import lora, sampling_dtype
+    from recipes.support.run import fit, per_process, prepare
+    from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
-    # Everything that can be wrong is found before the model loads.
-    if cfg.recipe.prompts_per_step * cfg.recipe.num_generations % (cfg.hardware.rows_per_device * processes(cfg)):
-        raise UserError(
-            f"{cfg.recipe.prompts_per_step} prompts x {cfg.recipe.num_generations} completions a step do not divide "
-            f"into hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes(cfg)} processes"
-        )
-    task = build_task(cfg)
-    check_model(cfg)
-    state = PartialState(cpu=cfg.hardware.device == "cpu")
-    folder = open_run_dir(cfg, state.is_main_process)
-    state.wait_for_everyone()
-    log_to(folder)
-
-    sandbox = build_sandbox(cfg)
-    reward = build_reward(cfg, sandbox)
-    set_seed(cfg.seed)  # a new adapter's first matrix is random
-    policy, tokenizer = load_policy(cfg)
-    log = RunLog(folder, cfg.run.completions_per_step)
+    rows = per_process(cfg, cfg.recipe.prompts_per_step, cfg.recipe.num_generations)
+    run = prepare(cfg)
     trainer = DenseGRPOTrainer(
-        model=policy,
-        args=grpo_config(cfg, folder),
-        task=task,
-        reward=reward,
-        run_log=log,
+        model=run.policy,
+        args=grpo_config(cfg, run.folder, rows),
+        task=run.task,
+        reward=run.reward,
+        run_log=run.log,
         shaping=cfg.recipe.shaping,
         packing_max_tokens=cfg.recipe.packing_max_tokens,
         sampling_dtype=sampling_dtype(cfg),
-        train_dataset=prompt_dataset(task),
-        processing_class=tokenizer,
+        train_dataset=prompt_dataset(run.task),
+        processing_class=run.tokenizer,
         peft_config=lora(cfg),
     )
-    stages = Stages(cfg, folder, trainer, task, sandbox, asyncio.Runner(), log)
-    stages.evaluate("before")
-    latest = latest_checkpoint(folder)
-    log.rewind(step_of(latest))
-    if latest and step_of(latest) >= cfg.recipe.max_steps:  # finished before: nothing to train
-        trainer.restore(latest)
-    else:
-        trainer.train(resume_from_checkpoint=str(latest) if latest else None)
-    trainer.save_final(folder / "final")
-    stages.evaluate("after")
-    stages.report()
+    fit(run, trainer)
 
 
-def processes(cfg) -> int:
-    import os
-
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def grpo_config(cfg, folder: Path):
-    """cfg.recipe and cfg.hardware as trl.GRPOConfig."""
+def grpo_config(cfg, folder: Path, rows: int):
+    """cfg.recipe and cfg.hardware as trl.GRPOConfig; `rows` completions a process in one step."""
     from trl import GRPOConfig
 
     from recipes.support.build import as_dict
 
     recipe, hardware = cfg.recipe, cfg.hardware
-    rows = recipe.prompts_per_step * recipe.num_generations
     return GRPOConfig(
         output_dir=str(folder / "checkpoints"),
         seed=cfg.seed,
@@ -112,7 +70,7 @@ def grpo_config(cfg, folder: Path):
         loss_type=recipe.loss_type,
         scale_rewards=recipe.scale_rewards,
         per_device_train_batch_size=hardware.rows_per_device,
-        gradient_accumulation_steps=rows // (hardware.rows_per_device * processes(cfg)),
+        gradient_accumulation_steps=rows // hardware.rows_per_device,
         gradient_checkpointing=hardware.gradient_checkpointing,
         bf16=hardware.precision == "bf16",
         fp16=hardware.precision == "fp16",

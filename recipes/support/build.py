@@ -28,13 +28,13 @@ def build_task(cfg: DictConfig) -> Task:
     return _instantiate(cfg.task.env)
 
 
-def other_task(name: str) -> tuple[Task, int]:
-    """The task that conf/task/<name>.yaml describes, with its own defaults, and its longest answer in tokens."""
+def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, int]:
+    """The task that conf/task/<name>.yaml describes, with its own reward, and its longest answer in tokens."""
     file = Path(CONF) / "task" / f"{name}.yaml"
     if not file.exists():
         raise UserError(f"no task named {name} (task.also_evaluate)")
     cfg = OmegaConf.load(file)
-    return _instantiate(cfg.env), cfg.max_new_tokens
+    return _instantiate(cfg.env), _reward(cfg.reward, "sparse", sandbox), cfg.max_new_tokens
 
 
 def build_sandbox(cfg: DictConfig) -> Sandbox:
@@ -45,9 +45,13 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
     if cfg.reward.placement not in ("dense", "sparse"):
         raise UserError(f"reward.placement={cfg.reward.placement}: choose dense or sparse")
+    return _reward(cfg.task.reward, cfg.reward.placement, sandbox)
+
+
+def _reward(specs: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
     channels: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
-    for name, spec in as_dict(cfg.task.reward).items():
+    for name, spec in as_dict(specs).items():
         weights[name] = float(spec.pop("weight"))
         if spec.pop("sandbox", False):
             channels[name] = _instantiate(spec, sandbox=sandbox)
@@ -55,7 +59,7 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
             channels[name] = _instantiate(spec)
     if not channels:
         raise UserError("task.reward names no channel")
-    return Reward(channels, weights, cfg.reward.placement)
+    return Reward(channels, weights, placement)
 
 
 def _instantiate(spec: Any, **kwargs: Any) -> Any:

@@ -24,10 +24,21 @@ CURVES: dict[str, list[tuple[str, str, str]]] = {
         ("completion_tokens", "Completion length", "tokens, mean"),
         ("truncated", "Truncated", "share cut off at the length limit"),
         ("entropy", "Entropy", "of the policy"),
+        ("policy/entropy_avg", "Entropy", "of the policy, nats a token"),
         ("kl", "KL", "from the reference model"),
+        ("objective/kl", "KL", "from the reference policy, nats a completion"),
         ("loss", "Loss", ""),
+        ("loss/policy_avg", "Policy loss", "clipped surrogate"),
+        ("policy/clipfrac_avg", "Clipped", "share of tokens whose ratio was clipped"),
         ("grad_norm", "Gradient norm", ""),
         ("learning_rate", "Learning rate", ""),
+        ("lr", "Learning rate", ""),
+    ],
+    "Critic": [
+        ("value/explained_variance", "Explained variance", "1: perfect, 0: knows the mean alone"),
+        ("loss/value_avg", "Value loss", ""),
+        ("val/clipfrac_avg", "Clipped values", "share of states"),
+        ("value/grad_norm", "Gradient norm", "of the critic"),
     ],
 }
 TIME_CURVES = [

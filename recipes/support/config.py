@@ -16,7 +16,9 @@ from omegaconf import MISSING
 class ModelConfig:
     name: str = MISSING
     path: str = MISSING
-    """Hub name, local folder, or "package:NAME" for a model that a Python package carries."""
+    """Hub name, local folder, "package:NAME" for a model that a Python package carries, "scratch" for `scratch`."""
+    scratch: dict[str, Any] = field(default_factory=dict)
+    """A randomly initialised model: its alphabet, and fields of LlamaConfig."""
     lora_rank: int = MISSING
     """0 trains every weight."""
     lora_alpha: int = MISSING
@@ -80,6 +82,62 @@ class GrpoConfig(RecipeConfig):
 
 
 @dataclass
+class KLConfig:
+    coef: float = MISSING
+    """Weight of the KL penalty on each token's reward."""
+    estimator: str = MISSING
+    """"k1" or "k3"."""
+    target: float | None = MISSING
+    """Nats a completion to steer `coef` towards; null keeps it."""
+    horizon: float = MISSING
+
+
+@dataclass
+class RolloutConfig(RecipeConfig):
+    """What PPO and REINFORCE have in common."""
+
+    prompts_per_step: int = MISSING
+    samples_per_prompt: int = MISSING
+    max_new_tokens: int = MISSING
+    temperature: float = MISSING
+    top_p: float = MISSING
+    gamma: float = MISSING
+    kl: KLConfig = field(default_factory=KLConfig)
+    missing_eos_penalty: float | None = MISSING
+    sampler: str = MISSING
+    """"fast", or "generate" for transformers' own."""
+    trl: dict[str, Any] = field(default_factory=dict)
+    """Any further field of trl's PPOConfig."""
+
+
+@dataclass
+class PpoConfig(RolloutConfig):
+    epochs: int = MISSING
+    mini_batches: int = MISSING
+    clip: float = MISSING
+    lam: float = MISSING
+    ratio: str = MISSING
+    """"token" or "sequence"."""
+    whiten_rewards: bool = MISSING
+
+
+@dataclass
+class ReinforceConfig(RolloutConfig):
+    baseline: str = MISSING
+    """"none", "batch" or "group"."""
+
+
+@dataclass
+class ValueConfig:
+    name: str = MISSING
+    """"shared" or "separate"."""
+    learning_rate: float | None = MISSING
+    warmup_updates: int = MISSING
+    coef: float = MISSING
+    clip: float = MISSING
+
+
+@dataclass
 class EvalConfig:
     name: str = MISSING
 
@@ -136,6 +194,8 @@ class Config:
     sandbox: dict[str, Any] = MISSING
     evaluation: EvaluationConfig = MISSING
     run: RunConfig = MISSING
+    value: Any = None
+    """PPO's critic (ValueConfig); no other recipe has one."""
     seed: int = MISSING
     adapter: str | None = None
     """A run directory, adapter folder or full checkpoint to start from."""
@@ -150,7 +210,10 @@ def register() -> None:
         ("hardware", HardwareConfig),
         ("task", TaskConfig),
         ("reward", RewardConfig),
+        ("value", ValueConfig),
     ):
         store.store(group=group, name="schema", node=node)
     store.store(group="recipe", name="grpo_schema", node=GrpoConfig)
+    store.store(group="recipe", name="ppo_schema", node=PpoConfig)
+    store.store(group="recipe", name="reinforce_schema", node=ReinforceConfig)
     store.store(group="recipe", name="eval_schema", node=EvalConfig)

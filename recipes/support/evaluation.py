@@ -1,4 +1,4 @@
-"""Evaluate a policy on held-out problems: sample, grade, pass@k."""
+"""Evaluate a policy on held-out problems: sample, grade as in training, pass@k."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from envs.sandbox import Sandbox
 from envs.task import Problem, Split, Task
 from recipes.support.pass_at_k import PassAtK
-from recipes.support.rollout import AnswerComplete
+from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.sampling import Decoding, end_ids, sample
 from rewards.attribution import TokenBytes
+from rewards.compose import Grade, Reward
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def evaluate_policy(
     policy: PreTrainedModel,
     tokenizer: Any,
     task: Task,
-    sandbox: Sandbox,
+    reward: Reward,
     runner: asyncio.Runner,
     decoding: Decoding,
     samples: int,
@@ -42,35 +42,31 @@ def evaluate_policy(
     rows_at_once: int = 96,
     seed: int = 0,
 ) -> Evaluation:
-    """pass@k over a split, `samples` completions a problem; greedy takes one. Ungraded problems are left out."""
+    """pass@k and mean reward over a split, `samples` completions a problem; greedy takes one.
+
+    An answer passes where the channels that judge correctness say so. Problems with an ungraded answer are left out.
+    """
     started = time.perf_counter()
     samples = 1 if decoding.temperature == 0 else samples
     problems = task.problems(split)
     answers = _sample(policy, tokenizer, task, problems, decoding, samples, rows_at_once, seed)
-    texts = [[tokenizer.decode(ids, skip_special_tokens=True) for ids in group] for group in answers]
-    codes = [[task.extract(text) for text in group] for group in texts]
-    keys = [(i, j) for i, group in enumerate(codes) for j, code in enumerate(group) if code is not None]
-    jobs = [problems[i].job(_code(texts[i][j], codes[i][j]), f"{i}.{j}") for i, j in keys]
-    outcomes = dict(zip(keys, runner.run(sandbox.run(jobs)), strict=True))
-
-    rows = []
-    for i, problem in enumerate(problems):
-        for j, text in enumerate(texts[i]):
-            outcome = outcomes.get((i, j))
-            rows.append(
-                {
-                    "task_id": problem.id,
-                    "sample": j,
-                    "completion": text,
-                    "tokens": len(answers[i][j]),
-                    "verdict": "no code" if outcome is None else outcome.verdict,
-                    "note": "no code block" if outcome is None else outcome.note,
-                }
-            )
-    graded = [
-        [r["verdict"] == "pass" for r in rows if r["task_id"] == p.id and r["verdict"] != "error"] for p in problems
+    token_bytes, ends = TokenBytes(tokenizer), end_ids(tokenizer, policy)
+    completions = [completion_of(ids, token_bytes, task, ends) for group in answers for ids in group]
+    asked = [problem for problem in problems for _ in range(samples)]
+    grades = runner.run(reward.grade(asked, completions))
+    rows = [
+        {
+            "task_id": problem.id,
+            "sample": place % samples,
+            "completion": completion.text,
+            "tokens": len(completion.token_ids),
+            **_graded(grade),
+        }
+        for place, (problem, completion, grade) in enumerate(zip(asked, completions, grades, strict=True))
     ]
-    complete = [verdicts for verdicts in graded if len(verdicts) == samples]
+    verdicts = [[g.passed for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
+    complete = [group for group in verdicts if len(group) == samples and None not in group]
+    done = [grade for grade in grades if grade]
     summary = {
         "task": task.name,
         "split": split,
@@ -78,16 +74,27 @@ def evaluate_policy(
         "samples": samples,
         "temperature": decoding.temperature,
         "pass@k": PassAtK().compute(predictions=complete, k=list(k)) if complete else {},
-        "code": len(keys) / len(rows),
-        "mean_tokens": sum(r["tokens"] for r in rows) / len(rows),
-        "ungraded": sum(r["verdict"] == "error" for r in rows),
+        "reward": sum(g.total for g in done) / max(len(done), 1),
+        "scores": {n: sum(g.results[n].score for g in done) / max(len(done), 1) for n in reward.channels},
+        "code": sum(c.code is not None for c in completions) / len(completions),
+        "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
+        "ungraded": len(grades) - len(done),
         "seconds": time.perf_counter() - started,
     }
     return Evaluation(summary, rows)
 
 
-def _code(text: str, found) -> str:
-    return text[found.start : found.end]
+def _graded(grade: Grade | None) -> dict[str, Any]:
+    if grade is None:
+        return {"verdict": "error", "reward": None, "note": "could not be graded"}
+    notes = "; ".join(f"{name}: {r.note}" for name, r in grade.results.items() if r.note)
+    return {"verdict": grade.verdict, "reward": grade.total, "note": notes}
+
+
+def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:
+    """What the policy is asked to continue, in the tokenizer's chat form."""
+    messages = task.messages(problem)
+    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"])
 
 
 def _sample(
@@ -101,10 +108,7 @@ def _sample(
     seed,
 ) -> list[list[list[int]]]:
     """Token ids, [problem][sample], in the problems' order; prompts of like length are sampled together."""
-    prompts = [
-        tokenizer.apply_chat_template(task.messages(p), add_generation_prompt=True, return_dict=True)["input_ids"]
-        for p in problems
-    ]
+    prompts = [prompt_ids(task, p, tokenizer) for p in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
     size = max(1, rows_at_once // samples)
     generator = torch.Generator(policy.device).manual_seed(seed)

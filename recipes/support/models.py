@@ -5,21 +5,27 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from omegaconf import DictConfig
-from peft import LoraConfig, PeftModel
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
+from recipes.support.build import as_dict
 from recipes.support.checkpoints import latest_checkpoint
 from recipes.support.console import log
 from recipes.support.main import UserError
+from recipes.support.scratch import scratch_model
+from recipes.trainers.value import ValueFunction
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PACKAGE = "package:"
+SCRATCH = "scratch"
 
 
 def cache_dir() -> Path:
@@ -59,29 +65,16 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
         UserError: no such folder, package or adapter; a hub that does not answer.
     """
     check_model(cfg)
-    transformers.utils.logging.disable_progress_bar()
-    source = _source(cfg.model.path)
+    if cfg.model.path == SCRATCH:
+        model, tokenizer = scratch_model(**as_dict(cfg.model.scratch))
+        if cfg.adapter is not None:
+            model = AutoModelForCausalLM.from_pretrained(adapter_folder(cfg.adapter), dtype=torch.float32)
+        return model, tokenizer
     starts_from = None if cfg.adapter is None else adapter_folder(cfg.adapter)
-    is_adapter = starts_from is not None and (starts_from / "adapter_config.json").exists()
-    if starts_from is not None and not is_adapter:
-        source = str(starts_from)
-    precision = DTYPES[cfg.hardware.precision]
-    frozen = is_adapter or cfg.model.lora_rank > 0
-    quantization = None
-    if cfg.hardware.load_in_4bit:
-        quantization = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=precision if frozen else torch.float32, quantization_config=quantization
-        )
-    except (OSError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise UserError(
-            f"cannot load model.path={cfg.model.path}: {first}; set model.path to a local folder"
-        ) from error
+    is_adapter = starts_from is not None and _is_adapter(starts_from)
+    source = str(starts_from) if starts_from and not is_adapter else _source(cfg.model.path)
+    model = _pretrained(AutoModelForCausalLM, cfg, source, frozen=is_adapter or cfg.model.lora_rank > 0)
+    tokenizer = _pretrained(AutoTokenizer, cfg, source)
     if is_adapter:
         model = PeftModel.from_pretrained(model, starts_from, is_trainable=True)
     if tokenizer.pad_token is None:
@@ -89,18 +82,89 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
     return model, tokenizer
 
 
+def _pretrained(kind: Any, cfg: DictConfig, source: str, frozen: bool = False) -> Any:
+    """`kind.from_pretrained(source)` in the right dtype; a hub or folder that fails is a UserError."""
+    transformers.utils.logging.disable_progress_bar()
+    if kind is AutoTokenizer:
+        how: dict[str, Any] = {"padding_side": "left"}
+    else:
+        precision = DTYPES[cfg.hardware.precision]
+        how = {"dtype": precision if frozen else torch.float32}
+        if cfg.hardware.load_in_4bit:
+            how["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
+            )
+    try:
+        return kind.from_pretrained(source, **how)
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(
+            f"cannot load model.path={cfg.model.path}: {first}; set model.path to a local folder"
+        ) from error
+
+
+def load_value(cfg: DictConfig, policy: Any) -> ValueFunction:
+    """The critic that `value=` names. A separate one has LoRA where the policy has, and starts from the base model."""
+    size = policy.config.hidden_size
+    if cfg.value.name == "shared":
+        return ValueFunction(size)
+    if cfg.model.path == SCRATCH:
+        return ValueFunction(size, AutoModel.from_config(policy.config))
+    frozen = cfg.model.lora_rank > 0
+    backbone = _pretrained(AutoModel, cfg, _source(cfg.model.path), frozen)
+    if frozen:
+        backbone = get_peft_model(backbone, _lora_config(cfg, task_type=None))
+    return ValueFunction(size, backbone)
+
+
+def add_lora(cfg: DictConfig, policy: Any) -> Any:
+    """The policy with the adapter that is to be trained: a new one, or the one it came with, or none."""
+    config = lora(cfg)
+    if config is None:
+        return policy
+    return get_peft_model(policy, config)
+
+
+def reference_adapter(cfg: DictConfig, policy: Any) -> Any:
+    """A context that turns the policy into the one it started from, where that is not simply the model without adapter.
+
+    None otherwise: adapters are switched off, or there is a frozen copy.
+    """
+    if cfg.adapter is None or not _is_adapter(adapter_folder(cfg.adapter)):
+        return None
+    policy.load_adapter(str(adapter_folder(cfg.adapter)), adapter_name="reference", is_trainable=False)
+
+    @contextmanager
+    def reference(policy: PeftModel) -> Iterator[None]:
+        policy.set_adapter("reference")
+        try:
+            yield
+        finally:
+            policy.set_adapter("default")
+
+    return reference
+
+
 def lora(cfg: DictConfig) -> LoraConfig | None:
     """The adapter to train, None for full fine-tuning or where the policy already carries one."""
-    if cfg.model.lora_rank == 0 or (cfg.adapter and (adapter_folder(cfg.adapter) / "adapter_config.json").exists()):
+    if cfg.model.lora_rank == 0 or (cfg.adapter and _is_adapter(adapter_folder(cfg.adapter))):
         return None
+    return _lora_config(cfg, "CAUSAL_LM")
+
+
+def _lora_config(cfg: DictConfig, task_type: str | None) -> LoraConfig:
     targets = cfg.model.lora_targets
     return LoraConfig(
         r=cfg.model.lora_rank,
         lora_alpha=cfg.model.lora_alpha,
         lora_dropout=cfg.model.lora_dropout,
         target_modules=targets if targets == "all-linear" else targets.split(","),
-        task_type="CAUSAL_LM",
+        task_type=task_type,
     )
+
+
+def _is_adapter(folder: Path) -> bool:
+    return (folder / "adapter_config.json").exists()
 
 
 def sampling_dtype(cfg: DictConfig) -> torch.dtype | None:

@@ -112,7 +112,19 @@ def _progress(row: dict[str, float], steps: int, left_s: float) -> str:
     return (
         f"step {row['step']:>4}/{steps}  reward {row.get('reward', math.nan):6.3f}"
         f"  pass {row.get('pass_rate', math.nan):5.1%}"
-        f"  degenerate {row.get('degenerate_groups', 0):.0f}/{row.get('groups', 0):.0f}{ungraded}"
+        f"{_algorithm(row)}{ungraded}"
         f"  {row.get('completion_tokens', 0):4.0f} tokens  {row.get('tokens_per_second', 0):5.0f} tokens/s"
         f"  {row['seconds/total']:5.1f} s  left {minutes}:{seconds:02d}"
     )
+
+
+def _algorithm(row: dict[str, float]) -> str:
+    """What says whether the algorithm works: degenerate groups of GRPO; KL and the critic's grip of PPO."""
+    parts = []
+    if "groups" in row:
+        parts.append(f"degenerate {row['degenerate_groups']:.0f}/{row['groups']:.0f}")
+    if "objective/kl" in row:
+        parts.append(f"kl {row['objective/kl']:.3f}")
+    if "value/explained_variance" in row:
+        parts.append(f"explained {row['value/explained_variance']:.2f}")
+    return "".join("  " + part for part in parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel
 
 from recipes.support.sampling import Complete, Decoding, SamplingCopy, sample
@@ -49,13 +50,17 @@ class Sampler:
             self._copy = self._copy or SamplingCopy(policy, self.copy_dtype)
             yield self._copy.sync(policy)
             return
-        training = policy.training
+        model = policy.get_base_model() if isinstance(policy, PeftModel) else policy
+        training, attention = policy.training, model.config._attn_implementation
         policy.eval()
+        if attention == "sdpa" and not self.stock:
+            model.set_attn_implementation("grouped_sdpa")
         try:
             with self.autocast():
                 yield policy
         finally:
             policy.train(training)
+            model.set_attn_implementation(attention)
 
 
 @torch.no_grad()

@@ -15,17 +15,25 @@ from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.support.build import other_task
 from recipes.support.console import log
-from recipes.support.evaluation import evaluate_policy
+from recipes.support.evaluation import evaluate_policy, prompt_ids
 from recipes.support.models import sampling_dtype
 from recipes.support.report import write_report
 from recipes.support.run_log import RunLog, read_jsonl
 from recipes.support.sampling import Decoding, SamplingCopy
+from rewards.compose import Reward
 
 
 def prompt_dataset(task: Task) -> Dataset:
     """The training problems as TRL takes them: `prompt` (messages) and `problem_id`."""
     problems = task.problems("train")
     return Dataset.from_dict({"prompt": [task.messages(p) for p in problems], "problem_id": [p.id for p in problems]})
+
+
+def tokenized_prompts(task: Task, tokenizer: Any) -> Dataset:
+    """The training problems as DensePPOTrainer takes them: `input_ids` of the prompt and `problem_id`."""
+    problems = task.problems("train")
+    prompts = [prompt_ids(task, p, tokenizer) for p in problems]
+    return Dataset.from_dict({"input_ids": prompts, "problem_id": [p.id for p in problems]})
 
 
 def decodings(cfg: DictConfig) -> list[tuple[Decoding, int]]:
@@ -54,15 +62,17 @@ class Stages:
         folder: Path,
         trainer: Any,
         task: Task,
+        reward: Reward,
         sandbox: Sandbox,
         runner: asyncio.Runner,
         log: RunLog,
     ):
         self.cfg, self.folder, self.trainer = cfg, folder, trainer
-        self.sandbox, self.runner, self.log = sandbox, runner, log
-        self.plan = [(task, decoding, samples) for decoding, samples in decodings(cfg)]
-        for other, max_new_tokens in map(other_task, cfg.task.also_evaluate):
-            self.plan.append((other, Decoding(max_new_tokens, 0.0), 1))
+        self.runner, self.log = runner, log
+        self.plan = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg)]
+        for name in cfg.task.also_evaluate:
+            other, other_reward, max_new_tokens = other_task(name, sandbox)
+            self.plan.append((other, other_reward, Decoding(max_new_tokens, 0.0), 1))
 
     def evaluate(self, when: str) -> None:
         """Evaluate the policy on every task's held-out problems and add the lines to evals.jsonl."""
@@ -73,15 +83,15 @@ class Stages:
             self.trainer.accelerator.wait_for_everyone()
             return
         policy = None
-        for task, decoding, samples in self.plan:
+        for task, reward, decoding, samples in self.plan:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
-            policy = policy or policy_to_sample(self.cfg, self.trainer.accelerator.unwrap_model(self.trainer.model))
+            policy = policy or policy_to_sample(self.cfg, self.trainer.policy)
             result = evaluate_policy(
                 policy,
                 self.trainer.processing_class,
                 task,
-                self.sandbox,
+                reward,
                 self.runner,
                 decoding,
                 samples,
@@ -110,6 +120,7 @@ def describe(summary: dict[str, Any]) -> str:
     )
     return (
         f"{summary['task']} {summary['split']} ({summary['problems']} problems, {how})  {passes}  "
+        f"reward {summary['reward']:.3f}  "
         f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s"
     )
 

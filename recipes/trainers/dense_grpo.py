@@ -66,7 +66,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.shaping, self.packing_max_tokens = shaping, packing_max_tokens
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._token_bytes = TokenBytes(self._tokenizer)
-        self._end_ids = end_ids(self._tokenizer, self.accelerator.unwrap_model(self.model))
+        self._end_ids = end_ids(self._tokenizer, self.policy)
         self._loop = asyncio.Runner()
         self._sampler = Sampler(
             Decoding(self.max_completion_length, self.temperature, self.top_p),
@@ -77,6 +77,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             autocast=self.accelerator.autocast,
         )
         self._rollout: Rollout | None = None
+
+    @property
+    def policy(self) -> PreTrainedModel:
+        """The model that is trained, out of what training wraps it in."""
+        return self.accelerator.unwrap_model(self.model)
 
     # 1. rollout ---------------------------------------------------------------------------------------------
 
@@ -89,7 +94,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             repeats = self.num_generations
         else:  # a group lies across processes
             prompts, repeats = list(prompt_ids), 1
-        completions = self._sampler(self.accelerator.unwrap_model(self.model), prompts, repeats)
+        completions = self._sampler(self.policy, prompts, repeats)
         seconds = time.perf_counter() - started
         self._note("seconds/rollout", seconds)
         self._note("tokens_per_second", sum(map(len, completions)) / seconds)

@@ -94,6 +94,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             **kwargs,
         )
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
+        self.is_fsdp_xla_v1_enabled = False  # PPOTrainer leaves it out, loading an optimizer asks for it
         if not self.is_deepspeed_enabled:  # gradients are summed by hand, so no wrapper holds a second set of them
             self.model = self.accelerator.unwrap_model(self.model)
         self.policy, self.value = self._wrapped.policy, self._wrapped.value_model

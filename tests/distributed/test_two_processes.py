@@ -17,18 +17,15 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.distributed
 
 
-def overrides(tiny_model: Path, folder: Path, rows: int) -> list[str]:
+def overrides(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
     return [
-        str(ROOT / "recipes" / "grpo.py"),
         f"model.path={tiny_model}",
         "model.lora_rank=0",
         "hardware.precision=fp32",
-        f"hardware.rows_per_device={rows}",
         "recipe.max_steps=2",
         "recipe.warmup_steps=0",
         "recipe.lr_schedule=constant",
         "recipe.prompts_per_step=2",
-        "recipe.num_generations=4",
         "recipe.top_p=0.000001",  # the likeliest token: both must sample the same answers, whatever their random states
         "task.max_new_tokens=8",
         # the position in the step decides the reward, so a group differs although its answers are equal
@@ -40,25 +37,28 @@ def overrides(tiny_model: Path, folder: Path, rows: int) -> list[str]:
         "hardware.optimizer=sgd",
         "recipe.learning_rate=1.0",
         f"run.dir={folder}",
+        *extra,
     ]
 
 
-@pytest.mark.parametrize("lopsided", [False, True], ids=["both learn", "one has only degenerate groups"])
-def test_one_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, lopsided):
-    extra = [f"+task.reward.turns.lopsided={str(lopsided).lower()}"]
-    single = [sys.executable, *overrides(tiny_model, tmp_path / "one", 8), *extra]
-    subprocess.run(single, check=True, capture_output=True, cwd=tmp_path)
+def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: str) -> None:
+    """The same run by one process, in `one`, and by two with half of the batch each, in `two`."""
+    script = str(ROOT / "recipes" / f"{recipe}.py")
+    single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
+    done = subprocess.run(single, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
     double = [
         *(sys.executable, "-m", "accelerate.commands.launch"),
-        *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0"),
-        *overrides(tiny_model, tmp_path / "two", 4),
-        *extra,
+        *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0", script),
+        *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra),
     ]
     done = subprocess.run(
         double, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "ACCELERATE_USE_CPU": "true"}
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
+
+def same_weights(tiny_model: Path, tmp_path: Path) -> None:
     before = load_file(tiny_model / "model.safetensors")
     one = load_file(tmp_path / "one" / "final" / "model.safetensors")
     two = load_file(tmp_path / "two" / "final" / "model.safetensors")
@@ -66,9 +66,28 @@ def test_one_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, 
     for name in one:
         assert torch.allclose(one[name], two[name], atol=1e-5), name
 
+
+@pytest.mark.parametrize("lopsided", [False, True], ids=["both learn", "one has only degenerate groups"])
+def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, lopsided):
+    extra = f"+task.reward.turns.lopsided={str(lopsided).lower()}"
+    train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.num_generations=4", extra)
+    same_weights(tiny_model, tmp_path)
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
     assert [r["step"] for r in rows_two] == [1, 2]
     assert any(r["degenerate_groups"] == 1 for r in rows_two) == lopsided
     for a, b in zip(rows_one, rows_two, strict=True):
         for key in ("reward", "groups", "degenerate_groups", "completion_tokens", "pass_rate"):
             assert a[key] == pytest.approx(b[key]), key
+
+
+@pytest.mark.parametrize("value", ["shared", "separate"])
+def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, value):
+    extra = ("recipe.samples_per_prompt=4", "recipe.epochs=2", "recipe.mini_batches=1", "recipe.kl.coef=0.1")
+    small = ("recipe.learning_rate=0.1", "value.learning_rate=0.1", f"value={value}")
+    train_once_and_twice("ppo", tiny_model, tmp_path, *extra, *small)
+    same_weights(tiny_model, tmp_path)
+    rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
+    assert [r["step"] for r in rows_two] == [1, 2]
+    for a, b in zip(rows_one, rows_two, strict=True):
+        for key in ("reward", "pass_rate", "objective/kl", "loss/policy_avg", "loss/value_avg", "grad_norm"):
+            assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-5), key

@@ -1,0 +1,57 @@
+"""Pacman in one dimension: the smallest world in which a policy can be seen to learn.
+
+The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one cell, "C...." for
+a corridor of four. The answer is a string of moves, `<` and `>`, one token each, as many as there are cells. A move into
+a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
+
+With one cell it is the minimal example of the ETK work (a binary environment); a long corridor pays the same total reward
+late (sparse placement) or with each move (dense placement).
+"""
+
+from __future__ import annotations
+
+from envs.task import Extracted, Message, Problem, Split, TaskError
+
+STEPS = {"<": -1, ">": 1}
+
+
+def play(picture: str, moves: str) -> list[float]:
+    """What each move earns: 1 / pellets where it eats one, else 0. Characters that are no move stand still."""
+    position, pellets = picture.index("C"), {i for i, c in enumerate(picture) if c == "."}
+    worth = 1 / len(pellets)
+    earned = []
+    for move in moves:
+        position = min(max(position + STEPS.get(move, 0), 0), len(picture) - 1)
+        earned.append(worth if position in pellets else 0.0)
+        pellets.discard(position)
+    return earned
+
+
+class Pacman:
+    """
+    Args:
+        length: cells with a pellet, and moves an episode.
+
+    Raises:
+        TaskError: no cell.
+    """
+
+    def __init__(self, length: int = 1):
+        if length < 1:
+            raise TaskError(f"task.env.length={length}: a corridor has at least one cell")
+        self.name, self.length = "pacman" if length == 1 else "corridor", length
+
+    def problems(self, split: Split) -> list[Problem]:
+        """Food to the right and food to the left: the whole world, in either split."""
+        pictures = {"right": "C" + "." * self.length, "left": "." * self.length + "C"}
+        return [Problem(id=f"{self.name}/{side}", question=picture) for side, picture in pictures.items()]
+
+    def messages(self, problem: Problem) -> list[Message]:
+        return [{"role": "user", "content": problem.question}]
+
+    def extract(self, answer: str) -> Extracted | None:
+        """Every character of an answer is a move."""
+        return Extracted(0, len(answer), closed=True)
+
+    def complete(self, answer: str) -> bool:
+        return len(answer) >= self.length

@@ -1,0 +1,81 @@
+"""What recipes/ppo.py and recipes/reinforce.py build alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from recipes.support.build import as_dict
+from recipes.support.main import UserError
+from recipes.support.models import add_lora, reference_adapter, sampling_dtype
+from recipes.support.run import Run, per_process, processes
+from recipes.trainers.ppo_config import DensePPOConfig
+
+
+def check(cfg: DictConfig) -> None:
+    """Raise UserError for what can be seen to be wrong before anything is built."""
+    r = cfg.recipe
+    rows = per_process(cfg, r.prompts_per_step, r.samples_per_prompt)
+    if r.prompts_per_step % processes():
+        raise UserError(f"recipe.prompts_per_step={r.prompts_per_step} do not divide into {processes()} processes")
+    if rows % r.get("mini_batches", 1):
+        raise UserError(f"{rows} completions a process do not divide into recipe.mini_batches={r.mini_batches}")
+    if r.kl.estimator not in ("k1", "k3"):
+        raise UserError(f"recipe.kl.estimator={r.kl.estimator}: choose k1 or k3")
+    if r.sampler not in ("fast", "generate"):
+        raise UserError(f"recipe.sampler={r.sampler}: choose fast or generate")
+
+
+def policy_and_reference(run: Run) -> dict[str, Any]:
+    """The trainer's arguments that follow from the run: policy with its adapter, reference, task, reward, log."""
+    policy = add_lora(run.cfg, run.policy)
+    return {
+        "model": policy,
+        "reference": reference_adapter(run.cfg, policy),
+        "processing_class": run.tokenizer,
+        "task": run.task,
+        "reward": run.reward,
+        "run_log": run.log,
+        "sampling_dtype": sampling_dtype(run.cfg),
+    }
+
+
+def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfig:
+    """cfg.recipe and cfg.hardware as the trainer's configuration; `algorithm` is what the two recipes differ in."""
+    r, hardware = cfg.recipe, cfg.hardware
+    return DensePPOConfig(
+        output_dir=str(folder / "checkpoints"),
+        seed=cfg.seed,
+        total_episodes=r.max_steps * r.prompts_per_step,
+        per_device_train_batch_size=r.prompts_per_step // processes(),
+        samples_per_prompt=r.samples_per_prompt,
+        rows_per_pass=hardware.rows_per_device,
+        response_length=r.max_new_tokens,
+        temperature=r.temperature,
+        top_p=r.top_p,
+        stock_sampling=r.sampler == "generate",
+        learning_rate=r.learning_rate,
+        lr_scheduler_type=r.lr_schedule,
+        warmup_steps=r.warmup_steps,
+        max_grad_norm=r.max_grad_norm,
+        optim=hardware.optimizer,
+        gamma=r.gamma,
+        kl_coef=r.kl.coef,
+        kl_estimator=r.kl.estimator,
+        kl_target=r.kl.target,
+        kl_horizon=r.kl.horizon,
+        missing_eos_penalty=r.missing_eos_penalty,
+        gradient_checkpointing=hardware.gradient_checkpointing,
+        bf16=hardware.precision == "bf16",
+        fp16=hardware.precision == "fp16",
+        use_cpu=hardware.device == "cpu",
+        save_steps=r.save_steps,
+        save_total_limit=2,
+        logging_steps=1,
+        report_to=list(r.report_to) or "none",
+        disable_tqdm=True,
+        **algorithm,
+        **as_dict(r.trl),
+    )

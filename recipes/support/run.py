@@ -1,0 +1,87 @@
+"""What every training recipe does around its trainer: check and build before, evaluate, train, evaluate, report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from omegaconf import DictConfig
+from transformers import set_seed
+
+from envs.sandbox import Sandbox
+from envs.task import Task
+from recipes.support.build import build_reward, build_sandbox, build_task
+from recipes.support.checkpoints import latest_checkpoint, step_of
+from recipes.support.console import log_to
+from recipes.support.main import UserError
+from recipes.support.models import check_model, load_policy
+from recipes.support.run_dir import open_run_dir
+from recipes.support.run_log import RunLog
+from recipes.support.stages import Stages
+from rewards.compose import Reward
+
+
+@dataclass
+class Run:
+    """The parts of one run, built from its configuration."""
+
+    cfg: DictConfig
+    folder: Path
+    task: Task
+    sandbox: Sandbox
+    reward: Reward
+    policy: Any
+    tokenizer: Any
+    log: RunLog
+
+
+def processes() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def per_process(cfg: DictConfig, prompts: int, samples: int) -> int:
+    """Completions of one process in one step. Raises UserError where they do not come out even."""
+    rows, at_once = prompts * samples, cfg.hardware.rows_per_device * processes()
+    if rows % at_once:
+        raise UserError(
+            f"{prompts} prompts x {samples} completions a step do not divide "
+            f"into hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
+        )
+    return rows // processes()
+
+
+def prepare(cfg: DictConfig) -> Run:
+    """Build the parts. Everything that can be wrong is found before the model loads."""
+    task = build_task(cfg)
+    check_model(cfg)
+    state = PartialState(cpu=cfg.hardware.device == "cpu")
+    folder = open_run_dir(cfg, state.is_main_process)
+    state.wait_for_everyone()
+    log_to(folder)
+    sandbox = build_sandbox(cfg)
+    reward = build_reward(cfg, sandbox)
+    set_seed(cfg.seed)  # a new adapter's first matrix is random
+    policy, tokenizer = load_policy(cfg)
+    log = RunLog(folder, cfg.run.completions_per_step)
+    return Run(cfg, folder, task, sandbox, reward, policy, tokenizer, log)
+
+
+def fit(run: Run, trainer: Any) -> None:
+    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report."""
+    with asyncio.Runner() as runner:
+        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
+        stages.evaluate("before")
+        latest = latest_checkpoint(run.folder)
+        run.log.rewind(step_of(latest))
+        if latest and step_of(latest) >= run.cfg.recipe.max_steps:  # finished before: nothing to train
+            trainer.restore(latest)
+        else:
+            trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+        trainer.save_final(run.folder / "final")
+        stages.evaluate("after")
+        stages.report()

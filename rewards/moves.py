@@ -1,0 +1,29 @@
+"""Moves: what each move of a one-dimensional game earned, on the move that earned it.
+
+Range 0 to 1; measured by playing the answer in envs/pacman.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envs.pacman import play
+from envs.task import Problem
+from rewards.channel import ChannelResult, Completion, Span
+
+
+class Moves:
+    """Passed where all pellets are eaten."""
+
+    judges_form = False
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        return [self._score(p.question, c.text) for p, c in zip(problems, completions, strict=True)]
+
+    def _score(self, picture: str, moves: str) -> ChannelResult:
+        earned = play(picture, moves)
+        spans = tuple(Span(i, i + 1, value) for i, value in enumerate(earned) if value)
+        score = sum(earned)
+        done = len(spans) == picture.count(".")
+        note = f"{len(spans)} of {picture.count('.')} pellets"
+        return ChannelResult(score, spans, passed=done, verdict="pass" if done else "fail", note=note)

@@ -1,0 +1,217 @@
+"""DensePPOTrainer step by step: where rewards land, what is left out, what an ungraded completion does (nothing)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import set_seed
+
+from envs.pacman import Pacman, play
+from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.scratch import scratch_model
+from recipes.support.stages import tokenized_prompts
+from recipes.trainers.dense_ppo import DensePPOTrainer
+from recipes.trainers.ppo_config import DensePPOConfig
+from recipes.trainers.reinforce import ReinforceTrainer
+from recipes.trainers.sequence_ppo import SequencePPOTrainer
+from recipes.trainers.value import NoValue, ValueFunction
+from rewards.channel import ChannelResult
+from rewards.compose import Reward
+from rewards.moves import Moves
+
+SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+class Sometimes(Moves):
+    """`Moves`, but every third completion cannot be graded."""
+
+    async def score(self, problems, completions):
+        found = await super().score(problems, completions)
+        return [None if i % 3 == 2 else result for i, result in enumerate(found)]
+
+
+class Never(Moves):
+    async def score(self, problems, completions):
+        return [None for _ in completions]
+
+
+class Short(Moves):
+    """Judges form: a part of the reward on every token."""
+
+    judges_form = True
+
+    def _score(self, picture, moves):
+        return ChannelResult(-0.1 * len(moves))
+
+
+def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, value=None, length=5, **settings):
+    torch.manual_seed(0)
+    policy, tokenizer = scratch_model("<>C.", **SHAPE)
+    set_seed(0)
+    task = Pacman(length)
+    extra = {k: settings.pop(k) for k in ("baseline",) if k in settings}
+    args = {
+        "output_dir": str(folder),
+        "total_episodes": 4,
+        "per_device_train_batch_size": 2,
+        "samples_per_prompt": 6,
+        "response_length": length,
+        "temperature": 1.0,
+        "learning_rate": 0.01,
+        "kl_coef": 0.0,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "gradient_checkpointing": False,
+        "logging_steps": 1,
+    }
+    return kind(
+        model=policy,
+        args=DensePPOConfig(**{**args, **settings}),
+        processing_class=tokenizer,
+        train_dataset=tokenized_prompts(task, tokenizer),
+        task=task,
+        reward=Reward({"moves": channel(), "short": Short()}, {"moves": 2.0, "short": 1.0}, placement),
+        value=value or ValueFunction(SHAPE["hidden_size"]),
+        run_log=RunLog(folder, 4),
+        **extra,
+    )
+
+
+def experience(t):
+    e = t.rollout(next(t.prompts))
+    t.score(e)
+    t.reference(e)
+    return e
+
+
+def test_dense_and_sparse_pay_the_same(tmp_path):
+    t = trainer(tmp_path)
+    e = experience(t)
+    dense = t.token_rewards(e)
+    t.reward.placement = "sparse"
+    sparse = t.token_rewards(e)
+    assert torch.allclose(dense.sum(1), e.scores, atol=1e-6)
+    assert torch.allclose(sparse.sum(1), e.scores, atol=1e-6)
+    assert (dense[~e.mask] == 0).all()
+    assert ((sparse != 0).sum(1) <= 1).all()
+
+
+def test_each_move_is_paid_for_itself(tmp_path):
+    t = trainer(tmp_path)
+    e = experience(t)
+    rewards = t.token_rewards(e)
+    for row, (problem, answer) in enumerate(zip(e.problems, e.answers, strict=True)):
+        earned = play(problem.question, answer.text)
+        each = -0.1 * len(answer.text) / len(answer.text) if answer.text else 0.0
+        for token, (start, end) in enumerate(answer.offsets):
+            if end > start:
+                assert rewards[row, token].item() == pytest.approx(2 * earned[start] + each, abs=1e-6)
+
+
+def test_kl_and_the_penalty_for_a_missing_end_are_on_their_tokens(tmp_path):
+    t = trainer(tmp_path, kl_coef=0.5, missing_eos_penalty=3.0, length=2)
+    t.task.complete = lambda answer: False
+    e = experience(t)
+    e.kl = torch.rand(e.mask.shape) * e.mask
+    plain = t.token_rewards(e) + 0.5 * e.kl
+    for row, (grade, ids) in enumerate(zip(e.grades, e.completions, strict=True)):
+        wanted = grade.token_rewards
+        if ids[-1] != 1:
+            wanted = [*wanted[:-1], wanted[-1] - 3.0]
+        assert plain[row, : len(ids)].tolist() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_what_was_not_graded_changes_nothing(tmp_path):
+    """The update with every third completion ungraded is that of a step without them."""
+    t = trainer(tmp_path, channel=Sometimes, num_ppo_epochs=1)
+    e = experience(t)
+    e.rewards = t.token_rewards(e)
+    e.advantages, e.returns = t.advantages(e)
+    ungraded = [i for i, g in enumerate(e.grades) if g is None]
+    assert ungraded == [2, 5, 8, 11]
+    assert not e.mask[ungraded].any() and not e.states[ungraded].any()
+    assert (e.advantages[ungraded] == 0).all()
+    rows = list(range(len(e.completions)))
+    with_them = gradients(t, e, rows)
+    without = gradients(t, e, [i for i in rows if i not in ungraded])
+    for a, b in zip(with_them, without, strict=True):
+        assert torch.allclose(a, b, atol=1e-7)
+
+
+def gradients(t, e, rows):
+    t.model.zero_grad()
+    t._accumulate(e, rows, policy=True, value=True, last=True)
+    return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
+
+
+def test_a_step_without_a_grade_is_no_step(tmp_path):
+    t = trainer(tmp_path, channel=Never)
+    before = [p.clone() for p in t.model.parameters()]
+    t.train()
+    assert all(torch.equal(a, b) for a, b in zip(before, t.model.parameters(), strict=True))
+    rows = read_jsonl(tmp_path / "metrics.jsonl")
+    assert [row["ungraded"] for row in rows] == [12, 12]
+    assert not any("loss/policy_avg" in row for row in rows)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
+def test_warm_up_trains_the_critic_alone(tmp_path, shared):
+    backbone = None if shared else scratch_model("<>C.", **SHAPE)[0].model
+    value = ValueFunction(SHAPE["hidden_size"], backbone)
+    t = trainer(tmp_path, value=value, value_warmup_updates=1, total_episodes=2)
+    before = {n: p.clone() for n, p in t.model.named_parameters()}
+    t.train()
+    moved = {n for n, p in t.model.named_parameters() if not torch.equal(p, before[n])}
+    assert moved and not any(n.startswith("policy.") for n in moved)
+    t = trainer(tmp_path, value=ValueFunction(SHAPE["hidden_size"], backbone), total_episodes=4, value_warmup_updates=1)
+    before = {n: p.clone() for n, p in t.model.named_parameters()}
+    t.train()
+    assert any(n.startswith("policy.") for n, p in t.model.named_parameters() if not torch.equal(p, before[n]))
+
+
+def test_the_critic_has_a_learning_rate_of_its_own(tmp_path):
+    t = trainer(tmp_path, value_learning_rate=0.5)
+    policy, critic = t.optimizer.param_groups
+    assert (policy["lr"], critic["lr"]) == (0.01, 0.5)
+    assert len(critic["params"]) == 1
+
+
+@pytest.mark.parametrize("baseline", ["none", "batch", "group"])
+def test_reinforce_subtracts_its_baseline(tmp_path, baseline):
+    t = trainer(tmp_path, ReinforceTrainer, value=NoValue(), baseline=baseline, num_ppo_epochs=1)
+    e = experience(t)
+    e.rewards = t.token_rewards(e)
+    advantages, returns = t.advantages(e)
+    totals = e.rewards.sum(1).tolist()
+    assert returns[:, 0].tolist() == pytest.approx(totals, abs=1e-6)
+    for row, total in enumerate(totals):
+        group = range(row // 6 * 6, row // 6 * 6 + 6)
+        others = [totals[i] for i in (range(12) if baseline == "batch" else group) if i != row]
+        wanted = total - (0.0 if baseline == "none" else sum(others) / len(others))
+        assert advantages[row, 0].item() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
+    t = trainer(tmp_path, SequencePPOTrainer, value=NoValue())
+    e = experience(t)
+    e.rewards = t.token_rewards(e)
+    e.advantages, _ = t.advantages(e)
+    assert e.advantages[:, 0].mean().item() == pytest.approx(0, abs=1e-6)
+    shift = 0.05
+    loss, found = t.policy_loss(e.logps + shift, e)
+    ratios = torch.exp(shift * e.mask.sum(1))
+    a = e.advantages[:, 0]
+    wanted = torch.max(-a * ratios, -a * ratios.clamp(0.8, 1.2)).sum()
+    assert loss.item() == pytest.approx(wanted.item(), rel=1e-4)
+    assert found["val/ratio"].item() == pytest.approx(ratios.sum().item(), rel=1e-4)
+    assert t.units(e) == 12
+
+
+def test_too_few_prompts_are_named(tmp_path):
+    t = trainer(tmp_path)
+    t.train_dataset = Dataset.from_dict({"input_ids": [[1]]})
+    with pytest.raises(ValueError, match="a step takes 2 prompts, the task has 1"):
+        t.begin(None)

@@ -1,0 +1,105 @@
+"""Log-probabilities in chunks: the model's own numbers and gradients, whatever lies around a row."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from recipes.support.scratch import scratch_model
+from recipes.trainers import forward
+from recipes.trainers.forward import (
+    backbone_of,
+    causal_lm,
+    completion_logps,
+    hidden_states,
+    require_plain_head,
+    rows_of,
+)
+
+PROMPTS = [[3, 4, 5, 6], [7], [3, 3]]
+COMPLETIONS = [[5, 6, 1], [8, 9, 10, 4, 4, 3, 1], [9]]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return scratch_model("abcdefghij", **shape)[0]
+
+
+def ours(model, prompts, completions, temperature=0.7):
+    rows = rows_of(prompts, completions, max(map(len, completions)), CPU)
+    hidden = hidden_states(backbone_of(model), rows)
+    return rows, completion_logps(causal_lm(model).get_output_embeddings(), hidden, rows, temperature, True)
+
+
+def alone(model, prompt, completion, temperature=0.7):
+    """Log-probabilities and entropies of one completion from the model's logits."""
+    logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1] / temperature
+    logps = logits.log_softmax(-1)
+    entropy = -(logps.exp() * logps).sum(-1)
+    return logps.gather(1, torch.tensor(completion)[:, None]).squeeze(1), entropy
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 256])
+@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "LoRA"])
+def test_numbers_and_gradients_of_padded_rows(model, monkeypatch, chunk, lora):
+    monkeypatch.setattr(forward, "CHUNK", chunk)
+    if lora:
+        model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+    rows, (logps, entropy) = ours(model, PROMPTS, COMPLETIONS)
+    logps.square().sum().backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    single = [alone(model, p, c) for p, c in zip(PROMPTS, COMPLETIONS, strict=True)]
+    sum(found.square().sum() for found, _ in single).backward()
+    for row, (wanted, wanted_entropy) in enumerate(single):
+        n = len(COMPLETIONS[row])
+        assert torch.allclose(logps[row, :n], wanted, atol=1e-5)
+        assert torch.allclose(entropy[row, :n], wanted_entropy, atol=1e-5)
+        assert (logps[row, n:] == 0).all() and (entropy[row, n:] == 0).all()
+    assert gradients
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert torch.allclose(gradients[name], parameter.grad, atol=1e-5), name
+
+
+def test_what_lies_at_padding_never_leaks(model):
+    rows, _ = ours(model, PROMPTS, COMPLETIONS)
+    hidden = hidden_states(backbone_of(model), rows)
+    dirty = rows.ids.clone()
+    for row, (p, c) in enumerate(zip(PROMPTS, COMPLETIONS, strict=True)):
+        dirty[row, len(p) + len(c) :] = 9
+    other = hidden_states(backbone_of(model), forward.Rows(dirty, rows.starts, rows.lengths, rows.width))
+    assert torch.equal(hidden[rows.mask], other[rows.mask])
+
+
+def test_the_state_after_the_last_token_is_there_for_the_critic(model):
+    rows = rows_of(PROMPTS, COMPLETIONS, 7, CPU)
+    hidden = hidden_states(backbone_of(model), rows)
+    whole = model.model(torch.tensor([PROMPTS[0] + COMPLETIONS[0]])).last_hidden_state[0]
+    assert torch.allclose(hidden[0, :4], whole[3:], atol=1e-5)  # before each of three tokens, and after the last
+
+
+def test_no_tensor_holds_the_vocabulary_of_a_batch(model, monkeypatch):
+    """The widest thing the output matrix ever makes is CHUNK x V, forward and backward."""
+    monkeypatch.setattr(forward, "CHUNK", 4)
+    seen = []
+    head = model.get_output_embeddings()
+    head.register_forward_hook(lambda module, args, out: seen.append(out.shape))
+    _, (logps, _) = ours(model, PROMPTS, COMPLETIONS)
+    logps.sum().backward()
+    tokens = sum(map(len, COMPLETIONS))
+    assert sum(shape[0] for shape in seen) == 2 * tokens  # once forward, once again for the backward pass
+    assert max(shape[0] for shape in seen) == 4
+
+
+def test_a_model_that_changes_its_logits_is_refused(model):
+    require_plain_head(model)
+    model.lm_head.register_forward_hook(lambda module, args, out: out)
+    plain = model.forward
+    model.forward = lambda *a, **k: type("Out", (), {"logits": plain(*a, **k).logits.tanh() * 5 + 1})
+    with pytest.raises(ValueError, match="not supported"):
+        require_plain_head(model)
