@@ -1,11 +1,11 @@
 """Pacman in one dimension: the smallest world in which a policy can be seen to learn.
 
-The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one cell, "C...." for
-a corridor of four. The answer is a string of moves, `<` and `>`, one token each, as many as there are cells. A move into
-a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
+The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one cell,
+"C...." for a corridor of four. The answer is a string of moves, `<` and `>`, one token each, as many as there are
+cells. A move into a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
 
-With one cell it is the minimal example of the ETK work (a binary environment); a long corridor pays the same total reward
-late (sparse placement) or with each move (dense placement).
+With one cell it is the minimal example of the ETK work (a binary environment); a long corridor pays the same total
+reward late (sparse placement) or with each move (dense placement).
 """
 
 from __future__ import annotations

@@ -16,21 +16,26 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import recipe
+from recipes.support.main import UserError, recipe
 
 
 @recipe("grpo")
 def main(cfg) -> None:
     from recipes.support.models import lora, sampling_dtype
-    from recipes.support.run import fit, per_process, prepare
+    from recipes.support.run import fit, prepare, processes
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
-    rows = per_process(cfg, cfg.recipe.prompts_per_step, cfg.recipe.num_generations)
+    rows, at_once = cfg.recipe.prompts_per_step * cfg.recipe.num_generations, cfg.hardware.rows_per_device * processes()
+    if rows % at_once:
+        raise UserError(
+            f"{rows} completions a step (recipe.prompts_per_step x recipe.num_generations) do not divide into "
+            f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
+        )
     run = prepare(cfg)
     trainer = DenseGRPOTrainer(
         model=run.policy,
-        args=grpo_config(cfg, run.folder, rows),
+        args=grpo_config(cfg, run.folder),
         task=run.task,
         reward=run.reward,
         run_log=run.log,
@@ -44,13 +49,15 @@ def main(cfg) -> None:
     fit(run, trainer)
 
 
-def grpo_config(cfg, folder: Path, rows: int):
-    """cfg.recipe and cfg.hardware as trl.GRPOConfig; `rows` completions a process in one step."""
+def grpo_config(cfg, folder: Path):
+    """cfg.recipe and cfg.hardware as trl.GRPOConfig."""
     from trl import GRPOConfig
 
     from recipes.support.build import as_dict
+    from recipes.support.run import processes
 
     recipe, hardware = cfg.recipe, cfg.hardware
+    at_once = hardware.rows_per_device * processes()
     return GRPOConfig(
         output_dir=str(folder / "checkpoints"),
         seed=cfg.seed,
@@ -70,7 +77,7 @@ def grpo_config(cfg, folder: Path, rows: int):
         loss_type=recipe.loss_type,
         scale_rewards=recipe.scale_rewards,
         per_device_train_batch_size=hardware.rows_per_device,
-        gradient_accumulation_steps=rows // hardware.rows_per_device,
+        gradient_accumulation_steps=recipe.prompts_per_step * recipe.num_generations // at_once,
         gradient_checkpointing=hardware.gradient_checkpointing,
         bf16=hardware.precision == "bf16",
         fp16=hardware.precision == "fp16",

@@ -102,7 +102,7 @@ def code_tokens(completion: Completion) -> list[int]:
 
 
 def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
-    return [t for t, (s, e) in enumerate(completion.offsets) if s < end and e > start]
+    return [t for t, (s, e) in enumerate(completion.offsets) if s < end and e > start and e > s]
 
 
 def attribute(completion: Completion, result: ChannelResult, judges_form: bool = False) -> list[float]:

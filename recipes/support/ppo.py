@@ -10,16 +10,16 @@ from omegaconf import DictConfig
 from recipes.support.build import as_dict
 from recipes.support.main import UserError
 from recipes.support.models import add_lora, reference_adapter, sampling_dtype
-from recipes.support.run import Run, per_process, processes
+from recipes.support.run import Run, processes
 from recipes.trainers.ppo_config import DensePPOConfig
 
 
 def check(cfg: DictConfig) -> None:
     """Raise UserError for what can be seen to be wrong before anything is built."""
     r = cfg.recipe
-    rows = per_process(cfg, r.prompts_per_step, r.samples_per_prompt)
     if r.prompts_per_step % processes():
         raise UserError(f"recipe.prompts_per_step={r.prompts_per_step} do not divide into {processes()} processes")
+    rows = r.prompts_per_step // processes() * r.samples_per_prompt
     if rows % r.get("mini_batches", 1):
         raise UserError(f"{rows} completions a process do not divide into recipe.mini_batches={r.mini_batches}")
     if r.kl.estimator not in ("k1", "k3"):

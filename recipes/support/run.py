@@ -17,7 +17,6 @@ from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log_to
-from recipes.support.main import UserError
 from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
@@ -42,17 +41,6 @@ class Run:
 def processes() -> int:
     """How many processes train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def per_process(cfg: DictConfig, prompts: int, samples: int) -> int:
-    """Completions of one process in one step. Raises UserError where they do not come out even."""
-    rows, at_once = prompts * samples, cfg.hardware.rows_per_device * processes()
-    if rows % at_once:
-        raise UserError(
-            f"{prompts} prompts x {samples} completions a step do not divide "
-            f"into hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
-        )
-    return rows // processes()
 
 
 def prepare(cfg: DictConfig) -> Run:

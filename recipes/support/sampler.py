@@ -89,9 +89,7 @@ def generate(
         pad_token_id=pad_id,
         **drawn,
     )
-    out = model.generate(
-        input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=config
-    )
+    out = model.generate(input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=config)
     return [cut_after(row, set(eos_ids)) for row in out[:, width:].tolist()]
 
 

@@ -45,6 +45,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     Other arguments are GRPOTrainer's.
     """
 
+    _buffered_inputs: Any
+
     def __init__(
         self,
         model: PreTrainedModel,

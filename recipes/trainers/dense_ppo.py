@@ -38,12 +38,12 @@ from recipes.support.sampling import Decoding, end_ids
 from recipes.trainers import gae as math
 from recipes.trainers.experience import Experience, PromptStream
 from recipes.trainers.forward import (
+    Rows,
     backbone_of,
     causal_lm,
     completion_logps,
     hidden_states,
     require_plain_head,
-    rows_of,
 )
 from recipes.trainers.ppo_config import DensePPOConfig
 from recipes.trainers.ppo_state import PPOState
@@ -65,6 +65,8 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             where the policy has adapters, a frozen copy where it has none.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
     """
+
+    model: Any
 
     def __init__(
         self,
@@ -250,7 +252,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
     # update -------------------------------------------------------------------------------------------------
 
     def update(self, e: Experience) -> dict[str, float]:
-        """`num_ppo_epochs` over the experience in `num_mini_batches` optimizer steps each; means of their statistics."""
+        """`num_ppo_epochs` over the experience, `num_mini_batches` optimizer steps each; means of their statistics."""
         if not self._total(e.mask.sum()):
             return {}  # nothing was graded
         found = []
@@ -322,7 +324,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         return e.mask.sum()
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, equation 7) and statistics, summed over `units`."""
+        """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, equation 7) and statistics, sums over `units`."""
         difference = (logps - e.logps) * e.mask
         ratio = difference.exp()
         clip = self.args.cliprange
@@ -342,14 +344,14 @@ class DensePPOTrainer(PPOState, PPOTrainer):
     # forward passes -----------------------------------------------------------------------------------------
 
     def _passes(self, e: Experience, rows: Sequence[int]) -> list[list[int]]:
-        """Rows of like length together, `rows_per_pass` at a time; as many passes on every process."""
-        ordered = sorted(rows, key=lambda i: len(e.prompts[i]) + len(e.completions[i]))
+        """Rows of one prompt or of like length together, `rows_per_pass` at a time; as many on every process."""
+        ordered = sorted(rows, key=lambda i: (len(e.prompts[i]), e.prompts[i], len(e.completions[i])))
         size = self.args.rows_per_pass
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
     def _forward(self, e: Experience, policy: bool, value: bool, with_entropy: bool = False):
         """Log-probabilities, entropies and values, (B, T) or None where not asked for."""
-        rows = rows_of(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
+        rows = Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
         logps = entropy = values = None
         critic = value and not isinstance(self.value, NoValue)
         with self.accelerator.autocast():
@@ -367,7 +369,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         return logps, entropy, values
 
     def _logps(self, policy: nn.Module, e: Experience) -> torch.Tensor:
-        rows = rows_of(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
+        rows = Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
         with self.accelerator.autocast():
             hidden = hidden_states(backbone_of(policy), rows)
             head = causal_lm(policy).get_output_embeddings()

@@ -1,6 +1,7 @@
 """What PPO needs of a forward pass: log-probabilities, entropies and values of completions, the vocabulary in chunks.
 
 Rows are right-padded, so causal attention alone keeps padding out: no mask, and positions count from the first token.
+Completions of one prompt are laid behind it in a single row instead (recipes/trainers/packing.py), so it is read once.
 Only hidden states of completion tokens meet the output matrix, `CHUNK` at a time, and in training each chunk's logits
 are computed again in the backward pass. Memory in the vocabulary is CHUNK x V, whatever the batch and its length.
 """
@@ -16,55 +17,45 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from recipes.trainers.packing import token_logps
+from recipes.trainers.packing import pack, token_logps
 
 CHUNK = 256
 """Tokens whose logits are in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
+LONGEST_PACK = 4096
+"""Tokens of a prompt and its completions in one row; its attention mask is their square."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Prompts and completions as one right-padded batch.
+    """Prompts and completions of one pass.
 
-    ids: (B, W). starts: (B,) prompt lengths. lengths: (B,) completion lengths. width: T, columns of every result.
+    prompts, completions: B lists of token ids. width: T, columns of every result, at least the longest completion.
     """
 
-    ids: torch.Tensor
-    starts: torch.Tensor
-    lengths: torch.Tensor
+    prompts: Sequence[Sequence[int]]
+    completions: Sequence[Sequence[int]]
     width: int
+    device: torch.device
 
     @property
     def mask(self) -> torch.Tensor:
         """(B, T), True at completion tokens."""
-        return torch.arange(self.width, device=self.ids.device) < self.lengths[:, None]
+        lengths = torch.tensor([len(c) for c in self.completions], device=self.device)
+        return torch.arange(self.width, device=self.device) < lengths[:, None]
 
     @property
-    def completion_ids(self) -> torch.Tensor:
-        """(B, T), whatever lies there where `mask` is False."""
-        return self.ids.gather(1, self._at(self.starts))
+    def targets(self) -> torch.Tensor:
+        """Ids of all completion tokens, row after row: as many as `mask` has True."""
+        return torch.tensor([i for c in self.completions for i in c], device=self.device)
 
-    def before(self, hidden: torch.Tensor) -> torch.Tensor:
-        """(B, W, d) to (B, T, d): the state before each completion token (and after the last, where T has room)."""
-        at = self._at(self.starts - 1)
-        return hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1]))
-
-    def _at(self, first: torch.Tensor) -> torch.Tensor:
-        columns = first[:, None] + torch.arange(self.width, device=first.device)
-        return columns.clamp(max=self.ids.shape[1] - 1)
-
-
-def rows_of(
-    prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], width: int, device: torch.device
-) -> Rows:
-    """Lay prompts and completions end to end. Padding is id 0 behind the last token: nothing attends to it."""
-    joined = [[*p, *c] for p, c in zip(prompts, completions, strict=True)]
-    ids = torch.zeros(len(joined), max(map(len, joined)), dtype=torch.long)
-    for row, sequence in enumerate(joined):
-        ids[row, : len(sequence)] = torch.tensor(sequence)
-    starts = torch.tensor([len(p) for p in prompts], device=device)
-    lengths = torch.tensor([len(c) for c in completions], device=device)
-    return Rows(ids.to(device), starts, lengths, width)
+    def groups(self) -> list[list[int]]:
+        """Rows that share a prompt and fit into one pack."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        for row, prompt in enumerate(self.prompts):
+            found.setdefault(tuple(prompt), []).append(row)
+        groups = list(found.values())
+        fits = all(len(self.prompts[g[0]]) + sum(len(self.completions[r]) for r in g) <= LONGEST_PACK for g in groups)
+        return groups if fits else [[row] for row in range(len(self.prompts))]
 
 
 def backbone_of(model: PreTrainedModel | PeftModel) -> nn.Module:
@@ -77,10 +68,42 @@ def causal_lm(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
 
 
 def hidden_states(backbone: nn.Module, rows: Rows) -> torch.Tensor:
-    """Last hidden states before each completion token: (B, T, d)."""
-    positions = torch.arange(rows.ids.shape[1], device=rows.ids.device).expand_as(rows.ids)
-    out = backbone(input_ids=rows.ids, position_ids=positions, use_cache=False)
-    return rows.before(out.last_hidden_state)
+    """Last hidden states before each completion token, and after the last where T has room: (B, T, d)."""
+    groups = rows.groups()
+    if len(groups) == len(rows.prompts):
+        return _padded(backbone, rows)
+    parts = [_packed(backbone, rows, group) for group in groups]
+    order = torch.tensor([row for group in groups for row in group], device=rows.device)
+    return torch.cat(parts)[order.argsort()]
+
+
+def _padded(backbone: nn.Module, rows: Rows) -> torch.Tensor:
+    joined = [[*p, *c] for p, c in zip(rows.prompts, rows.completions, strict=True)]
+    ids = torch.zeros(len(joined), max(map(len, joined)), dtype=torch.long)  # nothing attends to what is behind a row
+    for row, sequence in enumerate(joined):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+    ids = ids.to(rows.device)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    hidden = backbone(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
+    starts = torch.tensor([len(p) for p in rows.prompts], device=ids.device)
+    at = (starts[:, None] - 1 + torch.arange(rows.width, device=ids.device)).clamp(max=ids.shape[1] - 1)
+    return hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1]))
+
+
+def _packed(backbone: nn.Module, rows: Rows, group: Sequence[int]) -> torch.Tensor:
+    """States of rows that share a prompt: (G, T, d)."""
+    prompt = rows.prompts[group[0]]
+    completions = [rows.completions[row] for row in group]
+    sizes = [len(c) for c in completions]
+    ids = torch.tensor([*prompt, *(i for c in completions for i in c)], device=rows.device)[None]
+    inputs, _ = pack(ids[0, : len(prompt)], sizes)
+    hidden = backbone(input_ids=ids, use_cache=False, **inputs).last_hidden_state[0]
+    ends = torch.tensor(sizes).cumsum(0) + len(prompt)
+    first = ends - torch.tensor(sizes)
+    at = first[:, None] - 1 + torch.arange(rows.width)
+    at = torch.minimum(at, ends[:, None] - 1)
+    at[:, 0] = len(prompt) - 1
+    return hidden[at.to(rows.device)]
 
 
 def completion_logps(
@@ -91,7 +114,7 @@ def completion_logps(
     head: the output matrix. hidden: (B, T, d) as `hidden_states` gives them.
     """
     mask = rows.mask
-    flat, ids = hidden[mask], rows.completion_ids[mask]
+    flat, ids = hidden[mask], rows.targets
     again = torch.is_grad_enabled() and (flat.requires_grad or any(p.requires_grad for p in head.parameters()))
 
     def chunk(h: torch.Tensor, i: torch.Tensor):
@@ -110,7 +133,7 @@ def completion_logps(
 
 @torch.no_grad()
 def require_plain_head(model: PreTrainedModel | PeftModel) -> None:
-    """Raise ValueError for a model whose logits are more than hidden states times the output matrix (soft-capped...)."""
+    """Raise ValueError for a model whose logits are not just hidden states times the output matrix (soft-capped)."""
     plain = causal_lm(model)
     ids = torch.arange(1, 5, device=plain.device)[None]
     whole = plain(input_ids=ids, use_cache=False).logits.float()

@@ -30,7 +30,7 @@ def kl_per_token(logps: torch.Tensor, ref_logps: torch.Tensor, estimator: str) -
 
 @dataclass
 class KLCoefficient:
-    """Weight of the KL penalty: fixed, or steered towards `target` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2).
+    """Weight of the KL penalty: fixed, or steered to `target` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2).
 
     target: KL a completion, in nats; None keeps the coefficient.
     horizon: episodes over which a deviation of 20 % or more moves the coefficient by 20 %.

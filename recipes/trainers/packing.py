@@ -57,7 +57,7 @@ def packed_logps(
         prompt = input_ids[rows[0], :width][attention_mask[rows[0], :width].bool()]
         sizes = [lengths[row] for row in rows]
         completions = [input_ids[row, width : width + n] for row, n in zip(rows, sizes, strict=True)]
-        inputs, predicts = _pack(prompt, sizes)
+        inputs, predicts = pack(prompt, sizes)
         ids = torch.cat([prompt, *completions]).unsqueeze(0)
         logits = model(input_ids=ids, use_cache=False, logits_to_keep=predicts, **inputs).logits[0]
         found, entropy = token_logps(logits, torch.cat(completions), temperature, with_entropy)
@@ -69,7 +69,7 @@ def packed_logps(
     return logps, entropies
 
 
-def _pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+def pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Positions and mask of [prompt, completion 0, 1...], and the position that predicts each completion token."""
     p, device = len(prompt), prompt.device
     segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)

@@ -21,6 +21,8 @@ from recipes.trainers.experience import Experience
 class PPOState(AtomicCheckpoints):
     """Mix in before a PPOTrainer that has `policy`, `value`, `prompts`, `kl`, `reward` and `run_log`."""
 
+    control: Any
+
     def log_update(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
         rows = (~e.scores.isnan()).float()

@@ -1,15 +1,16 @@
-"""Update time and peak memory of DensePPOTrainer against TRL's own PPOTrainer: same model, prompts, batch and precision.
+"""Update time and peak memory of DensePPOTrainer against TRL's own PPOTrainer: same model, prompts, batch, precision.
 
-    python tests/bench/bench_ppo.py [--updates 2] [--batch 8] [--tokens 256] [--skip-lengths]
+    python tests/bench/bench_ppo.py [--updates 2] [--batch 8] [--tokens 256] [--precision fp32] [--skip-lengths]
 
-SmolLM2-135M on the CPU in `--precision` (bf16: products of fp32 weights under autocast, as conf/hardware/cpu.yaml has it and
-as `accelerate launch --mixed_precision bf16` gives stock), sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it).
-"full": all weights, a value model of its own. "lora_shared": LoRA on all linear layers; ours with the critic as a head on
-the policy, stock with the value model that it needs. Stock PPO takes its reward from a model, so it holds a fourth one
-(the reward is of no interest, and ours, from text, is made up); `--light-reward` gives stock one without weights, for
-the ratios `*_light_reward`. Each measurement is a process of its own. The last line is one JSON object; ratios are ours over
-stock, times are medians over updates after the first, memory is the process's peak. `memory_by_length` is ours, in MiB, as
-the completions double.
+SmolLM2-135M on the CPU, sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it).
+bf16 means fp32 weights under autocast, as in conf/hardware/cpu.yaml; stock gets it as `accelerate launch
+--mixed_precision bf16` would give it. "full": all weights, a value model of its own. "lora_shared": LoRA on all linear
+layers; ours with the critic as a head on the policy, stock with the value model that it needs.
+
+Stock PPO takes its reward from a model, so it holds a fourth one; ours, from text, is made up. `--light-reward` also
+runs stock with a reward model without weights, for the ratios `*_light_reward`. Each measurement is a process of its
+own. The last line is one JSON object: ratios are ours over stock, times medians over the updates after the first,
+memory the process's peak; `memory_by_length` is ours, in MiB, as the completions double.
 """
 
 from __future__ import annotations
