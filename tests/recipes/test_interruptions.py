@@ -11,13 +11,13 @@ import pytest
 
 from recipes.support.checkpoints import checkpoints
 from recipes.support.run_log import read_jsonl
-from tests.invariants.test_resume import command, metrics
+from tests.invariants.test_resume import GRPO, command, metrics
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen(
-        command(tiny_model, run), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(tiny_model, run, *GRPO), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     while len(read_jsonl(run / "metrics.jsonl")) < 3:
         assert process.poll() is None
@@ -26,7 +26,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     _, errors = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on" in errors and "Traceback" not in errors
-    subprocess.run(command(tiny_model, run), check=True, capture_output=True)
+    subprocess.run(command(tiny_model, run, *GRPO), check=True, capture_output=True)
     assert [row["step"] for row in metrics(run)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -39,12 +39,12 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
     if mounted.returncode:
         pytest.skip("mounting a small disk needs root")
     try:
-        done = subprocess.run(command(tiny_model, disk / "run"), capture_output=True, text=True, check=False)
+        done = subprocess.run(command(tiny_model, disk / "run", *GRPO), capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert "no space left on the disk" in done.stderr and "Traceback" not in done.stderr
         assert all((c / "trainer_state.json").exists() for c in checkpoints(disk / "run"))
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-        subprocess.run(command(tiny_model, disk / "run"), check=True, capture_output=True)
+        subprocess.run(command(tiny_model, disk / "run", *GRPO), check=True, capture_output=True)
         assert [row["step"] for row in metrics(disk / "run")] == [1, 2, 3, 4, 5, 6]
     finally:
         subprocess.run(["umount", disk], check=False)
