@@ -22,7 +22,8 @@ from recipes.support.main import UserError, recipe
 @recipe("grpo")
 def main(cfg) -> None:
     from recipes.support.models import lora, sampling_dtype
-    from recipes.support.run import fit, prepare, processes
+    from recipes.support.run import fit, prepare
+    from recipes.support.run_dir import processes
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
@@ -53,12 +54,12 @@ def grpo_config(cfg, folder: Path):
     """cfg.recipe and cfg.hardware as trl.GRPOConfig."""
     from trl import GRPOConfig
 
-    from recipes.support.build import as_dict
-    from recipes.support.run import processes
+    from recipes.support.build import trainer_config
+    from recipes.support.run_dir import processes
 
     recipe, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()
-    return GRPOConfig(
+    ours = dict(  # noqa: C408 (keywords read better here)
         output_dir=str(folder / "checkpoints"),
         seed=cfg.seed,
         max_steps=recipe.max_steps,
@@ -89,8 +90,8 @@ def grpo_config(cfg, folder: Path):
         disable_tqdm=True,
         remove_unused_columns=False,
         dataloader_pin_memory=hardware.device == "cuda",
-        **as_dict(recipe.trl),
     )
+    return trainer_config(GRPOConfig, ours, recipe.trl)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,20 @@ def as_dict(node: Any) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items()}
 
 
+def trainer_config(kind: type, ours: dict[str, Any], further: Any) -> Any:
+    """A trainer's configuration of class `kind` from `ours` and the user's `recipe.trl`.
+
+    Raises UserError for a field that conf/ sets already, that does not exist, or whose value is refused.
+    """
+    theirs = as_dict(further)
+    if twice := sorted(ours.keys() & theirs.keys()):
+        raise UserError(f"recipe.trl.{twice[0]} is set by conf/ already: change it there (see --cfg job)")
+    try:
+        return kind(**ours, **theirs)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"recipe or hardware settings refused: {error}") from error
+
+
 def build_task(cfg: DictConfig) -> Task:
     """The task of `cfg.task`. Raises UserError for missing or broken data."""
     return _instantiate(cfg.task.env)
@@ -33,7 +47,8 @@ def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, int]:
     file = Path(CONF) / "task" / f"{name}.yaml"
     if not file.exists():
         raise UserError(f"no task named {name} (task.also_evaluate)")
-    cfg = OmegaConf.load(file)
+    loaded: Any = OmegaConf.load(file)
+    cfg = loaded.get("task", loaded)  # a file for the whole configuration has its task below that name
     return _instantiate(cfg.env), _reward(cfg.reward, "sparse", sandbox), cfg.max_new_tokens
 
 

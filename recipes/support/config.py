@@ -104,6 +104,7 @@ class RolloutConfig(RecipeConfig):
     gamma: float = MISSING
     kl: KLConfig = field(default_factory=KLConfig)
     missing_eos_penalty: float | None = MISSING
+    packing_max_tokens: int = MISSING
     sampler: str = MISSING
     """"fast", or "generate" for transformers' own."""
     trl: dict[str, Any] = field(default_factory=dict)

@@ -21,6 +21,10 @@ from omegaconf.errors import OmegaConfBaseException
 from recipes.support import config
 from recipes.support.console import keep_freed_memory, quiet_libraries
 
+IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed")
+"""What conf/config.yaml puts into a run's name or path itself."""
+MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation")
+"""Overrides with which a training run goes on in its directory."""
 CONF = str(Path(__file__).parents[2] / "conf")
 
 
@@ -72,8 +76,11 @@ def _one_line(error: Exception) -> str:
 def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
     @functools.wraps(run)
     def guarded(cfg: DictConfig) -> None:
+        overrides = list(HydraConfig.get().overrides.task)
         if HydraConfig.get().mode == RunMode.MULTIRUN:
-            cfg.run.name = _job_name(HydraConfig.get().overrides.task)
+            cfg.run.name = _job_name(overrides)
+        elif not any(_key(o) == "run.name" for o in overrides):
+            cfg.run.name = _run_name(cfg.run.name, overrides)
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             run(cfg)
@@ -87,6 +94,17 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
             _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
 
     return guarded
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+~").split("=")[0]
+
+
+def _run_name(base: str, overrides: list[str]) -> str:
+    """`base` and the overrides that make it another run, so that no two settings share a directory."""
+    same_run = ("run.", "sandbox", *(() if "recipe=eval" in overrides else MORE_OF_THE_SAME))
+    rest = [o for o in overrides if _key(o) not in IN_BASE_NAME and not _key(o).startswith(same_run)]
+    return f"{base}-{_job_name(rest)}" if rest else base
 
 
 def _job_name(overrides: list[str]) -> str:

@@ -42,6 +42,9 @@ def check_model(cfg: DictConfig) -> None:
         raise UserError(f"no such model folder: {path} (model.path)")
     if cfg.adapter is not None:
         adapter_folder(cfg.adapter)
+    trains = cfg.recipe.name != "eval"
+    if trains and cfg.hardware.load_in_4bit and not cfg.model.lora_rank and not carries_adapter(cfg):
+        raise UserError("4-bit weights cannot be trained: set model.lora_rank, or hardware.load_in_4bit=false")
     if cfg.hardware.device == "cuda" and not torch.cuda.is_available():
         raise UserError(f"hardware={cfg.hardware.name} needs a GPU and none is visible; use hardware=cpu")
 
@@ -77,6 +80,7 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
     tokenizer = _pretrained(AutoTokenizer, cfg, source)
     if is_adapter:
         model = PeftModel.from_pretrained(model, starts_from, is_trainable=True)
+        _require_plain_lora(cfg, model)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
@@ -130,7 +134,7 @@ def reference_adapter(cfg: DictConfig, policy: Any) -> Any:
 
     None otherwise: adapters are switched off, or there is a frozen copy.
     """
-    if cfg.adapter is None or not _is_adapter(adapter_folder(cfg.adapter)):
+    if not carries_adapter(cfg):
         return None
     policy.load_adapter(str(adapter_folder(cfg.adapter)), adapter_name="reference", is_trainable=False)
 
@@ -147,7 +151,7 @@ def reference_adapter(cfg: DictConfig, policy: Any) -> Any:
 
 def lora(cfg: DictConfig) -> LoraConfig | None:
     """The adapter to train, None for full fine-tuning or where the policy already carries one."""
-    if cfg.model.lora_rank == 0 or (cfg.adapter and _is_adapter(adapter_folder(cfg.adapter))):
+    if cfg.model.lora_rank == 0 or carries_adapter(cfg):
         return None
     return _lora_config(cfg, "CAUSAL_LM")
 
@@ -161,6 +165,18 @@ def _lora_config(cfg: DictConfig, task_type: str | None) -> LoraConfig:
         target_modules=targets if targets == "all-linear" else targets.split(","),
         task_type=task_type,
     )
+
+
+def _require_plain_lora(cfg: DictConfig, policy: PeftModel) -> None:
+    config = policy.peft_config["default"]
+    plain = isinstance(config, LoraConfig) and not config.use_dora and not config.modules_to_save
+    if cfg.hardware.sampling_copy and not (plain and config.bias == "none"):
+        raise UserError("the sampling copy merges plain LoRA alone: set hardware.sampling_copy=false for this adapter")
+
+
+def carries_adapter(cfg: DictConfig) -> bool:
+    """Whether the run starts from a LoRA adapter."""
+    return bool(cfg.adapter) and _is_adapter(adapter_folder(cfg.adapter))
 
 
 def _is_adapter(folder: Path) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from recipes.support.build import as_dict
+from recipes.support.build import trainer_config
 from recipes.support.main import UserError
 from recipes.support.models import add_lora, reference_adapter, sampling_dtype
-from recipes.support.run import Run, processes
+from recipes.support.run import Run
+from recipes.support.run_dir import processes
 from recipes.trainers.ppo_config import DensePPOConfig
 
 
@@ -19,17 +20,22 @@ def check(cfg: DictConfig) -> None:
     r = cfg.recipe
     if r.prompts_per_step % processes():
         raise UserError(f"recipe.prompts_per_step={r.prompts_per_step} do not divide into {processes()} processes")
-    rows = r.prompts_per_step // processes() * r.samples_per_prompt
-    if rows % r.get("mini_batches", 1):
-        raise UserError(f"{rows} completions a process do not divide into recipe.mini_batches={r.mini_batches}")
+    prompts = r.prompts_per_step // processes()
+    if prompts % r.get("mini_batches", 1):
+        raise UserError(f"{prompts} prompts a process do not divide into recipe.mini_batches={r.mini_batches}")
     if r.kl.estimator not in ("k1", "k3"):
         raise UserError(f"recipe.kl.estimator={r.kl.estimator}: choose k1 or k3")
+    if r.kl.target is not None and not r.kl.coef:
+        raise UserError("recipe.kl.target steers recipe.kl.coef, which must not be 0 then; start with 0.02")
     if r.sampler not in ("fast", "generate"):
         raise UserError(f"recipe.sampler={r.sampler}: choose fast or generate")
 
 
 def policy_and_reference(run: Run) -> dict[str, Any]:
     """The trainer's arguments that follow from the run: policy with its adapter, reference, task, reward, log."""
+    asked, there = run.cfg.recipe.prompts_per_step, len(run.task.problems("train"))
+    if asked > there:
+        raise UserError(f"recipe.prompts_per_step={asked}, but the task has {there} problems to train on")
     policy = add_lora(run.cfg, run.policy)
     return {
         "model": policy,
@@ -45,7 +51,7 @@ def policy_and_reference(run: Run) -> dict[str, Any]:
 def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfig:
     """cfg.recipe and cfg.hardware as the trainer's configuration; `algorithm` is what the two recipes differ in."""
     r, hardware = cfg.recipe, cfg.hardware
-    return DensePPOConfig(
+    ours = dict(
         output_dir=str(folder / "checkpoints"),
         seed=cfg.seed,
         total_episodes=r.max_steps * r.prompts_per_step,
@@ -55,6 +61,7 @@ def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfi
         response_length=r.max_new_tokens,
         temperature=r.temperature,
         top_p=r.top_p,
+        packing_max_tokens=r.packing_max_tokens,
         stock_sampling=r.sampler == "generate",
         learning_rate=r.learning_rate,
         lr_scheduler_type=r.lr_schedule,
@@ -77,5 +84,5 @@ def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfi
         report_to=list(r.report_to) or "none",
         disable_tqdm=True,
         **algorithm,
-        **as_dict(r.trl),
     )
+    return trainer_config(DensePPOConfig, ours, r.trl)

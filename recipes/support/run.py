@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +35,6 @@ class Run:
     policy: Any
     tokenizer: Any
     log: RunLog
-
-
-def processes() -> int:
-    """How many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def prepare(cfg: DictConfig) -> Run:

@@ -46,8 +46,13 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
         command = " ".join(["python", *sys.argv[:1], *(a for a in sys.argv[1:] if a != f"recipe={cfg.recipe.name}")])
-        write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, {"command": command})))
+        write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, {"command": command, "processes": processes()})))
     return folder
+
+
+def processes() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -59,6 +64,7 @@ def write_text(path: Path, text: str) -> None:
 
 def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:
     now, then = _flat(OmegaConf.to_container(cfg, resolve=True)), _flat(OmegaConf.to_container(kept))
+    now["processes"] = processes()  # each has its random states and its share of the data
     differ = [
         key
         for key in sorted(now.keys() | then.keys())

@@ -89,7 +89,16 @@ def generate(
         pad_token_id=pad_id,
         **drawn,
     )
-    out = model.generate(input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=config)
+    # what `config` leaves open would be taken from the model's own (a repetition penalty, say)
+    holders = [model, model.get_base_model()] if isinstance(model, PeftModel) else [model]
+    theirs = [holder.generation_config for holder in holders]
+    try:
+        for holder in holders:
+            holder.generation_config = config
+        out = model.generate(input_ids=ids.to(model.device), attention_mask=mask.to(model.device))
+    finally:
+        for holder, own in zip(holders, theirs, strict=True):
+            holder.generation_config = own
     return [cut_after(row, set(eos_ids)) for row in out[:, width:].tolist()]
 
 

@@ -27,7 +27,7 @@ from recipes.support.rollout import AnswerComplete, Rollout, completion_of, roll
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
-from recipes.trainers.packing import packed_logps
+from recipes.trainers.packing import full_attention, packed_logps
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
 
@@ -65,7 +65,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         super().__init__(model=model, args=args, reward_funcs=columns, callbacks=[run_log], **kwargs)
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
         self.task, self.reward, self.run_log = task, reward, run_log
-        self.shaping, self.packing_max_tokens = shaping, packing_max_tokens
+        self.shaping = shaping
+        self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._token_bytes = TokenBytes(self._tokenizer)
         self._end_ids = end_ids(self._tokenizer, self.policy)

@@ -1,24 +1,24 @@
 """PPO with rewards on tokens: TRL's PPOTrainer, its long `train` split into steps that a subclass can override.
 
-    rollout       sample completions
-    score         all reward channels at once, from text; `None` takes a completion out
-    reference     log-probabilities of policy and reference, values
-    token_rewards channel rewards on their tokens (dense) or the score at the end (sparse), minus the KL penalty
-    advantages    generalised advantage estimation
-    update        epochs over mini-batches, the clipped losses
-    log_update, save
+    rollout           sample completions
+    score             all reward channels at once, from text; `None` takes a completion out
+    logps_and_values  log-probabilities of policy and reference, the critic's values
+    token_rewards     channel rewards on their tokens (dense) or the score at the end (sparse), minus the KL penalty
+    advantages        generalised advantage estimation
+    update            epochs over mini-batches, the clipped losses
+    log_update, adapt (KL coefficient, learning rate), save
 
-In sparse placement it makes TRL's own update, number for number. Nothing of shape (B, T, V) is ever made: see
-recipes/trainers/forward.py. A run resumes exactly: policy, critic, optimizer, data position, random states.
+In sparse placement, set up alike, it makes TRL's own update number for number. Nothing of shape (B, T, V) is ever made:
+see recipes/trainers/forward.py. A run resumes exactly: policy, critic, optimizer, data position, random states.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
-from recipes.trainers import gae as math
 from recipes.trainers.experience import Experience, PromptStream
 from recipes.trainers.forward import (
     Rows,
@@ -45,6 +44,8 @@ from recipes.trainers.forward import (
     hidden_states,
     require_plain_head,
 )
+from recipes.trainers.gae import KLCoefficient, gae, kl_per_token, whiten
+from recipes.trainers.packing import full_attention
 from recipes.trainers.ppo_config import DensePPOConfig
 from recipes.trainers.ppo_state import PPOState
 from recipes.trainers.value import NoValue, ValueFunction
@@ -82,11 +83,18 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         sampling_dtype: torch.dtype | None = None,
         **kwargs: Any,
     ):
-        Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # TRL's own takes up its state
+        if args.deepspeed is not None or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+            raise ValueError("PPO does not run under DeepSpeed yet: use a launch file without it (launch/a100x2.yaml)")
+        Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
+        generation = causal_lm(model).generation_config
+        self._end_ids, ends = end_ids(processing_class, causal_lm(model)), generation.eos_token_id
+        mini_batches, whiten_rewards = args.num_mini_batches, args.whiten_rewards
+        args.num_mini_batches, args.whiten_rewards = 1, False  # TRL holds both against the number of prompts
         super().__init__(
             args=args,
             processing_class=processing_class,
             model=model,
+            # None: adapters off, or a copy where there are none; an empty module where no such reference is wanted
             ref_model=None if args.needs_reference and reference is None else nn.Module(),
             reward_model=nn.Module(),  # rewards come from text
             train_dataset=train_dataset,
@@ -95,18 +103,20 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             callbacks=[run_log],
             **kwargs,
         )
+        args.num_mini_batches, args.whiten_rewards = mini_batches, whiten_rewards
+        generation.eos_token_id = ends  # TRL puts its stop token there
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
         self.is_fsdp_xla_v1_enabled = False  # PPOTrainer leaves it out, loading an optimizer asks for it
-        if not self.is_deepspeed_enabled:  # gradients are summed by hand, so no wrapper holds a second set of them
-            self.model = self.accelerator.unwrap_model(self.model)
-        self.policy, self.value = self._wrapped.policy, self._wrapped.value_model
+        self.model = self.accelerator.unwrap_model(self.model)  # gradients are summed by hand: no second set of them
+        self.policy, self.value = self.model.policy, self.model.value_model
         require_plain_head(self.policy)
+        if not full_attention(causal_lm(self.policy).config):
+            args.packing_max_tokens = 0
         self.task, self.reward, self.run_log, self._reference = task, reward, run_log, reference
         self.problems: dict[str, Problem] = {p.id: p for p in task.problems("train")}
         self.prompts = PromptStream(self.dataloader)
-        self.kl = math.KLCoefficient(args.kl_coef, args.kl_target, args.kl_horizon)
+        self.kl_coefficient = KLCoefficient(args.kl_coef, args.kl_target, args.kl_horizon)
         self._token_bytes = TokenBytes(processing_class)
-        self._end_ids = end_ids(processing_class, causal_lm(self.policy))
         self._sampler = Sampler(
             Decoding(args.response_length, args.temperature, args.top_p),
             self._end_ids,
@@ -119,17 +129,15 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         self._loop = asyncio.Runner()
         self._clock: dict[str, float] = {}
 
-    @property
-    def _wrapped(self) -> Any:
-        return self.accelerator.unwrap_model(self.model)
-
     def create_optimizer(self, model=None):
         """One optimizer, with a learning rate of its own for the critic where one is set."""
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         critic = [p for p in self.value_model.parameters() if p.requires_grad]
         groups = [{"params": [p for p in self.policy_model.parameters() if p.requires_grad]}]
         if critic:
-            groups.append({"params": critic, "lr": self.args.value_learning_rate or self.args.learning_rate})
+            rate = self.args.value_learning_rate
+            rate = self.args.learning_rate if rate is None else rate
+            groups.append({"params": critic, "lr": rate})
         self.optimizer = kind(groups, **{"weight_decay": self.args.weight_decay, **settings})
         return self.optimizer
 
@@ -138,11 +146,13 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         while self.state.global_step < self.state.max_steps:
             experience = self.rollout(next(self.prompts))
             self.score(experience)
-            self.reference(experience)
+            self.logps_and_values(experience)
             experience.rewards = self.token_rewards(experience)
             experience.advantages, experience.returns = self.advantages(experience)
             statistics = self.update(experience)
+            self.state.global_step += 1
             self.log_update(experience, statistics)
+            self.adapt(experience)
             self.save()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
 
@@ -151,14 +161,11 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         if len(self.train_dataset) < args.batch_size:
             raise ValueError(f"a step takes {args.batch_size} prompts, the task has {len(self.train_dataset)}")
         if args.gradient_checkpointing:
-            self.policy.gradient_checkpointing_enable({"use_reentrant": False})
+            for model in (self.policy, *([] if self.value.shared else [self.value.backbone])):
+                model.gradient_checkpointing_enable({"use_reentrant": False})
         self.model.train()
-        self.deepspeed = self.model_wrapped = self.model
         if checkpoint:
-            self.restore(Path(checkpoint))
-            self._load_optimizer_and_scheduler(checkpoint)  # and extra_state
-            self._load_scaler(checkpoint)
-            self._load_rng_state(checkpoint)
+            self.resume(checkpoint)
         self.state.max_steps = args.num_total_batches
         self.state.save_steps, self.state.logging_steps = args.save_steps, args.logging_steps
         self.control = self.callback_handler.on_train_begin(args, self.state, self.control)
@@ -195,19 +202,19 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         self._clock["seconds/grade"] = time.perf_counter() - started
 
     @torch.no_grad()
-    def reference(self, e: Experience) -> None:
-        """Log-probabilities of the policy and the reference at each token, and the critic's values."""
+    def logps_and_values(self, e: Experience) -> None:
+        """Before any update: log-probabilities of policy and reference at each token, the critic's values."""
         e.logps, e.ref_logps, e.values = (torch.zeros(e.mask.shape, device=e.mask.device) for _ in range(3))
         for rows in self._passes(e, range(len(e.completions))):
             part = e.take(rows)
-            e.logps[rows], _, values = self._forward(part, policy=True, value=True)
+            e.logps[rows], _, values = self._forward(part, with_policy=True, with_critic=True)
             e.ref_logps[rows] = e.logps[rows]
             if self.args.needs_reference:
                 with self._reference_policy() as policy:
                     e.ref_logps[rows] = self._logps(policy, part)
             if values is not None:
                 e.values[rows] = values * part.states
-        e.kl = math.kl_per_token(e.logps, e.ref_logps, self.args.kl_estimator) * e.mask
+        e.kl = kl_per_token(e.logps, e.ref_logps, self.args.kl_estimator) * e.mask
 
     @contextmanager
     def _reference_policy(self) -> Iterator[nn.Module]:
@@ -228,7 +235,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         Dense: each channel's rewards on its tokens; a missing-EOS penalty on the last. Sparse: the score on the state
         after the last token where T has room for it, else on the last token (TRL's placement).
         """
-        rewards = -self.kl.value * e.kl
+        rewards = -self.kl_coefficient.value * e.kl
         ends = torch.tensor([len(c) for c in e.completions], device=rewards.device)
         rows = (~e.scores.isnan()).nonzero().squeeze(1)
         if self.reward.placement == "sparse":
@@ -239,70 +246,73 @@ class DensePPOTrainer(PPOState, PPOTrainer):
                 assert grade is not None  # its score is a number
                 own = torch.tensor(grade.token_rewards, device=rewards.device)
                 rewards[row, : len(own)] += own
-                rewards[row, len(own) - 1] += e.scores[row] - grade.total
+                rewards[row, len(own) - 1] += e.scores[row] - grade.total  # minus the missing-EOS penalty, if any
         if self.args.whiten_rewards:
-            rewards = math.whiten(rewards, e.states, shift_mean=False, total=self._total) * e.states
+            rewards = whiten(rewards, e.states, shift_mean=False, total=self._total) * e.states
         return rewards
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Advantages, whitened over all tokens of the step, and returns."""
-        advantages, returns = math.gae(e.rewards, e.values, self.args.gamma, self.args.lam)
-        return math.whiten(advantages, e.mask, total=self._total) * e.mask, returns
+        advantages, returns = gae(e.rewards, e.values, self.args.gamma, self.args.lam)
+        return whiten(advantages, e.mask, total=self._total) * e.mask, returns
 
     # update -------------------------------------------------------------------------------------------------
 
     def update(self, e: Experience) -> dict[str, float]:
         """`num_ppo_epochs` over the experience, `num_mini_batches` optimizer steps each; means of their statistics."""
-        if not self._total(e.mask.sum()):
-            return {}  # nothing was graded
         found = []
         for _ in range(self.args.num_ppo_epochs):
-            for rows in np.array_split(np.random.permutation(len(e.completions)), self.args.num_mini_batches):
-                found.append(self.minibatch(e, rows.tolist()))
+            prompts = np.random.permutation(len(e.completions) // self.args.samples_per_prompt)
+            for chosen in np.array_split(prompts, self.args.num_mini_batches):
+                rows = self._rows_of(chosen.tolist())
+                if self._total(e.mask[rows].sum()):  # else nothing was graded, and a step would be momentum alone
+                    found.append(self.minibatch(e, rows))
         names = list(dict.fromkeys(name for row in found for name in row))
         means = {n: torch.stack([r[n] for r in found if n in r]).mean() for n in names}
         return {name: self._total(value).item() for name, value in means.items()}
 
+    def _rows_of(self, prompts: list[int]) -> list[int]:
+        """All completions of some prompts: together, each prompt is read once."""
+        n = self.args.samples_per_prompt
+        return [prompt * n + i for prompt in prompts for i in range(n)]
+
     def minibatch(self, e: Experience, rows: list[int]) -> dict[str, torch.Tensor]:
         """One optimizer step; with a critic of its own, one for the critic and then one for the policy.
 
-        Two steps make the numbers of one, since they share no weight, and hold one model's gradients at a time.
+        They share no weight, so two steps make the numbers of one (but each model is clipped by a norm of its own) and
+        hold one model's gradients at a time.
         """
-        policy = self.state.global_step >= self.args.value_warmup_updates
-        critic = not isinstance(self.value, NoValue)
+        with_policy = self.state.global_step >= self.args.value_warmup_updates
         if self.value.shared:
-            return self._step(e, rows, policy, critic)
-        if self.is_deepspeed_enabled:  # its engine steps all weights at once
-            found = self._accumulate(e, rows, False, True, last=not policy)
-            return found | self._accumulate(e, rows, True, False, last=True) if policy else found
-        found = self._step(e, rows, False, True)
-        return found | self._step(e, rows, True, False) if policy else found
+            return self._step(e, rows, with_policy, with_critic=not isinstance(self.value, NoValue))
+        found = self._step(e, rows, with_policy=False, with_critic=True)
+        return found | self._step(e, rows, with_policy=True, with_critic=False) if with_policy else found
 
-    def _step(self, e: Experience, rows: list[int], policy: bool, value: bool) -> dict[str, torch.Tensor]:
-        found = self._accumulate(e, rows, policy, value, last=True)
-        if not self.is_deepspeed_enabled:
-            moved = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
-            if self.accelerator.num_processes > 1:
-                for parameter in moved:
-                    torch.distributed.all_reduce(parameter.grad)
-            if self.args.max_grad_norm:
-                norm = self.accelerator.clip_grad_norm_(moved, self.args.max_grad_norm)
-                found["grad_norm" if policy else "value/grad_norm"] = norm / self.accelerator.num_processes
+    def _step(self, e: Experience, rows: list[int], with_policy: bool, with_critic: bool) -> dict[str, torch.Tensor]:
+        found = self._accumulate(e, rows, with_policy, with_critic)
+        moved = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        processes = self.accelerator.num_processes
+        if processes > 1:
+            for parameter in moved:
+                torch.distributed.all_reduce(parameter.grad)
+        if self.args.max_grad_norm:
+            norm = self.accelerator.clip_grad_norm_(moved, self.args.max_grad_norm)
+            # all processes have the same, and statistics are summed over them
+            found["grad_norm" if with_policy else "value/grad_norm"] = norm / processes
         self.optimizer.step()
         self.optimizer.zero_grad()
         return found
 
-    def _accumulate(self, e, rows, policy: bool, value: bool, last: bool) -> dict[str, torch.Tensor]:
+    def _accumulate(self, e, rows, with_policy: bool, with_critic: bool) -> dict[str, torch.Tensor]:
         """Gradients of the losses over `rows`, summed over passes; statistics that add up over passes and processes."""
         units, states = self._total(self.units(e.take(rows))), self._total(e.states[rows].sum())
         found: dict[str, torch.Tensor] = {}
-        passes = self._passes(e, rows)
-        for place, index in enumerate(passes):
+        for index in self._passes(e, rows):
             part = e.take(index)
-            logps, entropy, values = self._forward(part, policy, value, with_entropy=True)
+            logps, entropy, values = self._forward(part, with_policy, with_critic, with_entropy=True)
             loss = torch.zeros((), device=part.mask.device)
             statistics: dict[str, torch.Tensor] = {}
-            if policy:
+            if with_policy:
                 surrogate, statistics = self.policy_loss(logps, part)
                 loss = surrogate / units
                 statistics |= {"loss/policy_avg": surrogate, "policy/entropy_avg": (entropy * part.mask).sum()}
@@ -311,10 +321,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
                 error, clipped = self.value_loss(values * part.states, part)
                 loss = loss + self.args.vf_coef * error / states
                 statistics |= {"loss/value_avg": error.detach() / states, "val/clipfrac_avg": clipped / states}
-            # DeepSpeed averages over processes, the sum above does not
-            scale = self.accelerator.num_processes if self.is_deepspeed_enabled else 1
-            self.accelerator.gradient_state._set_sync_gradients(last and place + 1 == len(passes))
-            self.accelerator.backward(loss * scale)
+            self.accelerator.backward(loss)
             for name, s in statistics.items():
                 found[name] = found.get(name, 0) + s
         return found
@@ -349,31 +356,35 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         size = self.args.rows_per_pass
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
-    def _forward(self, e: Experience, policy: bool, value: bool, with_entropy: bool = False):
-        """Log-probabilities, entropies and values, (B, T) or None where not asked for."""
-        rows = Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
+    def _forward(self, e: Experience, with_policy: bool, with_critic: bool, with_entropy: bool = False):
+        """Log-probabilities, entropies and values, (B, T) or None where not asked for or where there is no critic."""
+        rows = self._rows(e)
         logps = entropy = values = None
-        critic = value and not isinstance(self.value, NoValue)
+        with_critic = with_critic and not isinstance(self.value, NoValue)
         with self.accelerator.autocast():
-            if policy or (critic and self.value.shared):
+            if with_policy or (with_critic and self.value.shared):
                 hidden = hidden_states(backbone_of(self.policy), rows)
-            if policy:
+            if with_policy:
                 head = causal_lm(self.policy).get_output_embeddings()
                 logps, entropy = completion_logps(head, hidden, rows, self.args.temperature + 1e-7, with_entropy)
-            if critic:
+            if with_critic:
                 if not self.value.shared:
                     hidden = hidden_states(self.value.backbone, rows)
-                elif not policy:
+                elif not with_policy:
                     hidden = hidden.detach()  # the critic's warm-up leaves the policy alone
                 values = self.value(hidden)
         return logps, entropy, values
 
     def _logps(self, policy: nn.Module, e: Experience) -> torch.Tensor:
-        rows = Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device)
+        rows = self._rows(e)
         with self.accelerator.autocast():
             hidden = hidden_states(backbone_of(policy), rows)
             head = causal_lm(policy).get_output_embeddings()
             return completion_logps(head, hidden, rows, self.args.temperature + 1e-7)[0]
+
+    def _rows(self, e: Experience) -> Rows:
+        longest = self.args.packing_max_tokens
+        return Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device, longest)
 
     def _total(self, x: torch.Tensor) -> torch.Tensor:
         return self.accelerator.reduce(x, "sum") if self.accelerator.num_processes > 1 else x

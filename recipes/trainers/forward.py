@@ -21,8 +21,6 @@ from recipes.trainers.packing import pack, token_logps
 
 CHUNK = 256
 """Tokens whose logits are in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
-LONGEST_PACK = 4096
-"""Tokens of a prompt and its completions in one row; its attention mask is their square."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,14 @@ class Rows:
     """Prompts and completions of one pass.
 
     prompts, completions: B lists of token ids. width: T, columns of every result, at least the longest completion.
+    packing_max_tokens: longest row of a prompt and its completions (its attention mask is the square); 0: never pack.
     """
 
     prompts: Sequence[Sequence[int]]
     completions: Sequence[Sequence[int]]
     width: int
     device: torch.device
+    packing_max_tokens: int = 4096
 
     @property
     def mask(self) -> torch.Tensor:
@@ -54,8 +54,8 @@ class Rows:
         for row, prompt in enumerate(self.prompts):
             found.setdefault(tuple(prompt), []).append(row)
         groups = list(found.values())
-        fits = all(len(self.prompts[g[0]]) + sum(len(self.completions[r]) for r in g) <= LONGEST_PACK for g in groups)
-        return groups if fits else [[row] for row in range(len(self.prompts))]
+        longest = max(len(self.prompts[g[0]]) + sum(len(self.completions[r]) for r in g) for g in groups)
+        return groups if longest <= self.packing_max_tokens else [[row] for row in range(len(self.prompts))]
 
 
 def backbone_of(model: PreTrainedModel | PeftModel) -> nn.Module:

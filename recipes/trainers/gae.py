@@ -87,8 +87,11 @@ def gae(
 def explained_variance(
     values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, total: Total = alone
 ) -> torch.Tensor:
-    """1 - Var(returns - values) / Var(returns) over the mask: 1 is a perfect critic, 0 one that knows only the mean."""
+    """1 - Var(returns - values) / Var(returns) over the mask: 1 is a perfect critic, 0 one that knows only the mean.
+
+    NaN where the returns hardly differ: there is nothing to explain.
+    """
     error = returns - values
     residual = masked_mean((error - masked_mean(error, mask, total)) ** 2, mask, total)
     variance = masked_mean((returns - masked_mean(returns, mask, total)) ** 2, mask, total)
-    return 1 - residual / variance.clamp(min=1e-12)
+    return torch.where(variance > 1e-6, 1 - residual / variance, torch.nan)

@@ -7,8 +7,18 @@ rows, to rounding, without reading the prompt for every completion and without p
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import PreTrainedModel
+
+
+def full_attention(config: Any) -> bool:
+    """Whether every layer attends to all that came before: windows and recurrent layers would mix packed rows."""
+    kinds = getattr(config, "layer_types", None)  # not every architecture has these fields
+    if kinds is not None:
+        return all(kind == "full_attention" for kind in kinds)
+    return not getattr(config, "sliding_window", None)
 
 
 def token_logps(

@@ -16,6 +16,8 @@ class DensePPOConfig(PPOConfig):
     samples_per_prompt: int = 1
     rows_per_pass: int = 8
     """Completions in one forward and backward pass: memory, never the result."""
+    packing_max_tokens: int = 4096
+    """A prompt and its completions share a row up to this length; 0: rows of their own."""
     top_p: float = 1.0
     stock_sampling: bool = False
     """Sample with transformers' `generate`."""

@@ -14,24 +14,24 @@ from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
 
 from recipes.support.checkpoints import EXTRA, AtomicCheckpoints
 from recipes.support.rollout import Rollout, rollout_rows
-from recipes.trainers import gae as math
 from recipes.trainers.experience import Experience
+from recipes.trainers.gae import explained_variance
 
 
 class PPOState(AtomicCheckpoints):
-    """Mix in before a PPOTrainer that has `policy`, `value`, `prompts`, `kl`, `reward` and `run_log`."""
+    """Mix in before a PPOTrainer that has `policy`, `value`, `prompts`, `kl_coefficient`, `reward` and `run_log`."""
 
     control: Any
 
     def log_update(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
         rows = (~e.scores.isnan()).float()
-        graded = self._total(rows.sum()).clamp(min=1)
+        graded = self._total(rows.sum())
 
         def mean(per_row: torch.Tensor) -> float:
-            return (self._total((per_row.nan_to_num() * rows).sum()) / graded).item()
+            return (self._total((per_row.nan_to_num() * rows).sum()) / graded).item()  # NaN where nothing was graded
 
-        kl, penalty = mean(e.kl.sum(1)), self.kl.value * e.kl.sum(1)
+        kl, penalty = mean(e.kl.sum(1)), self.kl_coefficient.value * e.kl.sum(1)
         metrics = {
             "reward": mean(e.scores),
             "objective/kl": kl,
@@ -39,21 +39,16 @@ class PPOState(AtomicCheckpoints):
             "objective/non_score_reward": mean(-penalty),
             "objective/rlhf_reward": mean(e.scores - penalty),
             "objective/scores": mean(e.scores),
-            "kl_coef": self.kl.value,
+            "kl_coef": self.kl_coefficient.value,
             "lr": self.lr_scheduler.get_last_lr()[0],
             **self._grades(e),
             **statistics,
             **self._clock,
         }
         if "loss/value_avg" in statistics:
-            metrics["value/explained_variance"] = math.explained_variance(
-                e.values, e.returns, e.states, self._total
-            ).item()
-        samples = self.args.batch_size * self.args.samples_per_prompt
-        self.kl.update(kl, samples)
-        self.state.episode += samples
+            metrics["value/explained_variance"] = explained_variance(e.values, e.returns, e.states, self._total).item()
+        self.state.episode += self.args.batch_size * self.args.samples_per_prompt
         metrics["episode"] = self.state.episode
-        self.state.global_step += 1
         self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
         rollout = Rollout(e.problems, e.answers, e.grades, e.scores)
         picked = rollout_rows(rollout, e.advantages, self.state.global_step, self.run_log.per_step)
@@ -78,9 +73,17 @@ class PPOState(AtomicCheckpoints):
         means["ungraded"] *= counts[list(columns).index("ungraded")].item()
         return means
 
-    def save(self) -> None:
-        """The schedule's step, then a checkpoint where one is due."""
+    def adapt(self, e: Experience) -> None:
+        """KL coefficient and learning rate of the next update."""
+        graded = (~e.scores.isnan()).float()
+        count = self._total(graded.sum())
+        if count:
+            kl = self._total((e.kl.sum(1) * graded).sum()) / count
+            self.kl_coefficient.update(kl.item(), self.args.batch_size * self.args.samples_per_prompt)
         self.lr_scheduler.step()
+
+    def save(self) -> None:
+        """A checkpoint where one is due."""
         self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
         if self.control.should_save:
             self._save_checkpoint(self.model, trial=None)
@@ -93,21 +96,31 @@ class PPOState(AtomicCheckpoints):
         return {
             "value": critic if self.accelerator.is_main_process else {},
             "prompts": self.prompts.state(),
-            "kl_coef": self.kl.value,
+            "kl_coef": self.kl_coefficient.value,
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         self.prompts.load_state(state["prompts"])
-        self.kl.value = state["kl_coef"]
+        self.kl_coefficient.value = state["kl_coef"]
+
+    def resume(self, checkpoint: str) -> None:
+        """Everything as it was when the checkpoint was made, random states last."""
+        self.restore(Path(checkpoint))
+        self._load_optimizer_and_scheduler(checkpoint)  # and extra_state
+        self._load_scaler(checkpoint)
+        schedule = self.lr_scheduler  # where max_steps was raised, the stored rates are those of the old schedule
+        for group, base, rate in zip(self.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True):
+            group["lr"] = base * rate(schedule.last_epoch)
+        self._load_rng_state(checkpoint)
 
     def restore(self, checkpoint: Path) -> None:
         """Weights of policy and critic, and the step reached, without training on."""
-        if self.is_deepspeed_enabled:
-            self.model.load_checkpoint(str(checkpoint), load_module_strict=False)
-        elif isinstance(self.policy, PeftModel):
+        if isinstance(self.policy, PeftModel):
             set_peft_model_state_dict(self.policy, load_peft_weights(str(checkpoint), device="cpu"))
         else:
             load_model(self.policy, str(checkpoint / "model.safetensors"))
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
         self.state = OnlineTrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        self.state.is_world_process_zero = self.is_world_process_zero()
+        self.state.is_local_process_zero = self.is_local_process_zero()

@@ -15,8 +15,9 @@ BASELINES = ("none", "batch", "group")
 class ReinforceTrainer(DensePPOTrainer):
     """
     Args:
-        baseline: what is subtracted from a completion's returns: "none"; "batch", the mean total reward of the other
-            completions of the step; "group", that of the other completions of its prompt (Kool et al. 2019; RLOO).
+        baseline: what is subtracted from the returns of a completion's tokens. "none"; "batch": the mean total reward
+            (undiscounted, KL penalty included) of the other completions of the step; "group": of its prompt's other
+            completions (Kool et al. 2019; RLOO). Neither depends on the completion itself, so neither biases.
     """
 
     def __init__(self, baseline: str, **kwargs: Any):
@@ -40,11 +41,11 @@ class ReinforceTrainer(DensePPOTrainer):
         if self.baseline == "batch":
             total, count = self._total((totals * graded).sum()), self._total(graded.sum())
         else:
-            n = self.args.samples_per_prompt
+            n = self.args.samples_per_prompt  # completions of a prompt lie side by side
             total = (totals * graded).view(-1, n).sum(1).repeat_interleave(n)
             count = graded.view(-1, n).sum(1).repeat_interleave(n)
         return (total - totals * graded) / (count - graded).clamp(min=1)
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """-A log p, summed over tokens."""
+        """-A log p, summed here; the step divides it by `units`, its tokens."""
         return -(e.advantages * logps * e.mask).sum(), {}

@@ -83,7 +83,7 @@ def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, valu
 def experience(t):
     e = t.rollout(next(t.prompts))
     t.score(e)
-    t.reference(e)
+    t.logps_and_values(e)
     return e
 
 
@@ -143,7 +143,7 @@ def test_what_was_not_graded_changes_nothing(tmp_path):
 
 def gradients(t, e, rows):
     t.model.zero_grad()
-    t._accumulate(e, rows, policy=True, value=True, last=True)
+    t._accumulate(e, rows, with_policy=True, with_critic=True, last=True)
     return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
 
 

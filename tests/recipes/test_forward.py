@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3NextConfig
 
 from recipes.support.scratch import scratch_model
 from recipes.trainers import forward
@@ -16,6 +17,7 @@ from recipes.trainers.forward import (
     hidden_states,
     require_plain_head,
 )
+from recipes.trainers.packing import full_attention
 
 PROMPTS = [[3, 4, 5, 6], [7], [3, 4, 5, 6], [3, 3], [3, 4, 5, 6]]
 COMPLETIONS = [[5, 6, 1], [8, 9, 10, 4, 4, 3, 1], [5, 7], [9], [3, 3, 8, 1]]
@@ -29,8 +31,8 @@ def model():
     return scratch_model("abcdefghij", **shape)[0]
 
 
-def ours(model, prompts, completions, temperature=0.7):
-    rows = Rows(prompts, completions, max(map(len, completions)), CPU)
+def ours(model, prompts, completions, longest=4096, temperature=0.7):
+    rows = Rows(prompts, completions, max(map(len, completions)), CPU, longest)
     hidden = hidden_states(backbone_of(model), rows)
     return rows, completion_logps(causal_lm(model).get_output_embeddings(), hidden, rows, temperature, True)
 
@@ -48,10 +50,9 @@ def alone(model, prompt, completion, temperature=0.7):
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed where prompts repeat", "padded"])
 def test_numbers_and_gradients(model, monkeypatch, chunk, lora, longest):
     monkeypatch.setattr(forward, "CHUNK", chunk)
-    monkeypatch.setattr(forward, "LONGEST_PACK", longest)
     if lora:
         model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
-    _, (logps, entropy) = ours(model, PROMPTS, COMPLETIONS)
+    _, (logps, entropy) = ours(model, PROMPTS, COMPLETIONS, longest)
     logps.square().sum().backward()
     gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
@@ -69,17 +70,15 @@ def test_numbers_and_gradients(model, monkeypatch, chunk, lora, longest):
 
 
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
-def test_a_row_does_not_see_its_neighbours(model, monkeypatch, longest):
-    monkeypatch.setattr(forward, "LONGEST_PACK", longest)
-    _, (logps, _) = ours(model, PROMPTS, COMPLETIONS)
-    _, (other, _) = ours(model, PROMPTS, [COMPLETIONS[0], *([9] * 6 for _ in COMPLETIONS[1:])])
+def test_a_row_does_not_see_its_neighbours(model, longest):
+    _, (logps, _) = ours(model, PROMPTS, COMPLETIONS, longest)
+    _, (other, _) = ours(model, PROMPTS, [COMPLETIONS[0], *([9] * 6 for _ in COMPLETIONS[1:])], longest)
     assert torch.allclose(logps[0, :3], other[0, :3], atol=1e-6)
 
 
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
-def test_the_state_after_the_last_token_is_there_for_the_critic(model, monkeypatch, longest):
-    monkeypatch.setattr(forward, "LONGEST_PACK", longest)
-    rows = Rows(PROMPTS, COMPLETIONS, 7, CPU)
+def test_the_state_after_the_last_token_is_there_for_the_critic(model, longest):
+    rows = Rows(PROMPTS, COMPLETIONS, 7, CPU, longest)
     hidden = hidden_states(backbone_of(model), rows)
     for row, (prompt, completion) in enumerate(zip(PROMPTS, COMPLETIONS, strict=True)):
         states = model.model(torch.tensor([prompt + completion])).last_hidden_state[0, len(prompt) - 1 :]
@@ -107,3 +106,18 @@ def test_a_model_that_changes_its_logits_is_refused(model):
     model.forward = lambda *a, **k: type("Out", (), {"logits": plain(*a, **k).logits.tanh() * 5 + 1})
     with pytest.raises(ValueError, match="not supported"):
         require_plain_head(model)
+
+
+@pytest.mark.parametrize(
+    ("config", "full"),
+    [
+        (LlamaConfig(), True),
+        (MistralConfig(sliding_window=8), False),
+        (Qwen2Config(), True),
+        (Qwen2Config(use_sliding_window=True, sliding_window=8, max_window_layers=0), False),
+        (Qwen3NextConfig(), False),
+    ],
+    ids=lambda c: type(c).__name__ if not isinstance(c, bool) else str(c),
+)
+def test_rows_are_packed_where_every_layer_sees_everything(config, full):
+    assert full_attention(config) == full

@@ -17,7 +17,11 @@ from tests.invariants.test_resume import GRPO, command, metrics
 def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen(
-        command(tiny_model, run, *GRPO), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(tiny_model, run, *GRPO),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     while len(read_jsonl(run / "metrics.jsonl")) < 3:
         assert process.poll() is None

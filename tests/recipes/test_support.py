@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from recipes.support.main import UserError, _job_name
+from recipes.support.main import UserError, _job_name, _run_name
 from recipes.support.models import adapter_folder
 from recipes.support.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.support.run_log import RunLog, read_jsonl
@@ -71,6 +71,17 @@ def test_an_adapter_is_found_in_a_run_directory(tmp_path):
     (tmp_path / "final").mkdir()
     (tmp_path / "final" / "config.json").touch()
     assert adapter_folder(str(tmp_path)) == tmp_path / "final"
+
+
+def test_a_command_that_changes_something_has_a_run_of_its_own():
+    def name(*overrides):
+        return _run_name("tiny-dense-seed0", ["recipe=ppo", *overrides])
+
+    assert name() == name("task=basics", "seed=0", "recipe.max_steps=9", "evaluation.samples=2", "run.if_exists=refuse")
+    names = {name(), name("value=separate"), name("recipe.ratio=sequence"), name("+recipe.trl.vf_coef=1")}
+    assert len(names) == 4
+    evaluations = [_run_name("b", ["recipe=eval", *o]) for o in ([], ["adapter=runs/a"], ["evaluation.samples=2"])]
+    assert len(set(evaluations)) == 3
 
 
 def test_jobs_of_a_sweep_have_names_of_their_own():

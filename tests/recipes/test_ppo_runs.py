@@ -1,0 +1,96 @@
+"""Whole PPO and REINFORCE runs: Pacman is learnt, and every way to train runs through on a tiny model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recipes.support.run_log import read_jsonl
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(recipe: str, folder: Path, *overrides: str) -> Path:
+    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *overrides, f"run.dir={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def after(folder: Path, name: str = "reward") -> float:
+    return next(row[name] for row in read_jsonl(folder / "evals.jsonl") if row["when"] == "after")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "extra"),
+    [
+        ("ppo", ()),
+        ("ppo", ("value=separate", "reward=sparse")),
+        ("ppo", ("recipe.ratio=sequence",)),
+        ("reinforce", ()),
+    ],
+    ids=["dense, shared critic", "sparse, separate critic", "sequence ratio", "REINFORCE"],
+)
+def test_pacman_is_learnt_to_95_percent_of_the_best_return(tmp_path, recipe, extra):
+    folder = run(recipe, tmp_path / "run", "task=pacman", *extra)
+    assert next(r["reward"] for r in read_jsonl(folder / "evals.jsonl")) < 0.5
+    assert after(folder) >= 0.95
+    if recipe == "ppo" and "recipe.ratio=sequence" not in extra:
+        assert all("value/explained_variance" in row for row in read_jsonl(folder / "metrics.jsonl"))
+
+
+SMALL = (
+    "hardware.precision=fp32",
+    "recipe.max_steps=2",
+    "recipe.prompts_per_step=2",
+    "recipe.samples_per_prompt=2",
+    "task.max_new_tokens=6",
+    "task.also_evaluate=[]",
+    "evaluation.samples=0",
+    "evaluation.greedy=false",
+    "+task.reward.parity._target_=tests.recipes.channels.TokenParity",
+    "+task.reward.parity.weight=1.0",
+)
+
+
+def test_4_bit_weights_with_adapters_on_policy_and_critic_and_a_run_that_starts_from_them(tiny_model, tmp_path):
+    four_bit = ("hardware.load_in_4bit=true", "hardware.gradient_checkpointing=true", "value=separate")
+    first = run("ppo", tmp_path / "first", f"model.path={tiny_model}", *SMALL, *four_bit, "recipe.learning_rate=0.1")
+    rows = read_jsonl(first / "metrics.jsonl")
+    assert rows[0]["objective/kl"] == pytest.approx(0, abs=1e-5) and rows[1]["objective/kl"] > 1e-4
+    assert all(row["grad_norm"] > 0 and row["value/grad_norm"] > 0 for row in rows)
+    # the reference of a run that starts from an adapter is that adapter, not the model below it
+    second = run("ppo", tmp_path / "second", f"model.path={tiny_model}", *SMALL, f"adapter={first}", "value=shared")
+    rows = read_jsonl(second / "metrics.jsonl")
+    assert rows[0]["objective/kl"] == pytest.approx(0, abs=1e-5)
+    assert (second / "final" / "adapter_model.safetensors").exists()
+
+
+def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
+    folder = run(
+        "ppo", tmp_path / "run", f"model.path={tiny_model}", *SMALL, "recipe.sampler=generate", "recipe.kl.target=1"
+    )
+    first, second = read_jsonl(folder / "metrics.jsonl")
+    assert second["kl_coef"] < first["kl_coef"]  # the first update is far below its target
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "says"),
+    [
+        ("ppo", "recipe.ratio=word", "choose token or sequence"),
+        ("ppo", "recipe.kl.estimator=k2", "choose k1 or k3"),
+        ("ppo", "recipe.mini_batches=3", "do not divide into recipe.mini_batches=3"),
+        ("ppo", "value=none", "value"),
+        ("reinforce", "recipe.baseline=best", "choose none, batch, group"),
+        ("reinforce", "recipe.samples_per_prompt=1", "needs recipe.samples_per_prompt of 2"),
+    ],
+)
+def test_a_wrong_option_is_one_line(tmp_path, recipe, override, says):
+    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), override]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 2 and len(errors) == 1 and says in errors[0], done.stderr[-2000:]
+    assert not (tmp_path / "runs").exists()
