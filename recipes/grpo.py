@@ -4,9 +4,12 @@
     python recipes/grpo.py task=humaneval reward=sparse recipe.learning_rate=1e-4
     python recipes/grpo.py -m seed=0,1 recipe.max_steps=2
 
-The algorithm's five steps are methods of DenseGRPOTrainer (recipes/trainers/dense_grpo.py); its loss is TRL's. Every
-number is in conf/recipe/grpo.yaml. The run directory holds config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl,
-checkpoints/, final/ and report.html; the same command goes on where it stopped.
+A token's advantage = (reward of its completion - mean of its group) + shaping * (the token's own part of that reward -
+its mean over the group's tokens); reward=sparse leaves the first bracket alone. The five steps are methods of
+DenseGRPOTrainer (recipes/trainers/dense_grpo.py); its loss is TRL's. Numbers: conf/recipe/grpo.yaml for the algorithm,
+conf/task/ for the rewards' weights, conf/hardware/ for rows and precision. The run directory holds config.yaml,
+metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from recipes.support.main import UserError, recipe
 
 @recipe("grpo")
 def main(cfg) -> None:
+    # imported here, so that --help and a misspelt key answer before torch has loaded
     from recipes.support.models import lora, sampling_dtype
     from recipes.support.run import fit, prepare
     from recipes.support.run_dir import processes
@@ -57,41 +61,41 @@ def grpo_config(cfg, folder: Path):
     from recipes.support.build import trainer_config
     from recipes.support.run_dir import processes
 
-    recipe, hardware = cfg.recipe, cfg.hardware
+    r, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()
     ours = dict(  # noqa: C408 (keywords read better here)
         output_dir=str(folder / "checkpoints"),
         seed=cfg.seed,
-        max_steps=recipe.max_steps,
-        learning_rate=recipe.learning_rate,
-        lr_scheduler_type=recipe.lr_schedule,
-        warmup_steps=recipe.warmup_steps,
-        max_grad_norm=recipe.max_grad_norm,
+        max_steps=r.max_steps,
+        learning_rate=r.learning_rate,
+        lr_scheduler_type=r.lr_schedule,
+        warmup_steps=r.warmup_steps,
+        max_grad_norm=r.max_grad_norm,
         optim=hardware.optimizer,
-        num_generations=recipe.num_generations,
-        max_completion_length=recipe.max_new_tokens,
-        temperature=recipe.temperature,
-        top_p=recipe.top_p,
-        beta=recipe.beta,
-        epsilon=recipe.epsilon,
-        num_iterations=recipe.num_iterations,
-        loss_type=recipe.loss_type,
-        scale_rewards=recipe.scale_rewards,
+        num_generations=r.num_generations,
+        max_completion_length=r.max_new_tokens,
+        temperature=r.temperature,
+        top_p=r.top_p,
+        beta=r.beta,
+        epsilon=r.epsilon,
+        num_iterations=r.num_iterations,
+        loss_type=r.loss_type,
+        scale_rewards=r.scale_rewards,
         per_device_train_batch_size=hardware.rows_per_device,
-        gradient_accumulation_steps=recipe.prompts_per_step * recipe.num_generations // at_once,
+        gradient_accumulation_steps=r.prompts_per_step * r.num_generations // at_once,
         gradient_checkpointing=hardware.gradient_checkpointing,
         bf16=hardware.precision == "bf16",
         fp16=hardware.precision == "fp16",
         use_cpu=hardware.device == "cpu",
-        save_steps=recipe.save_steps,
+        save_steps=r.save_steps,
         save_total_limit=2,
         logging_steps=1,
-        report_to=list(recipe.report_to) or "none",
+        report_to=list(r.report_to) or "none",
         disable_tqdm=True,
         remove_unused_columns=False,
         dataloader_pin_memory=hardware.device == "cuda",
     )
-    return trainer_config(GRPOConfig, ours, recipe.trl)
+    return trainer_config(GRPOConfig, ours, r.trl)
 
 
 if __name__ == "__main__":

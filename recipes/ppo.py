@@ -1,13 +1,15 @@
 """PPO on code: sample, grade, place each channel's reward on its tokens, estimate advantages, clip.
 
-    accelerate launch recipes/ppo.py task=humaneval
     python recipes/ppo.py task=pacman                                  a minute on one core: is the algorithm right?
+    accelerate launch recipes/ppo.py task=humaneval
     python recipes/ppo.py task=basics value=separate reward=sparse
     python recipes/ppo.py task=humaneval recipe.ratio=sequence recipe.kl.coef=0
 
 The update's steps are methods of DensePPOTrainer (recipes/trainers/dense_ppo.py), in the order its `train` calls them.
-Every number is in conf/recipe/ppo.yaml and conf/value/. The run directory holds config.yaml, metrics.jsonl,
-completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes on where it stopped.
+Numbers: conf/recipe/ppo.yaml for the algorithm, conf/value/ for the critic, conf/task/ for the rewards' weights;
+recipes/support/ppo.py hands those that REINFORCE has too to the trainer. The run directory holds config.yaml,
+metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from recipes.support.main import UserError, recipe
 
 @recipe("ppo")
 def main(cfg) -> None:
+    # imported here, so that --help and a misspelt key answer before torch has loaded
     from recipes.support.models import load_value
     from recipes.support.ppo import check, policy_and_reference, ppo_config
     from recipes.support.run import fit, prepare
@@ -30,7 +33,7 @@ def main(cfg) -> None:
     from recipes.trainers.sequence_ppo import SequencePPOTrainer
     from recipes.trainers.value import NoValue
 
-    check(cfg)
+    check(cfg)  # all that can be wrong is found before anything loads
     if cfg.recipe.ratio not in ("token", "sequence"):
         raise UserError(f"recipe.ratio={cfg.recipe.ratio}: choose token or sequence")
     by_token = cfg.recipe.ratio == "token"

@@ -61,7 +61,7 @@ class ChannelResult:
 
 
 class RewardChannel(Protocol):
-    """A new channel is one file with a class like this and one entry in conf/reward/."""
+    """A new channel is one file with a class like this and one entry under `reward:` in conf/task/<task>.yaml."""
 
     judges_form: bool  # True: may reward tokens outside the code (fences, prose, length)
 

@@ -1,7 +1,8 @@
 """Form: is the answer a complete fenced block, and how long is it?
 
-Score = `block` or `no_block`, minus `length_alpha` * tokens / 100 (the length penalty of the HumanEval work, alpha 0.01
-to 0.03). The block's part lies on the fence lines, the length's on all tokens.
+Score = `block` or `no_block`, minus `length_alpha` * tokens / 100 (0.01 to 0.03 keeps answers short), before the
+channel's weight (conf/task/<task>.yaml). The block's part lies on the fence lines, a missing block's and the length's
+on the text.
 """
 
 from __future__ import annotations

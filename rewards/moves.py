@@ -13,15 +13,16 @@ from rewards.channel import ChannelResult, Completion, Span
 
 
 class Moves:
-    """Passed where all pellets are eaten."""
+    """1 / pellets for each move that eats one; passed where all are eaten."""
 
-    judges_form = False
+    judges_form = False  # a move is code, not form
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         return [self._score(p.question, c.text) for p, c in zip(problems, completions, strict=True)]
 
     def _score(self, picture: str, moves: str) -> ChannelResult:
         earned = play(picture, moves)
+        # character i of the answer is move i
         spans = tuple(Span(i, i + 1, value) for i, value in enumerate(earned) if value)
         score = sum(earned)
         done = len(spans) == picture.count(".")

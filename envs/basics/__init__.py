@@ -38,7 +38,7 @@ class Basics(CodeBlockTask):
 def _read(path: Path) -> list[dict[str, Any]]:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not path.exists():
-        raise TaskError(f"no such file or folder: {path} (task.path)")
+        raise TaskError(f"no such file or folder: {path} (task.env.path)")
     rows = []
     for file in files:
         for number, line in enumerate(file.read_text().splitlines(), 1):

@@ -28,15 +28,16 @@ class Rollout:
 class AnswerComplete:
     """Whether sampled ids are an answer that needs nothing further, as the task sees it.
 
-    The text is looked at only where the newest token can have closed a block or ended a line.
+    The text is looked at only where the newest token holds one of the task's closing characters.
     """
 
     def __init__(self, task: Task, token_bytes: TokenBytes):
         self._task, self._bytes = task, token_bytes
+        self._closing = [character.encode() for character in task.closing]
 
     def __call__(self, ids: Sequence[int]) -> bool:
         newest = self._bytes[ids[-1]]
-        if b"`" not in newest and b"\n" not in newest:
+        if not any(character in newest for character in self._closing):
             return False
         return self._task.complete(b"".join(self._bytes[i] for i in ids).decode(errors="replace"))
 

@@ -43,6 +43,7 @@ class Words:
     """Eleven prompts of different lengths."""
 
     name = "words"
+    closing = ""
 
     def problems(self, split):
         return [Problem(id=f"words/{i}", question=PROMPT_CHARACTERS[: 1 + i * 3 % 7] + "k") for i in range(11)]
