@@ -143,7 +143,7 @@ def test_what_was_not_graded_changes_nothing(tmp_path):
 
 def gradients(t, e, rows):
     t.model.zero_grad()
-    t._accumulate(e, rows, with_policy=True, with_critic=True, last=True)
+    t._accumulate(e, rows, with_policy=True, with_critic=True)
     return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
 
 
@@ -155,6 +155,17 @@ def test_a_step_without_a_grade_is_no_step(tmp_path):
     rows = read_jsonl(tmp_path / "metrics.jsonl")
     assert [row["ungraded"] for row in rows] == [12, 12]
     assert not any("loss/policy_avg" in row for row in rows)
+
+
+def test_a_mini_batch_without_a_grade_is_left_out(tmp_path):
+    class FirstOnly(Moves):
+        async def score(self, problems, completions):
+            found = await super().score(problems, completions)
+            return [found[0], *(None for _ in found[1:])]
+
+    t = trainer(tmp_path, channel=FirstOnly, num_mini_batches=2)
+    t.train()
+    assert all(p.isfinite().all() for p in t.model.parameters())
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
