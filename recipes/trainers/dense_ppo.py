@@ -106,7 +106,8 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         args.num_mini_batches, args.whiten_rewards = mini_batches, whiten_rewards
         generation.eos_token_id = ends  # TRL puts its stop token there
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
-        self.is_fsdp_xla_v1_enabled = False  # PPOTrainer leaves it out, loading an optimizer asks for it
+        # PPOTrainer leaves these two out; loading an optimizer and saving from several processes ask for them
+        self.is_fsdp_xla_v1_enabled = self.is_distributed_loading_by_transformers = False
         self.model = self.accelerator.unwrap_model(self.model)  # gradients are summed by hand: no second set of them
         self.policy, self.value = self.model.policy, self.model.value_model
         require_plain_head(self.policy)

@@ -63,7 +63,7 @@ def main() -> None:
             result[f"memory_ratio_{mode}_light_reward"] = found["ours"]["peak_mib"] / light["peak_mib"]
     lengths = () if args.skip_lengths else (128, 256, 512)
     result["memory_by_length"] = {
-        mode: {n: child(args, side="ours", mode=mode, tokens=n, updates=1)["peak_mib"] for n in lengths}
+        mode: {n: child(args, side="ours", mode=mode, tokens=n, updates=0, epochs=1)["peak_mib"] for n in lengths}
         for mode in MODES
     }
     result["settings"] = {k: getattr(args, k) for k in SETTINGS}

@@ -46,7 +46,7 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     script = str(ROOT / "recipes" / f"{recipe}.py")
     single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
     done = subprocess.run(single, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-8000:]
     double = [
         *(sys.executable, "-m", "accelerate.commands.launch"),
         *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0", script),
@@ -55,7 +55,7 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     done = subprocess.run(
         double, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "ACCELERATE_USE_CPU": "true"}
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-8000:]
 
 
 def same_weights(tiny_model: Path, tmp_path: Path) -> None:
@@ -83,7 +83,8 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
 @pytest.mark.parametrize("value", ["shared", "separate"])
 def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, value):
     extra = ("recipe.samples_per_prompt=4", "recipe.epochs=2", "recipe.mini_batches=1", "recipe.kl.coef=0.1")
-    small = ("recipe.learning_rate=0.1", "value.learning_rate=0.1", f"value={value}")
+    # torch's loader shuffles by another generator where there are more processes: two prompts are the same in any order
+    small = ("recipe.learning_rate=0.1", "value.learning_rate=0.1", f"value={value}", "task.env.train_size=2")
     train_once_and_twice("ppo", tiny_model, tmp_path, *extra, *small)
     same_weights(tiny_model, tmp_path)
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
