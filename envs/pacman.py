@@ -10,6 +10,8 @@ reward late (sparse placement) or with each move (dense placement).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envs.task import Extracted, Message, Problem, Split, TaskError
 
 STEPS = {"<": -1, ">": 1}
@@ -31,22 +33,26 @@ class Pacman:
     """
     Args:
         length: pellets, and moves an episode.
+        sides: where the food may lie, "right", "left" or both: a prompt each.
 
     Raises:
-        TaskError: no cell.
+        TaskError: no cell, no side or an unknown one.
     """
 
     closing = "<>"
 
-    def __init__(self, length: int = 1):
+    def __init__(self, length: int = 1, sides: Sequence[str] = ("right", "left")):
         if length < 1:
             raise TaskError(f"task.env.length={length}: a corridor has at least one cell")
+        if not sides or not set(sides) <= {"right", "left"}:
+            raise TaskError(f"task.env.sides={list(sides)}: name right, left or both")
+        self.sides = list(sides)
         self.name, self.length = "pacman" if length == 1 else "corridor", length
 
     def problems(self, split: Split) -> list[Problem]:
-        """Food to the right and food to the left: the whole world, in either split."""
+        """The whole world, in either split."""
         pictures = {"right": "C" + "." * self.length, "left": "." * self.length + "C"}
-        return [Problem(id=f"{self.name}/{side}", question=picture) for side, picture in pictures.items()]
+        return [Problem(id=f"{self.name}/{side}", question=pictures[side]) for side in self.sides]
 
     def messages(self, problem: Problem) -> list[Message]:
         return [{"role": "user", "content": problem.question}]

@@ -115,9 +115,12 @@ def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> lis
     parts = [f"{len(steps):,} step" + "s" * (len(steps) != 1)]
     sizes = {size for size in values_under(config, "num_generations") if type(size) is int}
     groups = [row["groups"] for row in rows if finite(row.get("groups"))]
+    drawn = rows[-1].get("episode")  # PPO counts its completions itself
     if len(sizes) == 1 and len(groups) == len(rows):
+        drawn = sum(groups) * sizes.pop()
+    if drawn and finite(drawn):
         ungraded = sum(row["ungraded"] for row in rows if finite(row.get("ungraded")))
-        samples = f"{sum(groups) * sizes.pop():,.0f}"
+        samples = f"{drawn:,.0f}"
         parts.append(f"{samples} samples, {ungraded:,.0f} ungraded" if ungraded else f"{samples} graded samples")
     totals = [row["seconds/total"] for row in rows if finite(row.get("seconds/total"))]
     if totals:
