@@ -58,43 +58,26 @@ def grpo_config(cfg, folder: Path):
     """cfg.recipe and cfg.hardware as trl.GRPOConfig."""
     from trl import GRPOConfig
 
-    from recipes.support.build import trainer_config
+    from recipes.support.build import trainer_config, trainer_settings
     from recipes.support.run_dir import processes
 
     r, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()
-    ours = dict(  # noqa: C408 (keywords read better here)
-        output_dir=str(folder / "checkpoints"),
-        seed=cfg.seed,
-        max_steps=r.max_steps,
-        learning_rate=r.learning_rate,
-        lr_scheduler_type=r.lr_schedule,
-        warmup_steps=r.warmup_steps,
-        max_grad_norm=r.max_grad_norm,
-        optim=hardware.optimizer,
-        num_generations=r.num_generations,
-        max_completion_length=r.max_new_tokens,
-        temperature=r.temperature,
-        top_p=r.top_p,
-        beta=r.beta,
-        epsilon=r.epsilon,
-        num_iterations=r.num_iterations,
-        loss_type=r.loss_type,
-        scale_rewards=r.scale_rewards,
-        per_device_train_batch_size=hardware.rows_per_device,
-        gradient_accumulation_steps=r.prompts_per_step * r.num_generations // at_once,
-        gradient_checkpointing=hardware.gradient_checkpointing,
-        bf16=hardware.precision == "bf16",
-        fp16=hardware.precision == "fp16",
-        use_cpu=hardware.device == "cpu",
-        save_steps=r.save_steps,
-        save_total_limit=2,
-        logging_steps=1,
-        report_to=list(r.report_to) or "none",
-        disable_tqdm=True,
-        remove_unused_columns=False,
-        dataloader_pin_memory=hardware.device == "cuda",
-    )
+    ours = trainer_settings(cfg, folder) | {
+        "max_steps": r.max_steps,
+        "num_generations": r.num_generations,
+        "max_completion_length": r.max_new_tokens,
+        "top_p": r.top_p,
+        "beta": r.beta,
+        "epsilon": r.epsilon,
+        "num_iterations": r.num_iterations,
+        "loss_type": r.loss_type,
+        "scale_rewards": r.scale_rewards,
+        "per_device_train_batch_size": hardware.rows_per_device,
+        "gradient_accumulation_steps": r.prompts_per_step * r.num_generations // at_once,
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": hardware.device == "cuda",
+    }
     return trainer_config(GRPOConfig, ours, r.trl)
 
 

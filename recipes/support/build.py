@@ -23,6 +23,30 @@ def as_dict(node: Any) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items()}
 
 
+def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
+    """cfg.recipe and cfg.hardware as the fields that all of TRL's online trainers share."""
+    r, hardware = cfg.recipe, cfg.hardware
+    return {
+        "output_dir": str(folder / "checkpoints"),
+        "seed": cfg.seed,
+        "temperature": r.temperature,
+        "learning_rate": r.learning_rate,
+        "lr_scheduler_type": r.lr_schedule,
+        "warmup_steps": r.warmup_steps,
+        "max_grad_norm": r.max_grad_norm,
+        "optim": hardware.optimizer,
+        "gradient_checkpointing": hardware.gradient_checkpointing,
+        "bf16": hardware.precision == "bf16",
+        "fp16": hardware.precision == "fp16",
+        "use_cpu": hardware.device == "cpu",
+        "save_steps": r.save_steps,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        "report_to": list(r.report_to) or "none",
+        "disable_tqdm": True,  # run_log prints a line a step
+    }
+
+
 def trainer_config(kind: type, ours: dict[str, Any], further: Any) -> Any:
     """A trainer's configuration of class `kind` from `ours` and the user's `recipe.trl`.
 

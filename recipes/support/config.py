@@ -60,13 +60,23 @@ class RecipeConfig:
 
 
 @dataclass
-class GrpoConfig(RecipeConfig):
+class OnlineConfig(RecipeConfig):
+    """What every recipe has that learns from its own samples."""
+
     prompts_per_step: int = MISSING
-    num_generations: int = MISSING
-    """Completions a prompt, G in the paper."""
     max_new_tokens: int = MISSING
     temperature: float = MISSING
     top_p: float = MISSING
+    packing_max_tokens: int = MISSING
+    """Completions of a prompt share a row up to this length; 0: rows of their own."""
+    trl: dict[str, Any] = field(default_factory=dict)
+    """Any further field of TRL's configuration class."""
+
+
+@dataclass
+class GrpoConfig(OnlineConfig):
+    num_generations: int = MISSING
+    """Completions a prompt, G in the paper."""
     beta: float = MISSING
     """Weight of the KL term; 0 needs no reference policy."""
     epsilon: float = MISSING
@@ -76,9 +86,6 @@ class GrpoConfig(RecipeConfig):
     scale_rewards: str = MISSING
     """"none", "group" or "batch": what the group-centred reward is divided by the deviation of."""
     shaping: float = MISSING
-    packing_max_tokens: int = MISSING
-    trl: dict[str, Any] = field(default_factory=dict)
-    """Any further field of trl.GRPOConfig."""
 
 
 @dataclass
@@ -93,22 +100,15 @@ class KLConfig:
 
 
 @dataclass
-class RolloutConfig(RecipeConfig):
+class RolloutConfig(OnlineConfig):
     """What PPO and REINFORCE have in common."""
 
-    prompts_per_step: int = MISSING
     samples_per_prompt: int = MISSING
-    max_new_tokens: int = MISSING
-    temperature: float = MISSING
-    top_p: float = MISSING
     gamma: float = MISSING
     kl: KLConfig = field(default_factory=KLConfig)
     missing_eos_penalty: float | None = MISSING
-    packing_max_tokens: int = MISSING
     sampler: str = MISSING
     """"fast", or "generate" for transformers' own."""
-    trl: dict[str, Any] = field(default_factory=dict)
-    """Any further field of trl's PPOConfig."""
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from recipes.support.build import trainer_config
+from recipes.support.build import trainer_config, trainer_settings
 from recipes.support.main import UserError
 from recipes.support.models import add_lora, reference_adapter, sampling_dtype
 from recipes.support.run import Run
@@ -18,6 +19,8 @@ from recipes.trainers.ppo_config import DensePPOConfig
 def check(cfg: DictConfig) -> None:
     """Raise UserError for what can be seen to be wrong before anything is built."""
     r = cfg.recipe
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        raise UserError("PPO and REINFORCE do not run under DeepSpeed yet: launch with launch/a100x2.yaml")
     if r.prompts_per_step % processes():
         raise UserError(f"recipe.prompts_per_step={r.prompts_per_step} do not divide into {processes()} processes")
     prompts = r.prompts_per_step // processes()
@@ -50,39 +53,22 @@ def policy_and_reference(run: Run) -> dict[str, Any]:
 
 def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfig:
     """cfg.recipe and cfg.hardware as the trainer's configuration; `algorithm` is what the two recipes differ in."""
-    r, hardware = cfg.recipe, cfg.hardware
-    ours = dict(
-        output_dir=str(folder / "checkpoints"),
-        seed=cfg.seed,
-        total_episodes=r.max_steps * r.prompts_per_step,
-        per_device_train_batch_size=r.prompts_per_step // processes(),
-        samples_per_prompt=r.samples_per_prompt,
-        rows_per_pass=hardware.rows_per_device,
-        response_length=r.max_new_tokens,
-        temperature=r.temperature,
-        top_p=r.top_p,
-        packing_max_tokens=r.packing_max_tokens,
-        stock_sampling=r.sampler == "generate",
-        learning_rate=r.learning_rate,
-        lr_scheduler_type=r.lr_schedule,
-        warmup_steps=r.warmup_steps,
-        max_grad_norm=r.max_grad_norm,
-        optim=hardware.optimizer,
-        gamma=r.gamma,
-        kl_coef=r.kl.coef,
-        kl_estimator=r.kl.estimator,
-        kl_target=r.kl.target,
-        kl_horizon=r.kl.horizon,
-        missing_eos_penalty=r.missing_eos_penalty,
-        gradient_checkpointing=hardware.gradient_checkpointing,
-        bf16=hardware.precision == "bf16",
-        fp16=hardware.precision == "fp16",
-        use_cpu=hardware.device == "cpu",
-        save_steps=r.save_steps,
-        save_total_limit=2,
-        logging_steps=1,
-        report_to=list(r.report_to) or "none",
-        disable_tqdm=True,
+    r = cfg.recipe
+    ours = trainer_settings(cfg, folder) | {
+        "total_episodes": r.max_steps * r.prompts_per_step,
+        "per_device_train_batch_size": r.prompts_per_step // processes(),
+        "samples_per_prompt": r.samples_per_prompt,
+        "rows_per_pass": cfg.hardware.rows_per_device,
+        "response_length": r.max_new_tokens,
+        "top_p": r.top_p,
+        "packing_max_tokens": r.packing_max_tokens,
+        "stock_sampling": r.sampler == "generate",
+        "gamma": r.gamma,
+        "kl_coef": r.kl.coef,
+        "kl_estimator": r.kl.estimator,
+        "kl_target": r.kl.target,
+        "kl_horizon": r.kl.horizon,
+        "missing_eos_penalty": r.missing_eos_penalty,
         **algorithm,
-    )
+    }
     return trainer_config(DensePPOConfig, ours, r.trl)

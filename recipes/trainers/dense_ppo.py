@@ -15,7 +15,6 @@ see recipes/trainers/forward.py. A run resumes exactly: policy, critic, optimize
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,8 +82,6 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         sampling_dtype: torch.dtype | None = None,
         **kwargs: Any,
     ):
-        if args.deepspeed is not None or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-            raise ValueError("PPO does not run under DeepSpeed yet: use a launch file without it (launch/a100x2.yaml)")
         Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
         generation = causal_lm(model).generation_config
         self._end_ids, ends = end_ids(processing_class, causal_lm(model)), generation.eos_token_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +27,11 @@ class PPOState(AtomicCheckpoints):
 
     def log_update(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
-        rows = (~e.scores.isnan()).float()
-        graded = self._total(rows.sum())
-
-        def mean(per_row: torch.Tensor) -> float:
-            return (self._total((per_row.nan_to_num() * rows).sum()) / graded).item()  # NaN where nothing was graded
-
-        kl, penalty = mean(e.kl.sum(1)), self.kl_coefficient.value * e.kl.sum(1)
+        mean, kl = functools.partial(self._mean, e), e.kl.sum(1)
+        penalty = self.kl_coefficient.value * kl
         metrics = {
             "reward": mean(e.scores),
-            "objective/kl": kl,
+            "objective/kl": mean(kl),
             "objective/entropy": mean(-(e.logps * e.mask).sum(1)),
             "objective/non_score_reward": mean(-penalty),
             "objective/rlhf_reward": mean(e.scores - penalty),
@@ -57,6 +54,11 @@ class PPOState(AtomicCheckpoints):
             self.run_log.completions(picked)
         self.log(metrics)
 
+    def _mean(self, e: Experience, per_row: torch.Tensor) -> float:
+        """Mean of one number a completion over those of all processes that were graded; NaN where none was."""
+        rows = (~e.scores.isnan()).float()
+        return (self._total((per_row.nan_to_num() * rows).sum()) / self._total(rows.sum())).item()
+
     def _grades(self, e: Experience) -> dict[str, float]:
         """Means over all processes' completions: pass rate, channel scores, length; NaN where there is none."""
         columns: dict[str, list[float]] = {
@@ -75,11 +77,9 @@ class PPOState(AtomicCheckpoints):
 
     def adapt(self, e: Experience) -> None:
         """KL coefficient and learning rate of the next update."""
-        graded = (~e.scores.isnan()).float()
-        count = self._total(graded.sum())
-        if count:
-            kl = self._total((e.kl.sum(1) * graded).sum()) / count
-            self.kl_coefficient.update(kl.item(), self.args.batch_size * self.args.samples_per_prompt)
+        kl = self._mean(e, e.kl.sum(1))
+        if not math.isnan(kl):
+            self.kl_coefficient.update(kl, self.args.batch_size * self.args.samples_per_prompt)
         self.lr_scheduler.step()
 
     def save(self) -> None:
