@@ -1,58 +1,40 @@
 """Pacman in one dimension: the smallest world in which a policy can be seen to learn.
 
-The prompt is a picture, `C` for Pacman and `.` for pellets, which all lie to one side: "C." or ".C" for one pellet,
-"C...." for a corridor of four. The answer is a string of moves, `<` and `>`, one token each, as many as there are
-pellets. A move into a cell eats its pellet; walls stop. The best return, 1, takes every move towards the food.
+Pacman passes cell after cell. In each a pellet lies to one side; `<` or `>` reaches there and eats it, and on he
+goes. The answer is a string of moves, one token each, as many as there are cells. The best return, 1, eats all.
 
-With one pellet it is a binary environment; a long corridor pays the same total
-reward late (sparse placement) or with each move (dense placement).
+Two worlds. `Pacman` has one cell, and its picture shows the pellet: "C." or ".C", a binary environment. `Corridor` has
+many, and the pellets are out of sight, "C???": which move was right can only be learnt from what it earned, at once
+(dense placement) or in one sum at the end (sparse).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
 
 from envs.task import Extracted, Message, Problem, Split, TaskError
 
-STEPS = {"<": -1, ">": 1}
+MOVES = "<>"
 
 
-def play(picture: str, moves: str) -> list[float]:
-    """What each move earns: 1 / pellets where it eats one, else 0. Characters that are no move stand still."""
-    position, pellets = picture.index("C"), {i for i, c in enumerate(picture) if c == "."}
-    worth = 1 / len(pellets)
-    earned = []
-    for move in moves:
-        position = min(max(position + STEPS.get(move, 0), 0), len(picture) - 1)
-        earned.append(worth if position in pellets else 0.0)
-        pellets.discard(position)
-    return earned
+def play(pellets: str, moves: str) -> list[float]:
+    """What each move earns: 1 / cells where it goes to its cell's pellet ("<" or ">" in `pellets`), else 0."""
+    earned = [float(side == move) / len(pellets) for side, move in zip(pellets, moves, strict=False)]
+    return earned + [0.0] * (len(moves) - len(earned))
 
 
 class Pacman:
-    """
-    Args:
-        length: pellets, and moves an episode.
-        sides: where the food may lie, "right", "left" or both: a prompt each.
+    """One cell; two problems, the pellet to the right and to the left."""
 
-    Raises:
-        TaskError: no cell, no side or an unknown one.
-    """
+    closing = MOVES
 
-    closing = "<>"
-
-    def __init__(self, length: int = 1, sides: Sequence[str] = ("right", "left")):
-        if length < 1:
-            raise TaskError(f"task.env.length={length}: a corridor has at least one cell")
-        if not sides or not set(sides) <= {"right", "left"}:
-            raise TaskError(f"task.env.sides={list(sides)}: name right, left or both")
-        self.sides = list(sides)
-        self.name, self.length = "pacman" if length == 1 else "corridor", length
+    def __init__(self) -> None:
+        self.name, self.cells = "pacman", 1
+        self._problems = [Problem("pacman/right", "C.", reference=">"), Problem("pacman/left", ".C", reference="<")]
 
     def problems(self, split: Split) -> list[Problem]:
-        """The whole world, in either split."""
-        pictures = {"right": "C" + "." * self.length, "left": "." * self.length + "C"}
-        return [Problem(id=f"{self.name}/{side}", question=pictures[side]) for side in self.sides]
+        """The whole world, in either split. A problem's reference is where its pellets lie: the best moves."""
+        return self._problems
 
     def messages(self, problem: Problem) -> list[Message]:
         return [{"role": "user", "content": problem.question}]
@@ -62,4 +44,23 @@ class Pacman:
         return Extracted(0, len(answer), closed=True)
 
     def complete(self, answer: str) -> bool:
-        return len(answer) >= self.length
+        return len(answer) >= self.cells
+
+
+class Corridor(Pacman):
+    """
+    Args:
+        length: cells, and moves an episode.
+        seed: of where the pellets lie, half of them to either side.
+
+    Raises:
+        TaskError: no cell.
+    """
+
+    def __init__(self, length: int, seed: int = 0) -> None:
+        if length < 1:
+            raise TaskError(f"task.env.length={length}: a corridor has at least one cell")
+        self.name, self.cells = "corridor", length
+        sides = (MOVES * length)[:length]
+        pellets = "".join(random.Random(seed).sample(sides, length))
+        self._problems = [Problem("corridor", "C" + "?" * length, reference=pellets)]

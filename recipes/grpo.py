@@ -37,6 +37,8 @@ def main(cfg) -> None:
             f"{rows} completions a step (recipe.prompts_per_step x recipe.num_generations) do not divide into "
             f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
         )
+    if cfg.recipe.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
+        raise UserError("recipe.beta needs a reference policy, and TRL loads it from a path: a random model has none")
     run = prepare(cfg)
     trainer = DenseGRPOTrainer(
         model=run.policy,

@@ -13,18 +13,18 @@ from rewards.channel import ChannelResult, Completion, Span
 
 
 class Moves:
-    """1 / pellets for each move that eats one; passed where all are eaten."""
+    """1 / cells for each move that eats a pellet; passed where all are eaten."""
 
     judges_form = False  # a move is code, not form
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        return [self._score(p.question, c.text) for p, c in zip(problems, completions, strict=True)]
+        return [self._score(p.reference, c.text) for p, c in zip(problems, completions, strict=True)]
 
-    def _score(self, picture: str, moves: str) -> ChannelResult:
-        earned = play(picture, moves)
+    def _score(self, pellets: str, moves: str) -> ChannelResult:
+        earned = play(pellets, moves)
         # character i of the answer is move i
         spans = tuple(Span(i, i + 1, value) for i, value in enumerate(earned) if value)
         score = sum(earned)
-        done = len(spans) == picture.count(".")
-        note = f"{len(spans)} of {picture.count('.')} pellets"
+        done = len(spans) == len(pellets)
+        note = f"{len(spans)} of {len(pellets)} pellets"
         return ChannelResult(score, spans, passed=done, verdict="pass" if done else "fail", note=note)

@@ -7,7 +7,7 @@ import torch
 from datasets import Dataset
 from transformers import set_seed
 
-from envs.pacman import Pacman, play
+from envs.pacman import Corridor, play
 from recipes.support.run_log import RunLog, read_jsonl
 from recipes.support.scratch import scratch_model
 from recipes.support.stages import tokenized_prompts
@@ -41,15 +41,20 @@ class Short(Moves):
 
     judges_form = True
 
-    def _score(self, picture, moves):
+    def _score(self, pellets, moves):
         return ChannelResult(-0.1 * len(moves))
+
+
+class TwoCorridors(Corridor):
+    def problems(self, split):
+        return [*super().problems(split), *Corridor(self.cells, seed=1).problems(split)]
 
 
 def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, value=None, length=5, **settings):
     torch.manual_seed(0)
-    policy, tokenizer = scratch_model("<>C.", **SHAPE)
+    policy, tokenizer = scratch_model("<>C?", **SHAPE)
     set_seed(0)
-    task = Pacman(length)
+    task = TwoCorridors(length)
     extra = {k: settings.pop(k) for k in ("baseline",) if k in settings}
     args = {
         "output_dir": str(folder),
@@ -104,7 +109,7 @@ def test_each_move_is_paid_for_itself(tmp_path):
     e = experience(t)
     rewards = t.token_rewards(e)
     for row, (problem, answer) in enumerate(zip(e.problems, e.answers, strict=True)):
-        earned = play(problem.question, answer.text)
+        earned = play(problem.reference, answer.text)
         each = -0.1 * len(answer.text) / len(answer.text) if answer.text else 0.0
         for token, (start, end) in enumerate(answer.offsets):
             if end > start:
@@ -170,7 +175,7 @@ def test_a_mini_batch_without_a_grade_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
 def test_warm_up_trains_the_critic_alone(tmp_path, shared):
-    backbone = None if shared else scratch_model("<>C.", **SHAPE)[0].model
+    backbone = None if shared else scratch_model("<>C?", **SHAPE)[0].model
     value = ValueFunction(SHAPE["hidden_size"], backbone)
     t = trainer(tmp_path, value=value, value_warmup_updates=1, total_episodes=2)
     before = {n: p.clone() for n, p in t.model.named_parameters()}
