@@ -10,11 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any
 
-from envs.sandbox.local import LocalSandbox
+from envs.sandbox.local import TIERS, LocalSandbox
 from envs.sandbox.protocol import FunctionCase, Job, Outcome, StdioCase
 
+PACKAGES = ("numpy",)
 OUTPUT = ("id", "verdict", "passed", "total", "seconds", "note")
 
 
@@ -67,11 +69,11 @@ def read_rows(lines: Sequence[str]) -> list[tuple[object, Job | str]]:
     return found
 
 
-async def _run(path: str, workers: int, unconfined: bool) -> None:
+async def _run(path: str, workers: int, require: str) -> None:
     with open(path, encoding="utf-8") as file:
         rows = read_rows(file.readlines())
     jobs = [job for _, job in rows if isinstance(job, Job)]
-    sandbox = LocalSandbox(workers, unconfined=unconfined)
+    sandbox = LocalSandbox(workers, require=require, packages=[name for name in PACKAGES if find_spec(name)])
     try:
         outcomes = iter(await sandbox.run(jobs))
     finally:
@@ -92,7 +94,7 @@ async def _doctor() -> None:
     """One JSON object: the layers in use, and why the better kinds of confinement are not to be had, if
     so."""
     report: dict[str, Any] = {}
-    for tier in ("namespaces", "uid"):
+    for tier in TIERS[:2]:
         sandbox = LocalSandbox(1, tier=tier)
         try:
             report.setdefault("layers", await sandbox.layers())
@@ -111,12 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = commands.add_parser("run", help="grade a JSON-lines file")
     run.add_argument("file")
     run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    run.add_argument("--unconfined", action="store_true", help="accept a machine where nothing can be confined")
+    run.add_argument("--require", choices=TIERS, default="landlock", help="the least confinement that will do")
     commands.add_parser("doctor", help="say which walls hold here")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(
-            _doctor() if options.command == "doctor" else _run(options.file, options.workers, options.unconfined)
+            _doctor() if options.command == "doctor" else _run(options.file, options.workers, options.require)
         )
     except (OSError, RuntimeError) as error:
         print(f"envs.sandbox: {error}", file=sys.stderr)

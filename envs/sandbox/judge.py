@@ -7,11 +7,12 @@ exact built-in types before they are compared.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
@@ -43,6 +44,8 @@ class Ended:
             return "timeout", "wall-clock limit"
         if self.end == "stopped":
             return "killed", "stopped by the sandbox"
+        if self.end == "files":
+            return "killed", "file limit"
         if name:
             return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
         return None
@@ -65,6 +68,17 @@ def function_payload(job: Job) -> bytes:
 def stdio_payload(job: Job) -> bytes:
     """Source of a `stdio` job."""
     return _json(code=job.code, setup=job.setup)
+
+
+def command_payload(job: Job) -> bytes:
+    """Files and commands of a `command` job. Raises BadJob for a path that leads out of its folder."""
+    for name in job.files:
+        if name.startswith("/") or ".." in name.split("/") or "\0" in name or not name:
+            raise BadJob(f"the path {name!r} leads out of the job's folder")
+    if not job.commands or not all(job.commands):
+        raise BadJob("a command job needs commands")
+    files = {name: base64.b64encode(data).decode() for name, data in job.files.items()}
+    return _json(files=files, commands=job.commands, keep=job.keep)
 
 
 def candidate_payload(job: Job) -> bytes:
@@ -205,6 +219,39 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, byt
     results += [False] * (job.total - len(results))
     seconds = sum(ended.seconds for ended, _, _ in runs)
     return outcome(job, verdict, results, seconds, first)
+
+
+def judge_program(job: Job, limits: Limits, ended: Ended, note: bytes, stdout: bytes, stderr: bytes) -> Outcome:
+    """Exit status 0 passes; what was printed comes back."""
+    said = (_remark(note) or f"exit status {ended.code}") if ended.code else ""
+    return _printed(job, limits, ended, ended.code, said, stdout, stderr)
+
+
+def judge_command(job: Job, limits: Limits, ended: Ended, raw: bytes, stdout: bytes, stderr: bytes) -> Outcome:
+    """All commands must have ended with 0; the record is that of the process that ran them."""
+    try:
+        statuses, said, kept = json.loads(raw) if raw else ([], "not all commands were run", {})
+        files = {str(name): base64.b64decode(data) for name, data in kept.items()}
+        status = int(statuses[-1]) if len(statuses) == len(job.commands) or any(statuses) else 1
+    except (ValueError, TypeError, IndexError, AttributeError, RecursionError):
+        status, said, files = 1, "unreadable result", {}
+    if status and not said:
+        said = f"command {len(statuses)} ended with status {status}"
+    return replace(_printed(job, limits, ended, status, said, stdout, stderr), files=files)
+
+
+def _printed(
+    job: Job, limits: Limits, ended: Ended, status: int, said: str, stdout: bytes, stderr: bytes
+) -> Outcome:
+    most = limits.output_kib << 10
+    verdict: Verdict = "fail" if status else "pass"
+    if max(len(stdout), len(stderr)) > most:
+        verdict, said = "killed", "output limit"
+    elif ended.stopped_by:
+        verdict, said = ended.stopped_by
+    texts = [data[:most].decode("utf-8", "replace") for data in (stdout, stderr)]
+    plain = outcome(job, verdict, [verdict == "pass"], ended.seconds, said)
+    return replace(plain, stdout=texts[0], stderr=texts[1], exit_status=None if ended.stopped_by else status)
 
 
 def lines_of(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import logging
 import os
@@ -16,24 +17,33 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from envs.sandbox import judge
-from envs.sandbox.protocol import Job, Limits, Outcome, StdioCase
-from envs.sandbox.worker.confine import remove_tree
+from envs.sandbox import judge, seccomp
+from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase
+from envs.sandbox.worker.tree import remove_tree
 
 log = logging.getLogger(__name__)
 
 SERVER = Path(__file__).with_name("worker")
-TIERS = ("namespaces", "uid")
-GRACE_S = 3.0
+TIERS = ("full", "landlock", "none")
+"""Kinds of confinement, best first."""
+TRIES = 3
+GRACE_S = 10.0
 """How long after its own deadline a worker may stay silent."""
 START_S = 30.0
-CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+CLEAN = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
+    "OMP_NUM_THREADS": "1",
+}
 
 
 class WorkerLost(RuntimeError):
@@ -47,12 +57,13 @@ class WorkerHung(WorkerLost):
 class Worker:
     """One fork server and the socket to it."""
 
-    def __init__(self, tier: str) -> None:
+    def __init__(self, tier: str, packages: Sequence[str] = ()) -> None:
+        chosen = seccomp.filters() if tier != "none" else {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
             # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S -P isolate as well.
-            command = [sys.executable, "-s", "-S", "-P", str(SERVER), str(theirs.fileno()), tier]
+            command = [sys.executable, "-s", "-S", "-P", str(SERVER), str(theirs.fileno())]
             self.process = subprocess.Popen(
                 command,
                 env=CLEAN,
@@ -65,20 +76,28 @@ class Worker:
             )
         self.control = ours
         self.tier = tier
+        bpf = {name: code.hex() for name, code in chosen.items()}
+        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
+        ours.send(json.dumps(hello).encode())
         self.layers: dict[str, Any] = {}
 
     async def ready(self) -> None:
         """Wait until it serves. Raises WorkerLost with the worker's reason."""
         self.layers = (await self._reply(START_S))["ready"]
 
-    async def ask(self, kind: str, limits: Limits, descriptors: Sequence[int]) -> judge.Ended:
-        """Run one program. Raises WorkerLost."""
-        request = json.dumps({"kind": kind, "limits": asdict(limits)}).encode()
+    async def ask(
+        self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
+    ) -> judge.Ended:
+        """Run one program, with `preload` imported before. Raises WorkerLost."""
+        request = json.dumps({"kind": kind, "limits": asdict(limits), "preload": list(preload)}).encode()
         try:
             socket.send_fds(self.control, [request], descriptors)
         except OSError as error:
             raise WorkerLost(f"cannot reach a worker: {error}") from error
-        return judge.Ended(**await self._reply(limits.wall_s + GRACE_S))
+        reply = await self._reply(limits.wall_s + GRACE_S)
+        while "waiting" in reply:
+            reply = await self._reply(reply["waiting"] + GRACE_S)
+        return judge.Ended(**reply)
 
     async def _reply(self, patience: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -98,7 +117,7 @@ class Worker:
         """End it and what it runs. In its own pid namespace the kernel ends the programs with it; elsewhere
         it is given a moment to end them itself, which it does when its socket closes."""
         self.control.close()
-        if self.tier != "namespaces":
+        if self.tier != "full":
             descriptor = os.pidfd_open(self.process.pid) if self.process.poll() is None else None
             if descriptor is not None:
                 select.select([descriptor], [], [], 1.0)
@@ -113,9 +132,16 @@ class Worker:
 class LocalSandbox:
     """Runs jobs on `workers` fork servers; safe to use from several event loops and threads.
 
-    Raises RuntimeError at the first run where neither namespaces nor a separate uid can be had, unless
-    `unconfined` accepts programs that run with the caller's own rights. `tier` forces one kind of
-    confinement.
+    Args:
+        workers: programs that run at once.
+        limits: of jobs that bring none of their own.
+        require: the least confinement that will do, of TIERS. "full": namespaces with a small read-only root, no
+            network, a tmpfs, own uid (for root), seccomp, Landlock, resource limits. "landlock": the same without
+            namespaces, for containers that refuse them. "none": accept programs that run with the caller's own rights.
+        packages: libraries outside the standard one that programs may import.
+        tier: exactly this kind of confinement.
+
+    The best tier that holds is found at the first run, which raises RuntimeError where none does that is good enough.
     """
 
     def __init__(
@@ -123,14 +149,20 @@ class LocalSandbox:
         workers: int = 2,
         limits: Limits | None = None,
         *,
+        require: str = "landlock",
+        packages: Sequence[str] = (),
         tier: str | None = None,
-        unconfined: bool = False,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
+        for name in (require, tier or "none"):
+            if name not in TIERS:
+                raise ValueError(f"sandbox.require={name}: one of {', '.join(TIERS)}")
         self.workers = workers
         self.limits = limits or Limits()
-        self.tiers = (tier,) if tier else (*TIERS, "plain") if unconfined else TIERS
+        self.tiers = (tier,) if tier else TIERS[: TIERS.index(require) + 1]
+        self.packages = tuple(packages)
+        self._folders = [folder for name in packages for folder in _folders_of(name)]
         self._reset()
 
     def _reset(self) -> None:
@@ -140,6 +172,7 @@ class LocalSandbox:
         self._all: set[Worker] = set()
         self._places = self.workers
         self._closed = False
+        self._announced = False
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
         """Outcomes in the order of `jobs`. See `Sandbox`."""
@@ -204,7 +237,11 @@ class LocalSandbox:
     async def _start(self) -> Worker:
         reasons = []
         for tier in self.tiers:
-            worker = Worker(tier)
+            try:
+                worker = Worker(tier, self._folders)
+            except seccomp.Unavailable as error:
+                reasons.append(f"{tier}: {error}")
+                continue
             try:
                 await worker.ready()
             except WorkerLost as error:
@@ -214,12 +251,26 @@ class LocalSandbox:
             except BaseException:
                 worker.stop()
                 raise
-            if tier == "plain":
-                log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
+            self._announce(worker.layers, reasons)
             self.tiers = (tier,)
             self._all.add(worker)
             return worker
-        raise RuntimeError("cannot confine programs on this machine: " + "; ".join(reasons))
+        raise RuntimeError(
+            f"cannot confine programs well enough on this machine ({'; '.join(reasons)}). Namespaces need root or "
+            "unprivileged user namespaces (sysctl user.max_user_namespaces), Landlock a kernel of 5.13 or later, seccomp "
+            "libseccomp2; sandbox.require=none runs programs with your own rights"
+        )
+
+    def _announce(self, layers: dict[str, Any], reasons: Sequence[str]) -> None:
+        """Say once what programs are confined by."""
+        if self._announced:
+            return
+        self._announced = True
+        if layers["tier"] == "none":
+            log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
+        else:
+            holds = ", ".join(name for name, there in layers.items() if there and name != "tier")
+            log.info("sandbox: %s (%s)%s", layers["tier"], holds, "; not " + "; ".join(reasons) if reasons else "")
 
     def _give(self, worker: Worker) -> None:
         self._idle.append(worker)
@@ -233,10 +284,12 @@ class LocalSandbox:
     # --- one job --------------------------------------------------------------------------------------------
 
     async def _run_one(self, job: Job) -> Outcome:
-        """A worker that is lost costs a second try; one that hangs twice is the program's doing."""
-        trouble = WorkerLost("")
-        for _ in range(2):
+        """A worker that is lost costs another try. A program that outlives TRIES workers while a harmless one does not
+        lose its own is to blame, else the machine is."""
+        trouble, started = "", 0.0
+        for _ in range(TRIES):
             worker = await self._take()
+            started = time.monotonic()
             try:
                 outcome = await self._run_on(worker, job)
             except judge.BadJob as error:
@@ -244,7 +297,7 @@ class LocalSandbox:
                 return judge.not_graded(job, str(error))
             except WorkerLost as error:
                 self._lose(worker)
-                trouble = error
+                trouble = str(error)
                 log.warning("sandbox worker lost on job %s: %s", job.id, error)
                 continue
             except BaseException:
@@ -252,42 +305,75 @@ class LocalSandbox:
                 raise
             self._give(worker)
             return outcome
-        if isinstance(trouble, WorkerHung):
-            return judge.outcome(job, "killed", [False] * job.total, 0.0, "hung beyond the wall-clock limit, twice")
-        return judge.not_graded(job, str(trouble))
+        harmless = _harmless(time.monotonic() - started)
+        if job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
+            note = f"lost its worker {TRIES} times ({trouble}), which a harmless program does not"
+            return judge.outcome(job, "killed", [False] * job.total, 0.0, note)
+        return judge.not_graded(job, trouble)
 
     async def _run_on(self, worker: Worker, job: Job) -> Outcome:
         limits = job.limits or self.limits
+        preload = [name for name in self.packages if name in job.code]
         if job.kind == "function":
             with Memory(judge.function_payload(job)) as payload, Memory() as results:
-                ended = await worker.ask("function", limits, [payload.fd, results.fd])
-                return judge.judge_function(job, limits, ended, results.read(limits))
+                ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
+                return judge.judge_function(job, limits, ended, results.output(limits))
         if job.kind == "check":
             text, nonce = judge.check_payload(job)
             with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check, Memory() as verdict:
-                ended = await worker.ask("check", limits, [payload.fd, check.fd, verdict.fd])
-                return judge.judge_check(job, ended, verdict.read(limits), nonce)
+                ended = await worker.ask("check", limits, [payload.fd, check.fd, verdict.fd], preload)
+                return judge.judge_check(job, ended, verdict.output(limits), nonce)
+        if job.kind == "command":
+            text = judge.command_payload(job)
+            with Memory(text) as payload, Memory() as record, Memory() as stdout, Memory() as stderr:
+                ended = await worker.ask("command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd])
+                raw = record.read((limits.file_mib << 20) * 2)
+                return judge.judge_command(job, limits, ended, raw, stdout.output(limits), stderr.output(limits))
+        if job.kind == "program":
+            run = await self._run_program(worker, job, job.stdin, limits, preload)
+            return judge.judge_program(job, limits, *run)
         judge.check_stdio(job)
         runs: list[tuple[judge.Ended, bytes, bytes]] = []
         for case in job.cases:
             assert isinstance(case, StdioCase)  # check_stdio saw to it
-            runs.append(await self._run_stdio(worker, job, case, limits))
-            if runs[-1][0].stopped_by:
+            ended, note, stdout, _ = await self._run_program(worker, job, case.stdin, limits, preload)
+            runs.append((ended, stdout, note))
+            if ended.stopped_by:
                 break  # a program that hangs once would hang on every input
         return judge.judge_stdio(job, limits, runs)
 
-    async def _run_stdio(
-        self, worker: Worker, job: Job, case: StdioCase, limits: Limits
-    ) -> tuple[judge.Ended, bytes, bytes]:
-        text = case.stdin.encode("utf-8", "surrogatepass")
+    async def _run_program(
+        self, worker: Worker, job: Job, stdin: str, limits: Limits, preload: Sequence[str]
+    ) -> tuple[judge.Ended, bytes, bytes, bytes]:
+        """How it ended, its note, standard output and standard error."""
         with (
             Memory(judge.stdio_payload(job)) as payload,
             Memory() as note,
-            Memory(text) as stdin,
-            Memory() as stdout,
+            Memory(stdin.encode("utf-8", "surrogatepass")) as given,
+            Memory() as out,
+            Memory() as err,
         ):
-            ended = await worker.ask("stdio", limits, [payload.fd, note.fd, stdin.fd, stdout.fd])
-            return ended, stdout.read(limits), note.read(limits)
+            descriptors = [payload.fd, note.fd, given.fd, out.fd]
+            if job.kind == "program":
+                descriptors.append(err.fd)
+            ended = await worker.ask("stdio", limits, descriptors, preload)
+            return ended, note.output(limits), out.output(limits), err.output(limits)
+
+
+def _folders_of(package: str) -> list[str]:
+    """Where a library lies, with the folder of shared objects that its wheel brought. Raises ValueError."""
+    found = importlib.util.find_spec(package.partition(".")[0])
+    if found is None or not found.submodule_search_locations:
+        raise ValueError(f"sandbox.packages names {package}, which is not installed")
+    folder = found.submodule_search_locations[0]
+    return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
+
+
+def _harmless(seconds: float) -> Job:
+    """A program that does nothing for that long."""
+    code = "import time\ndef f(seconds): return time.sleep(seconds)"
+    case = FunctionCase((seconds,), None)
+    return Job("harmless", "function", code, "f", (case,), limits=Limits(wall_s=seconds + 5))
 
 
 class Memory:
@@ -299,9 +385,12 @@ class Memory:
             os.truncate(self.fd, len(data))
             os.pwrite(self.fd, data, 0)
 
-    def read(self, limits: Limits) -> bytes:
+    def read(self, most: int) -> bytes:
+        return os.pread(self.fd, most, 0)
+
+    def output(self, limits: Limits) -> bytes:
         """What was written, and at most one byte more than the output limit."""
-        return os.pread(self.fd, (limits.output_kib << 10) + 1, 0)
+        return self.read((limits.output_kib << 10) + 1)
 
     def __enter__(self) -> Memory:
         return self

@@ -9,23 +9,28 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Verdict = Literal["pass", "fail", "timeout", "killed", "error"]
-Kind = Literal["function", "stdio", "check"]
+Kind = Literal["function", "stdio", "check", "program", "command"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Wall time covers a job's cases together (`function`, `check`) or one case
-    (`stdio`)."""
+    """What one program may use. Times cover a job's cases together (`function`, `check`) or one case (`stdio`).
+
+    CPU time decides. The clock is a backstop for programs that sleep: time in which a program was ready and waited for
+    a processor does not count, so that no verdict depends on what else the machine does.
+    """
 
     wall_s: float = 5.0
-    """Seconds on the clock; beyond them the verdict is `timeout`."""
+    """Seconds on the clock less those spent waiting for a processor; beyond them the verdict is `timeout`."""
+    most_wall_s: float = 120.0
+    """Seconds on the clock with all that."""
     cpu_s: float = 4.0
     """Seconds of CPU time of one process, rounded up to whole seconds; beyond them the verdict is
     `killed`."""
     memory_mib: int = 1024
     """Address space of one process."""
     output_kib: int = 4096
-    """All results of a job, or the standard output of one `stdio` case."""
+    """All results of a job, or the standard output (and as much standard error) of one program."""
     file_mib: int = 64
     """The largest file, and all files together where the sandbox has a file system of its own."""
     processes: int = 64
@@ -57,24 +62,31 @@ class Job:
 
     `function`: call `entry_point` on each case. `stdio`: run the program once for each case. `check`: run
     `check_src`, which defines `check(candidate)` or holds bare asserts, with a stand-in for the entry point.
+    `program`: run it once on `stdin` and say what it printed. `command`: put `files` (contents by relative path) into an
+    empty folder, run `commands` there, one after another until one fails, and bring back the files that match `keep`
+    (patterns as in glob); these may start processes, a compiler's for instance. Both pass with exit status 0.
     `setup` is trusted source that precedes the solution and that `check_src` may use.
     `tol` is the absolute tolerance where a float is involved, at any depth; integers are compared exactly.
     """
 
     id: str
     kind: Kind
-    code: str
+    code: str = ""
     entry_point: str | None = None
     cases: tuple[FunctionCase | StdioCase, ...] = ()
     tol: float = 0.0
     check_src: str | None = None
     setup: str | None = None
+    stdin: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    commands: tuple[tuple[str, ...], ...] = ()
+    keep: tuple[str, ...] = ()
     limits: Limits | None = None
 
     @property
     def total(self) -> int:
-        """How many tests the job has; a `check` is one test."""
-        return 1 if self.kind == "check" else len(self.cases)
+        """How many tests the job has; without cases it is one test."""
+        return len(self.cases) if self.kind in ("function", "stdio") else 1
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,11 @@ class Outcome:
     seconds: float
     note: str = ""
     cases: tuple[bool, ...] = ()
+    stdout: str = ""
+    """Of a `program` or `command`, as `stderr`, `exit_status` (of the last command) and `files` (those kept)."""
+    stderr: str = ""
+    exit_status: int | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def graded(self) -> bool:

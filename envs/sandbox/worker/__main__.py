@@ -5,15 +5,20 @@ It is executed fresh with a clean environment and holds no payload: sources, inp
 in memfds that only the forked process opens, so no program finds an earlier one's in the memory it was forked
 with.
 
-Request (one packet): JSON {kind, limits} and descriptors, by kind
-    function  payload, results            stdio  payload, results (its note), stdin, stdout
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits}; answered by {ready: layers}.
+Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
+    function  payload, results
+    stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload, checker's verdict
-Reply: JSON {end: exit|timeout|stopped, code, signal, other_signal, seconds}, or {broken: text}.
+    command   payload, results, stdout, stderr
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}; before it, for
+each second beyond the wall limit that the program waited for a processor, {waiting: seconds}.
 A packet or a hang-up while a program runs stops it.
 """
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -23,7 +28,10 @@ import sys
 import time
 
 import confine
+import namespaces
 import program
+from clock import Clock
+from workplace import Workplace
 
 PRELOAD = """
 abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath cmd codecs collections.abc
@@ -36,22 +44,28 @@ unittest urllib.parse uuid warnings weakref zlib zoneinfo encodings.idna encodin
 encodings.utf_16 encodings.utf_32 encodings.cp437 encodings.punycode _strptime _bootlocale
 concurrent.futures.thread concurrent.futures.process unittest.mock
 """
-BODIES = {"function": program.function_body, "stdio": program.stdio_body}
+BODIES = {"function": program.function_body, "stdio": program.stdio_body, "command": program.command_body}
+OWN = ("clock", "codec", "confine", "kernel", "landlock", "namespaces", "program", "tree", "workplace")
 
 
-def preload() -> None:
+def load(name: str) -> None:
+    """Import a module for all programs to come; what it cannot have, a program cannot either."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+
+
+def preload(packages: list[str]) -> None:
     """Import what programs commonly import, and supply what `site` would have."""
     import _sitebuiltins
     import builtins
-    import importlib
 
     for name in PRELOAD.split():
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+        load(name)
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    for name in ("codec", "confine", "program"):
+    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
+    for name in OWN:
         del sys.modules[name]
     gc.collect()
     gc.freeze()
@@ -60,12 +74,9 @@ def preload() -> None:
 class Server:
     """One worker: `serve` until the caller hangs up."""
 
-    def __init__(self, control: socket.socket, private: bool, uid: int | None) -> None:
-        self.control = control
-        self.private = private
-        self.uid = uid
-        self.checker_uid = None if uid is None else uid ^ (1 << 29)
-        self.workplace = confine.Workplace(private)
+    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock) -> None:
+        self.control, self.walls, self.clock = control, walls, clock
+        self.workplace = Workplace(walls.tier == "full")
         self.null = os.open("/dev/null", os.O_RDWR)
         self.alarm, self.alarm_end = os.pipe2(os.O_NONBLOCK)
 
@@ -96,46 +107,61 @@ class Server:
         data, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 8)
         return data, descriptors
 
-    def run(self, request: dict, given: list[int]) -> dict:
-        """Fork what the request asks for, wait for its end or its deadline, leave nothing behind."""
-        limits = request["limits"]
-        folder = self.workplace.open(self.uid, limits["file_mib"])
-        started = time.monotonic()
+    def probe(self, limits: dict) -> None:
+        """Put a process behind the walls. Raises RuntimeError with the reason where one of them does not hold."""
+        folder = self.workplace.open(self.walls.uid, 1)
         try:
-            other = None
-            if request["kind"] == "check":
-                ours, theirs = socket.socketpair()
-                with ours, theirs:
-                    other = self.fork(
-                        program.candidate_body,
-                        limits,
-                        self.uid,
-                        folder,
-                        given[0],
-                        (self.null, self.null, self.null, ours.fileno()),
-                    )
-                    main = self.fork(
-                        program.check_body,
-                        limits,
-                        self.checker_uid,
-                        "/",
-                        given[1],
-                        (self.null, self.null, self.null, theirs.fileno(), given[2]),
-                    )
-            else:
-                stdio = tuple(given[2:4]) if request["kind"] == "stdio" else (self.null, self.null)
-                main = self.fork(
-                    BODIES[request["kind"]], limits, self.uid, folder, given[0], (*stdio, self.null, given[1])
-                )
-            reply = self.watch(main, other, started + limits["wall_s"], started)
-            with contextlib.suppress(BlockingIOError):
-                raise RuntimeError(os.read(self.alarm, 4096).decode())
-            return reply
+            self.fork(lambda *_: os._exit(0), limits, self.walls.uid, folder, self.null, (self.null,) * 4)
+            os.wait()
+            self.raise_alarm()
         finally:
-            confine.kill_all(self.private, [uid for uid in (self.uid, self.checker_uid) if uid is not None])
             self.workplace.close()
 
-    def fork(self, body, limits: dict, uid: int | None, folder: str, payload: int, wanted: tuple[int, ...]) -> int:
+    def raise_alarm(self) -> None:
+        """Raise RuntimeError with what a process said that could not be confined, if one could not."""
+        with contextlib.suppress(BlockingIOError):
+            raise RuntimeError(os.read(self.alarm, 4096).decode())
+
+    def run(self, request: dict, given: list[int]) -> dict:
+        """Fork what the request asks for, wait for its end or its deadline, leave nothing behind."""
+        limits, uid = request["limits"], self.walls.uid
+        for name in request["preload"]:
+            load(name)
+        folder = self.workplace.open(uid, limits["file_mib"])
+        try:
+            if request["kind"] == "check":
+                pids = self.fork_check(limits, folder, given)
+            else:
+                stdin, stdout, stderr = self.null, self.null, self.null
+                if request["kind"] == "stdio":
+                    stdin, stdout, *rest = given[2:]
+                    stderr = rest[0] if rest else self.null
+                elif request["kind"] == "command":
+                    stdout, stderr = given[2:]
+                wanted = (stdin, stdout, stderr, given[1])
+                pids = [self.fork(BODIES[request["kind"]], limits, uid, folder, given[0], wanted)]
+            reply = self.watch(pids, limits)
+            self.raise_alarm()
+            return reply
+        finally:
+            confine.kill_all(self.workplace.private, self.walls.uids)
+            self.workplace.close()
+
+    def fork_check(self, limits: dict, folder: str, given: list[int]) -> list[int]:
+        """The check process, and the candidate that it calls over a socket."""
+        ours, theirs = socket.socketpair()
+        quiet = (self.null, self.null, self.null)
+        with ours, theirs:
+            candidate = self.fork(
+                program.candidate_body, limits, self.walls.uid, folder, given[0], (*quiet, ours.fileno())
+            )
+            wanted = (*quiet, theirs.fileno(), given[2])
+            checker = self.fork(program.check_body, limits, self.walls.checker_uid, None, given[1], wanted)
+        return [checker, candidate]
+
+    def fork(
+        self, body, limits: dict, uid: int | None, folder: str | None, payload: int, wanted: tuple[int, ...]
+    ) -> int:
         """Start `body` in a confined process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`."""
         pid = os.fork()
         if pid:
@@ -147,48 +173,61 @@ class Server:
                 os.dup2(number, place, inheritable=True)
             os.closerange(len(high), 1 << 20)
             try:
-                confine.confine(limits, uid, folder)
+                os.chdir(folder or "/")
+                writable = self.workplace.writable if folder else None
+                self.walls.enter(limits, uid, writable, "tools" if body is program.command_body else "program")
             except Exception as error:
                 os.write(len(high) - 1, f"{type(error).__name__}: {error}".encode())
                 raise
             os.close(len(high) - 1)
-            if not self.private:
+            if not self.workplace.private and folder is not None:
                 os.environ["TMPDIR"] = folder
             body(len(wanted), limits)
         finally:
             os._exit(70)
 
-    def watch(self, main: int, other: int | None, deadline: float, started: float) -> dict:
-        """Wait for `main`; `other` (a check's candidate) is only asked how it ended."""
-        descriptor = os.pidfd_open(main)
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.register(self.control, select.POLLIN)
+    def watch(self, pids: list[int], limits: dict) -> dict:
+        """Wait for the first of `pids`; the second (a check's candidate) is only asked how it ended."""
+        started = time.monotonic()
+        descriptors = [os.pidfd_open(pid) for pid in pids]
         try:
-            left = max(deadline - time.monotonic(), 0)
-            ready = [number for number, _ in poll.poll(left * 1000)]
+            end = self.wait(descriptors, limits, started)
         finally:
-            os.close(descriptor)
-        seconds = time.monotonic() - started
-        if descriptor not in ready:
-            if self.control.fileno() in ready and not self.control.recv(1):
-                raise ConnectionResetError("the caller hung up")
-            return {
-                "end": "stopped" if ready else "timeout",
-                "code": 0,
-                "signal": "",
-                "other_signal": "",
-                "seconds": seconds,
-            }
-        code, ended_by = _ended(os.waitpid(main, 0)[1])
-        other_ended_by = _ended_soon(other) if other is not None else ""
-        return {
-            "end": "exit",
-            "code": code,
-            "signal": ended_by,
-            "other_signal": other_ended_by,
-            "seconds": seconds,
-        }
+            for descriptor in descriptors:
+                os.close(descriptor)
+        reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
+        if end == "exit":
+            reply["code"], reply["signal"] = _ended(os.waitpid(pids[0], 0)[1])
+            reply["other_signal"] = _ended_soon(pids[1]) if pids[1:] else ""
+        return reply
+
+    def wait(self, descriptors: list[int], limits: dict, started: float) -> str:
+        """How it ended: by itself (exit), late, told to stop, or with too many files. Raises ConnectionResetError.
+
+        Time in which the processes waited for a processor does not count, up to `most_wall_s`.
+        """
+        poll = select.poll()
+        poll.register(descriptors[0], select.POLLIN)
+        poll.register(self.control, select.POLLIN)
+        deadline = started + limits["wall_s"]
+        while True:
+            left = max(deadline - time.monotonic(), 0)
+            ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every) * 1000)]
+            if descriptors[0] in ready:
+                return "exit"
+            if ready:
+                if not self.control.recv(1):
+                    raise ConnectionResetError("the caller hung up")
+                return "stopped"
+            if self.workplace.overfull(limits["file_mib"]):
+                return "files"
+            if time.monotonic() < deadline:
+                continue
+            waited = sum(self.clock.waited(descriptor) for descriptor in descriptors)
+            deadline = started + min(limits["wall_s"] + waited, limits["most_wall_s"])
+            if (more := deadline - time.monotonic()) < 0.01:
+                return "timeout"
+            self.control.send(json.dumps({"waiting": more}).encode())
 
 
 def _ended_soon(pid: int) -> str:
@@ -214,19 +253,20 @@ def _ended(status: int) -> tuple[int, str]:
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    tier = sys.argv[2]
-    uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "plain" else None
+    hello = json.loads(control.recv(1 << 16))
+    tier, packages = hello["tier"], hello["packages"]
+    uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
+    filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
     try:
-        if tier not in ("namespaces", "uid", "plain"):
-            raise ValueError(f"no such confinement: {tier}")
-        if tier == "uid" and uid is None:
-            raise PermissionError("only root can give programs a uid of their own")
-        if tier == "namespaces":
-            confine.enter_namespaces()
+        clock = Clock()
+        if tier == "full":
+            namespaces.enter_namespaces(packages)
         confine.guard_server()
-        preload()
-        server = Server(control, tier == "namespaces", uid)
-        control.send(json.dumps({"ready": confine.describe(tier, uid)}).encode())
+        walls = confine.Walls(tier, uid, filters, packages)
+        preload(packages)
+        server = Server(control, walls, clock)
+        server.probe(hello["limits"])
+        control.send(json.dumps({"ready": walls.describe()}).encode())
     except Exception as error:
         control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
         return

@@ -5,12 +5,15 @@ program has replaced builtins. Each body reads its payload from a descriptor, so
 from never held it.
 """
 
+import base64
 import builtins
 import contextlib
 import gc
+import glob
 import io
 import json
 import os
+import subprocess
 import sys
 import threading
 import types
@@ -181,6 +184,40 @@ def _flush() -> None:
             stream.flush()
     sys.modules["__main__"].__dict__.clear()
     gc.collect()
+
+
+def command_body(payload: int, limits: dict) -> None:
+    """Write the job's files into the current folder, run its commands until one fails, and write one record: the exit
+    statuses, and the files asked for."""
+    job = json.loads(read_all(payload))
+    os.close(payload)
+    os.set_inheritable(CHANNEL, False)
+    for name, data in job["files"].items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(base64.b64decode(data))
+    statuses, note = [], ""
+    for command in job["commands"]:
+        try:
+            statuses.append(subprocess.run(command, stdin=subprocess.DEVNULL).returncode)
+        except OSError as error:
+            statuses.append(127)
+            note = describe(error)
+        if statuses[-1]:
+            break
+    record = json.dumps([statuses, note, _kept(job["keep"], limits["file_mib"] << 20)])
+    _writer(CHANNEL)(record)
+    os._exit(0)
+
+
+def _kept(patterns: list[str], room: int) -> dict[str, str]:
+    """Contents in base 64 of the files that match, as far as they fit into `room` bytes."""
+    kept = {}
+    for name in sorted({name for pattern in patterns for name in glob.glob(pattern, recursive=True)}):
+        if os.path.isfile(name) and not os.path.islink(name) and (room := room - os.path.getsize(name) * 4 // 3) > 0:
+            with open(name, "rb") as file:
+                kept[name] = base64.b64encode(file.read()).decode()
+    return kept
 
 
 def candidate_body(payload: int, limits: dict) -> None:

@@ -15,7 +15,7 @@ QUICK = Limits(wall_s=3.0, cpu_s=2.0)
 _serial = count()
 
 
-@pytest.fixture(scope="session", params=["namespaces", "uid"])
+@pytest.fixture(scope="session", params=["full", "landlock"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
     """A local sandbox with short limits, once for each kind of confinement that this machine allows."""
     box = LocalSandbox(2, QUICK, tier=request.param)
@@ -45,6 +45,14 @@ class Grader:
     def check(self, code: str, test: str, entry: str = "f", **fields) -> Outcome:
         """A `check` job."""
         return self._one(kind="check", code=code, entry_point=entry, check_src=test, **fields)
+
+    def program(self, code: str, **fields) -> Outcome:
+        """A `program` job."""
+        return self._one(kind="program", code=code, **fields)
+
+    def command(self, *commands: list[str], **fields) -> Outcome:
+        """A `command` job."""
+        return self._one(kind="command", commands=tuple(map(tuple, commands)), **fields)
 
     def _one(self, **fields) -> Outcome:
         [outcome] = run_sync(self.sandbox, [Job(id=f"job-{next(_serial)}", **fields)])

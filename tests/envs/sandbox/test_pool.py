@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
+from envs.sandbox.local import WorkerLost
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,7 +49,7 @@ def test_cancelling_stops_the_programs(sandbox, processes_of):
     async def scenario() -> None:
         forever = "import time\ndef f(x): time.sleep(1000)"
         task = asyncio.create_task(sandbox.run([echo(n, forever, limits=Limits(wall_s=500)) for n in range(4)]))
-        servers = 2 if sandbox.tiers == ("namespaces",) else 1  # each of them, where namespaces need a process outside
+        servers = 2 if sandbox.tiers == ("full",) else 1  # each of them, where namespaces need a process outside
         while processes_of(sandbox) <= servers * len(sandbox._all) or not sandbox._all:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -89,6 +90,20 @@ def test_a_worker_that_always_dies_is_an_error(sandbox):
     outcome = asyncio.run(scenario())
     assert (outcome.verdict, outcome.graded) == ("error", False)
     assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+
+
+def test_a_program_that_alone_loses_its_workers_is_to_blame(sandbox, monkeypatch):
+    run_on = sandbox._run_on
+
+    async def lose(worker, job):
+        if job.id == "culprit":
+            raise WorkerLost("a worker died")
+        return await run_on(worker, job)
+
+    monkeypatch.setattr(sandbox, "_run_on", lose)
+    outcome = run_sync(sandbox, [Job("culprit", "program", "print(1)")])[0]
+    assert (outcome.verdict, outcome.graded) == ("killed", True)
+    assert "lost its worker 3 times" in outcome.note
 
 
 def test_callers_with_and_without_a_loop_and_in_threads(sandbox):

@@ -1,0 +1,61 @@
+"""The system calls that programs are refused, as filters for the kernel, compiled once by libseccomp.
+
+A list of what is denied: processes, signals to others, sockets, other processes' memory, mounts, kernel facilities
+with a history of holes. Everything else is bounded by the other walls. `program` refuses new processes altogether, so
+one signal ends everything; `tools` lets a build run its compiler.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+
+NEW_PROCESS = "fork vfork execve execveat"
+DENIED = """
+socket connect bind listen accept accept4 sendmmsg recvmmsg
+kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_getfd pidfd_send_signal
+ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp
+mount umount umount2 pivot_root chroot unshare setns move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr
+bpf io_uring_setup io_uring_enter io_uring_register userfaultfd perf_event_open fanotify_init
+memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop
+mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr keyctl add_key request_key
+init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl quotactl_fd
+settimeofday clock_settime clock_settime64 adjtimex clock_adjtime clock_adjtime64 stime sethostname setdomainname
+iopl ioperm modify_ldt personality syslog vhangup name_to_handle_at open_by_handle_at lookup_dcookie nfsservctl
+vmsplice migrate_pages move_pages mbind set_mempolicy sched_setscheduler sched_setparam sched_setattr
+setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset seccomp _sysctl uselib ustat
+"""
+CLONE_THREAD = 0x10000
+
+
+class Unavailable(RuntimeError):
+    """Filters cannot be made on this machine; the text says what to install."""
+
+
+@functools.cache
+def filters() -> dict[str, bytes]:
+    """BPF of both filters, `program` and `tools`. Raises Unavailable."""
+    try:
+        import pyseccomp
+    except (ImportError, RuntimeError, OSError) as error:
+        raise Unavailable(f"no libseccomp ({error}): install libseccomp2 (Debian, Ubuntu) or libseccomp") from error
+
+    def compiled(names: str, threads_only: bool) -> bytes:
+        rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+        denied = pyseccomp.ERRNO(errno.EPERM)
+        for name in names.split():
+            try:
+                rules.add_rule(denied, name)
+            except (OSError, ValueError, RuntimeError):
+                continue  # this processor or this libseccomp has no such call
+        if threads_only:
+            rules.add_rule(denied, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
+            # its flags lie in memory, where no filter sees them; the C library then asks by clone
+            rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+        with open(os.memfd_create("filter"), "wb+") as file:
+            rules.export_bpf(file)
+            file.seek(0)
+            return file.read()
+
+    return {"program": compiled(NEW_PROCESS + DENIED, True), "tools": compiled(DENIED, False)}

@@ -1,0 +1,95 @@
+"""Namespaces with a small read-only file system: no network, no other processes, nobody else's files."""
+
+import contextlib
+import os
+import signal
+
+from kernel import (
+    LIBC,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    NEW_IPC,
+    NEW_NET,
+    NEW_NS,
+    NEW_PID,
+    NEW_USER,
+    NEW_UTS,
+    PR_SET_PDEATHSIG,
+    checked,
+    mount,
+    pivot_root,
+    prctl,
+    unmount,
+)
+
+TMP = "/tmp"
+
+
+def enter_namespaces(packages: list[str]) -> None:
+    """Continue as process 1 of new namespaces with a file system of our own. Only that process returns.
+
+    `packages` are folders to be seen beside the system's. The process that stays outside waits for the other and
+    dies with it; each is killed with the other. Raises OSError.
+    """
+    user, group = os.getuid(), os.getgid()
+    flags = NEW_NS | NEW_PID | NEW_NET | NEW_IPC | NEW_UTS | (NEW_USER if user else 0)
+    checked(LIBC.unshare(flags), "unshare")
+    if user:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    inner = os.fork()
+    if inner:
+        os.closerange(3, 1 << 16)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _build_root(packages)
+
+
+def _build_root(packages: list[str]) -> None:
+    """A root of nothing but the system's programs and libraries, this interpreter's library and a few
+    devices."""
+    mount(None, "/", flags=MS_REC | MS_PRIVATE)
+    mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+    os.makedirs(f"{TMP}/old")
+    os.makedirs(f"{TMP}/new")
+    pivot_root(TMP, f"{TMP}/old")
+    os.chdir("/")
+    mount("tmpfs", "/new", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+    library = os.path.dirname(os.__file__)
+    for path in ("/bin", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", library, *packages):
+        if os.path.islink(f"/old{path}") and path.count("/") == 1:
+            os.symlink(os.readlink(f"/old{path}"), f"/new{path}")
+        elif os.path.exists(f"/old{path}") and (path == "/usr" or not path.startswith("/usr/")):
+            _bind(path, MS_RDONLY | MS_NOSUID | MS_NODEV)
+    for name in ("null", "zero", "full", "random", "urandom"):
+        _bind(f"/dev/{name}", MS_NOSUID)
+    os.symlink(TMP, "/new/dev/shm")
+    for path in (TMP, "/proc"):
+        os.makedirs(f"/new{path}", exist_ok=True)
+    os.makedirs("/new/gone")
+    pivot_root("/new", "/new/gone")
+    os.chdir("/")
+    unmount("/gone")
+    os.rmdir("/gone")
+    mount(None, "/", flags=MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def _bind(path: str, flags: int) -> None:
+    source, target = os.path.realpath(f"/old{path}"), f"/new{path}"
+    if not source.startswith("/old/"):
+        source = f"/old{source}"
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w"):
+            pass
+    mount(source, target, flags=MS_BIND | MS_REC)
+    with contextlib.suppress(OSError):  # flags locked by an outer user namespace cannot be changed
+        mount(None, target, flags=MS_REMOUNT | MS_BIND | flags)

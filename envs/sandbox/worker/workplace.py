@@ -1,0 +1,61 @@
+"""The place a program works in: empty when it starts, gone when it has ended."""
+
+import contextlib
+import os
+
+from kernel import MS_NODEV, MS_NOSUID, mount, unmount
+from tree import contents, remove_tree
+
+TMP = "/tmp"
+INODES = 4096
+
+
+class Workplace:
+    """An empty directory for each program: a tmpfs in our own namespace, or a folder that is deleted
+    afterwards."""
+
+    def __init__(self, private: bool) -> None:
+        self.private = private
+        self.mounted = False
+        self.path = ""
+        self.look_every = float("inf") if private else 0.05
+        """Seconds between looks at how much is in it, where the kernel does not keep count."""
+
+    def open(self, uid: int | None, size_mib: int) -> str:
+        """Make the directory, owned by `uid` where given, and return its path."""
+        if self.private:
+            mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={size_mib}m,nr_inodes={INODES}")
+            self.mounted = True
+            self.path = f"{TMP}/work"
+        else:
+            self.path = f"{TMP}/sandbox-{os.getpid()}-{os.urandom(6).hex()}"
+            self.free = os.statvfs(TMP)
+        os.mkdir(self.path, 0o700)
+        if uid is not None:
+            os.chown(self.path, uid, uid)
+        return self.path
+
+    @property
+    def writable(self) -> str:
+        """The folder below which a program may write."""
+        return TMP if self.private else self.path
+
+    def overfull(self, size_mib: int) -> bool:
+        """Whether more than `size_mib` MiB or INODES files lie here; a tmpfs refuses them by itself."""
+        if self.private:
+            return False
+        now = os.statvfs(self.path)
+        fallen = (self.free.f_bfree - now.f_bfree) * now.f_frsize, self.free.f_ffree - now.f_ffree
+        if fallen[0] <= size_mib << 19 and fallen[1] <= INODES // 2:
+            return False  # whoever wrote, it was too little
+        blocks, files = contents(self.path, INODES)
+        return blocks * 512 > size_mib << 20 or files > INODES
+
+    def close(self) -> None:
+        """Remove the directory and all that is in it."""
+        if self.mounted:
+            self.mounted = False
+            unmount(TMP)
+        elif self.path and not self.private:
+            remove_tree(self.path)
+        self.path = ""
