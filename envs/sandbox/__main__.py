@@ -117,9 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("doctor", help="say which walls hold here")
     options = parser.parse_args(arguments)
     try:
-        asyncio.run(
-            _doctor() if options.command == "doctor" else _run(options.file, options.workers, options.require)
-        )
+        asyncio.run(_doctor() if options.command == "doctor" else _run(options.file, options.workers, options.require))
     except (OSError, RuntimeError) as error:
         print(f"envs.sandbox: {error}", file=sys.stderr)
         return 1

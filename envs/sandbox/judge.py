@@ -240,9 +240,7 @@ def judge_command(job: Job, limits: Limits, ended: Ended, raw: bytes, stdout: by
     return replace(_printed(job, limits, ended, status, said, stdout, stderr), files=files)
 
 
-def _printed(
-    job: Job, limits: Limits, ended: Ended, status: int, said: str, stdout: bytes, stderr: bytes
-) -> Outcome:
+def _printed(job: Job, limits: Limits, ended: Ended, status: int, said: str, stdout: bytes, stderr: bytes) -> Outcome:
     most = limits.output_kib << 10
     verdict: Verdict = "fail" if status else "pass"
     if max(len(stdout), len(stderr)) > most:

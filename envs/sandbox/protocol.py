@@ -62,9 +62,9 @@ class Job:
 
     `function`: call `entry_point` on each case. `stdio`: run the program once for each case. `check`: run
     `check_src`, which defines `check(candidate)` or holds bare asserts, with a stand-in for the entry point.
-    `program`: run it once on `stdin` and say what it printed. `command`: put `files` (contents by relative path) into an
-    empty folder, run `commands` there, one after another until one fails, and bring back the files that match `keep`
-    (patterns as in glob); these may start processes, a compiler's for instance. Both pass with exit status 0.
+    `program`: run it once on `stdin` and say what it printed. `command`: put `files` (contents by relative path) into
+    an empty folder, run `commands` there, one after another until one fails, and bring back the files that match
+    `keep` (patterns as in glob); these may start processes, a compiler's say. Both pass with exit status 0.
     `setup` is trusted source that precedes the solution and that `check_src` may use.
     `tol` is the absolute tolerance where a float is involved, at any depth; integers are compared exactly.
     """

@@ -22,30 +22,39 @@ import importlib
 import json
 import os
 import select
-import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 
+import checker
 import confine
+import kernel
 import namespaces
 import program
 from clock import Clock
+from process import CheckProcess, Process
 from workplace import Workplace
 
-PRELOAD = """
-abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath cmd codecs collections.abc
-concurrent.futures contextlib copy csv ctypes dataclasses datetime decimal difflib enum errno fnmatch
-fractions functools gc getpass glob graphlib hashlib heapq hmac html inspect io itertools json keyword
-linecache locale logging math multiprocessing numbers opcode operator os pathlib pickle platform pprint
-queue random re reprlib sched secrets select shlex shutil signal socket statistics string stringprep struct
-subprocess sys tempfile textwrap threading time timeit token tokenize traceback types typing unicodedata
-unittest urllib.parse uuid warnings weakref zlib zoneinfo encodings.idna encodings.latin_1 encodings.ascii
-encodings.utf_16 encodings.utf_32 encodings.cp437 encodings.punycode _strptime _bootlocale
-concurrent.futures.thread concurrent.futures.process unittest.mock
+COMMON = """
+abc bisect builtins collections.abc contextlib copy dataclasses datetime enum functools gc heapq inspect io itertools
+json keyword linecache math numbers operator os random re reprlib string sys threading time traceback types typing
 """
+"""In every program's process from the start. Each module makes each fork dearer."""
+LIBRARY = """
+argparse array ast asyncio base64 binascii calendar cmath cmd codecs concurrent.futures csv ctypes decimal difflib
+errno fnmatch fractions getpass glob graphlib hashlib hmac html locale logging multiprocessing opcode pathlib pickle
+platform pprint queue sched secrets select shlex shutil signal socket statistics stringprep struct subprocess tempfile
+textwrap timeit token tokenize unicodedata unittest urllib.parse uuid warnings weakref zlib zoneinfo
+encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437 encodings.punycode
+_strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
+"""
+"""What else programs import: loaded when one first names it; from the start where they may not read its files."""
 BODIES = {"function": program.function_body, "stdio": program.stdio_body, "command": program.command_body}
-OWN = ("clock", "codec", "confine", "kernel", "landlock", "namespaces", "program", "tree", "workplace")
+OWN = """
+checker clock codec confine kernel landlock namespaces process program tree workplace
+"""
+MODULES = frozenset(LIBRARY.split())
 
 
 def load(name: str) -> None:
@@ -54,18 +63,18 @@ def load(name: str) -> None:
         importlib.import_module(name)
 
 
-def preload(packages: list[str]) -> None:
+def preload(packages: list[str], everything: bool) -> None:
     """Import what programs commonly import, and supply what `site` would have."""
     import _sitebuiltins
     import builtins
 
-    for name in PRELOAD.split():
+    for name in [*COMMON.split(), *(LIBRARY.split() if everything else [])]:
         load(name)
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
-    for name in OWN:
+    for name in OWN.split():
         del sys.modules[name]
     gc.collect()
     gc.freeze()
@@ -74,11 +83,14 @@ def preload(packages: list[str]) -> None:
 class Server:
     """One worker: `serve` until the caller hangs up."""
 
-    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock) -> None:
+    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str]) -> None:
         self.control, self.walls, self.clock = control, walls, clock
+        self.packages = [os.path.basename(folder) for folder in packages]
         self.workplace = Workplace(walls.tier == "full")
+        walls.allow(self.workplace.top)
         self.null = os.open("/dev/null", os.O_RDWR)
         self.alarm, self.alarm_end = os.pipe2(os.O_NONBLOCK)
+        self.checker: CheckProcess | None = None
 
     def serve(self) -> None:
         while True:
@@ -111,8 +123,7 @@ class Server:
         """Put a process behind the walls. Raises RuntimeError with the reason where one of them does not hold."""
         folder = self.workplace.open(self.walls.uid, 1)
         try:
-            self.fork(lambda *_: os._exit(0), limits, self.walls.uid, folder, self.null, (self.null,) * 4)
-            os.wait()
+            self.fork(lambda *_: os._exit(0), limits, self.walls.uid, folder, self.null, (self.null,) * 4).end()
             self.raise_alarm()
         finally:
             self.workplace.close()
@@ -124,58 +135,104 @@ class Server:
 
     def run(self, request: dict, given: list[int]) -> dict:
         """Fork what the request asks for, wait for its end or its deadline, leave nothing behind."""
-        limits, uid = request["limits"], self.walls.uid
+        kind, limits = request["kind"], request["limits"]
         for name in request["preload"]:
-            load(name)
-        folder = self.workplace.open(uid, limits["file_mib"])
+            if name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages):
+                load(name)
+        folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        process = None
         try:
-            if request["kind"] == "check":
-                pids = self.fork_check(limits, folder, given)
+            if kind == "check":
+                process, reply = self.run_check(limits, folder, given)
             else:
                 stdin, stdout, stderr = self.null, self.null, self.null
-                if request["kind"] == "stdio":
+                if kind == "stdio":
                     stdin, stdout, *rest = given[2:]
                     stderr = rest[0] if rest else self.null
-                elif request["kind"] == "command":
+                elif kind == "command":
                     stdout, stderr = given[2:]
                 wanted = (stdin, stdout, stderr, given[1])
-                pids = [self.fork(BODIES[request["kind"]], limits, uid, folder, given[0], wanted)]
-            reply = self.watch(pids, limits)
+                process = self.fork(BODIES[kind], limits, self.walls.uid, folder, given[0], wanted)
+                reply = self.watch(process, limits)
             self.raise_alarm()
             return reply
         finally:
-            confine.kill_all(self.workplace.private, self.walls.uids)
+            self.clear(process, alone=kind != "command" and bool(self.walls.filters))
             self.workplace.close()
 
-    def fork_check(self, limits: dict, folder: str, given: list[int]) -> list[int]:
-        """The check process, and the candidate that it calls over a socket."""
+    def clear(self, process: Process | None, alone: bool) -> None:
+        """End what a request started: a process that could have no descendants, or all there are."""
+        if process is not None:
+            process.kill()
+        if not alone:
+            if self.walls.tier != "none":
+                self.forget_checker()
+            confine.kill_all(self.workplace.private, self.walls.uid, self.checker.pid if self.checker else 0)
+
+    def run_check(self, limits: dict, folder: str, given: list[int]) -> tuple[Process, dict]:
+        """The candidate's process, and how the job ended in the check process that calls it over a socket."""
+        if self.checker is None or self.checker.limits != limits:
+            self.forget_checker()
+            self.checker = self.fork_checker(limits)
+        tests = self.checker
+        before = self.clock.waited(tests.name)
         ours, theirs = socket.socketpair()
-        quiet = (self.null, self.null, self.null)
         with ours, theirs:
+            quiet = (self.null, self.null, self.null)
             candidate = self.fork(
                 program.candidate_body, limits, self.walls.uid, folder, given[0], (*quiet, ours.fileno())
             )
-            wanted = (*quiet, theirs.fileno(), given[2])
-            checker = self.fork(program.check_body, limits, self.walls.checker_uid, None, given[1], wanted)
-        return [checker, candidate]
+            with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
+                tests.start(given[1], theirs.fileno(), given[2])
+        started = time.monotonic()
+        names = [self.clock.name(candidate.fileno()), tests.name]
+        end = self.wait(tests.control.fileno(), lambda: sum(map(self.clock.waited, names)) - before, limits)
+        reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
+        said = tests.said() if end == "exit" else b""
+        if end == "exit" and not said:
+            reply["code"], reply["signal"] = tests.end() or (0, "")
+        if said != b"done":
+            self.forget_checker()
+        if end == "exit":  # a candidate that has hung up needs a moment to become a corpse
+            reply["other_signal"] = (candidate.end(0.05) or (0, ""))[1]
+        return candidate, reply
+
+    def fork_checker(self, limits: dict) -> CheckProcess:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            unmetered = {**limits, "cpu_s": None}  # it counts the processor time of each job itself
+            forked = self.fork(
+                lambda channel, _: checker.checker_body(channel, limits),
+                unmetered,
+                self.walls.checker_uid,
+                None,
+                theirs.fileno(),
+                (self.null, self.null, self.null),
+            )
+        return CheckProcess(forked, limits, ours, self.clock.name(forked.fileno()))
+
+    def forget_checker(self) -> None:
+        if self.checker is not None:
+            self.checker.kill()
+            self.checker = None
 
     def fork(
         self, body, limits: dict, uid: int | None, folder: str | None, payload: int, wanted: tuple[int, ...]
-    ) -> int:
+    ) -> Process:
         """Start `body` in a confined process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`."""
-        pid = os.fork()
+        pid = kernel.fork()
         if pid:
-            return pid
+            return Process(pid)
         try:
             os.setsid()
             high = [os.dup2(number, 200 + place) for place, number in enumerate((*wanted, payload, self.alarm_end))]
+            self.walls.prepare()
             for place, number in enumerate(high):
                 os.dup2(number, place, inheritable=True)
             os.closerange(len(high), 1 << 20)
             try:
                 os.chdir(folder or "/")
-                writable = self.workplace.writable if folder else None
-                self.walls.enter(limits, uid, writable, "tools" if body is program.command_body else "program")
+                self.walls.enter(limits, uid, "tools" if body is program.command_body else "program")
             except Exception as error:
                 os.write(len(high) - 1, f"{type(error).__name__}: {error}".encode())
                 raise
@@ -186,34 +243,29 @@ class Server:
         finally:
             os._exit(70)
 
-    def watch(self, pids: list[int], limits: dict) -> dict:
-        """Wait for the first of `pids`; the second (a check's candidate) is only asked how it ended."""
+    def watch(self, process: Process, limits: dict) -> dict:
+        """How a process of one program ended."""
         started = time.monotonic()
-        descriptors = [os.pidfd_open(pid) for pid in pids]
-        try:
-            end = self.wait(descriptors, limits, started)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        end = self.wait(process.fileno(), lambda: self.clock.waited(self.clock.name(process.fileno())), limits)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
-            reply["code"], reply["signal"] = _ended(os.waitpid(pids[0], 0)[1])
-            reply["other_signal"] = _ended_soon(pids[1]) if pids[1:] else ""
+            reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
 
-    def wait(self, descriptors: list[int], limits: dict, started: float) -> str:
-        """How it ended: by itself (exit), late, told to stop, or with too many files. Raises ConnectionResetError.
+    def wait(self, descriptor: int, waited: Callable[[], float], limits: dict) -> str:
+        """Until `descriptor` is readable: by itself (exit), late, told to stop, or with too many files.
 
-        Time in which the processes waited for a processor does not count, up to `most_wall_s`.
+        Time `waited` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
         """
+        started = time.monotonic()
         poll = select.poll()
-        poll.register(descriptors[0], select.POLLIN)
+        poll.register(descriptor, select.POLLIN)
         poll.register(self.control, select.POLLIN)
         deadline = started + limits["wall_s"]
         while True:
             left = max(deadline - time.monotonic(), 0)
             ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every) * 1000)]
-            if descriptors[0] in ready:
+            if descriptor in ready:
                 return "exit"
             if ready:
                 if not self.control.recv(1):
@@ -223,32 +275,10 @@ class Server:
                 return "files"
             if time.monotonic() < deadline:
                 continue
-            waited = sum(self.clock.waited(descriptor) for descriptor in descriptors)
-            deadline = started + min(limits["wall_s"] + waited, limits["most_wall_s"])
+            deadline = started + min(limits["wall_s"] + waited(), limits["most_wall_s"])
             if (more := deadline - time.monotonic()) < 0.01:
                 return "timeout"
             self.control.send(json.dumps({"waiting": more}).encode())
-
-
-def _ended_soon(pid: int) -> str:
-    """The signal that ended a candidate that has hung up; it needs a moment to become a corpse."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        ready, _, _ = select.select([descriptor], [], [], 0.05)
-    finally:
-        os.close(descriptor)
-    return _ended(os.waitpid(pid, 0)[1])[1] if ready else ""
-
-
-def _ended(status: int) -> tuple[int, str]:
-    """Exit status and name of the signal that ended a process."""
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return code, ""
-    try:
-        return 0, signal.Signals(-code).name
-    except ValueError:
-        return 0, f"signal {-code}"
 
 
 def main() -> None:
@@ -263,14 +293,18 @@ def main() -> None:
             namespaces.enter_namespaces(packages)
         confine.guard_server()
         walls = confine.Walls(tier, uid, filters, packages)
-        preload(packages)
-        server = Server(control, walls, clock)
+        preload(packages, everything=tier == "landlock" and uid is not None)
+        server = Server(control, walls, clock, packages)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())
     except Exception as error:
         control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
         return
-    server.serve()
+    try:
+        server.serve()
+    finally:
+        server.forget_checker()
+        server.workplace.remove()
 
 
 if __name__ == "__main__":

@@ -11,21 +11,22 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self.proc: int | None = None
+        self.proc = -1
         with contextlib.suppress(OSError):
             self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def waited(self, pidfd: int) -> float:
-        """Seconds that the threads of a process were ready and none of the processors was; 0 where it cannot be
-        known."""
-        if self.proc is None:
-            return 0.0
-        try:
-            pid = self._field(f"self/fdinfo/{pidfd}", "Pid:")
-            tasks = self._list(f"{pid}/task")
-            return sum(int(self._read(f"{pid}/task/{task}/schedstat").split()[1]) for task in tasks) / 1e9
-        except (OSError, ValueError, IndexError):
-            return 0.0
+    def name(self, pidfd: int) -> str:
+        """What the outer /proc calls a process; empty where it cannot be known."""
+        with contextlib.suppress(OSError, IndexError):
+            return self._field(f"self/fdinfo/{pidfd}", "Pid:")
+        return ""
+
+    def waited(self, name: str) -> float:
+        """Seconds that a process's threads were ready and none of the processors was; 0 where it cannot be known."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            tasks = self._list(f"{name}/task") if name else []
+            return sum(int(self._read(f"{name}/task/{task}/schedstat").split()[1]) for task in tasks) / 1e9
+        return 0.0
 
     def _field(self, path: str, name: str) -> str:
         return next((line for line in self._read(path).splitlines() if line.startswith(name)), "").split()[1]

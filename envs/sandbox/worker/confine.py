@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import signal
+import time
 
 import kernel
 import landlock
@@ -48,24 +49,28 @@ class Walls:
         # without a uid of its own a program could truncate its user's files before version 3
         if tier == "landlock" and version < (3 if uid is None else 1):
             raise OSError(errno.ENOSYS, f"the kernel's Landlock is version {version}, too old or turned off")
-        self.ruleset = landlock.Ruleset([*SYSTEM, *packages], DEVICES) if version else None
+        self.readable, self.landlock, self.ruleset = [*SYSTEM, *packages], version, -1
 
-    @property
-    def uids(self) -> list[int]:
-        return [uid for uid in (self.uid, self.checker_uid) if uid is not None]
+    def allow(self, writable: str) -> None:
+        """Close all paths to programs but `writable`, the system's and the packages' files and a few devices."""
+        if self.landlock:
+            self.ruleset = landlock.ruleset(self.landlock, self.readable, DEVICES, writable)
 
-    def enter(self, limits: dict, uid: int | None, writable: str | None, filter_name: str) -> None:
+    def prepare(self) -> None:
+        """The part of `enter` that needs the server's descriptors."""
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if self.landlock:
+            landlock.restrict(self.ruleset)
+
+    def enter(self, limits: dict, uid: int | None, filter_name: str) -> None:
         """Called in the new process before any untrusted code. Raises OSError if a wall cannot be raised."""
         set_limits(limits, limits["processes"] + (_tasks() if self.tier == "landlock" and uid is None else 0))
         if uid is not None:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         kernel.drop_capabilities()
-        if self.ruleset is not None:
-            self.ruleset.restrict(writable)
         if self.filters:
             self.filters[filter_name].enter()
 
@@ -82,7 +87,7 @@ class Walls:
             "no_new_privs": True,
             "no_capabilities": True,
             "seccomp": bool(self.filters),
-            "landlock": self.ruleset.version if self.ruleset is not None else 0,
+            "landlock": self.landlock,
             "rlimits": True,
         }
 
@@ -90,10 +95,10 @@ class Walls:
 def set_limits(limits: dict, processes: int) -> None:
     """The resource limits of one process and, for `processes`, of its user."""
     mib = 1 << 20
-    cpu = math.ceil(limits["cpu_s"])
+    cpu = math.ceil(limits["cpu_s"]) if limits["cpu_s"] is not None else resource.RLIM_INFINITY
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     for what, soft, hard in (
-        (resource.RLIMIT_CPU, cpu, cpu + 1),
+        (resource.RLIMIT_CPU, cpu, cpu + 1 if cpu > 0 else cpu),
         (resource.RLIMIT_AS, limits["memory_mib"] * mib, limits["memory_mib"] * mib),
         (resource.RLIMIT_FSIZE, limits["file_mib"] * mib, limits["file_mib"] * mib),
         (resource.RLIMIT_NOFILE, limits["open_files"], limits["open_files"]),
@@ -110,32 +115,32 @@ def _tasks() -> int:
         return int(file.read().split()[3].partition("/")[2])
 
 
-def kill_all(private: bool, uids: list[int]) -> None:
-    """End and reap every descendant of the server. Raises OSError if some survive."""
+def kill_all(private: bool, uid: int | None, keep: int = 0) -> None:
+    """End and reap every descendant of the server, but `keep` where nothing tells programs by namespace or uid. Raises
+    OSError if some survive."""
     for _ in range(1000):
-        if _reap():
+        if _reap(keep):
             return
         if private:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
-        elif uids:
-            for uid in uids:
-                _kill_as(uid)
+        elif uid is not None:
+            _kill_as(uid)
         else:
             for pid in _children():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+                if pid != keep:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.001)
     raise OSError(errno.EBUSY, "programs that cannot be ended")
 
 
-def _reap() -> bool:
+def _reap(keep: int) -> bool:
     """Take the dead; True when no descendant is left."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                return False
+                return bool(keep) and _children() == [keep]
         except ChildProcessError:
             return True
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 
 LIBC = ctypes.CDLL(None, use_errno=True)
+_KEEPING_LOCK = ctypes.PyDLL(None)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
@@ -19,6 +20,12 @@ def checked(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
+
+
+def fork() -> int:
+    """fork(2) of a process with one thread, without Python's care for locks and random seeds that others might hold:
+    a third of the time, since a child pays for each page that it touches."""
+    return checked(_KEEPING_LOCK.fork(), "fork")
 
 
 def _bytes(path: str | None) -> bytes | None:

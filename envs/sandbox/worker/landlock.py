@@ -31,37 +31,38 @@ def version() -> int:
         return 0
 
 
-class Ruleset:
-    """What a process may reach: made by the server, entered by each program with its own folder.
+def ruleset(kernels: int, readable: list[str], devices: list[str], writable: str) -> int:
+    """A descriptor of what processes may reach, made once and entered by each.
 
     Args:
+        kernels: `version()`.
         readable: paths below which files may be read and executed.
         devices: files that may be read and written.
+        writable: the folder below which anything may be done.
     """
+    rights = RIGHTS[max(v for v in RIGHTS if v <= kernels)]
+    attributes = struct.pack("QQQ", rights, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
+    size = 24 if kernels >= 6 else 16 if kernels >= 4 else 8
+    made = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    for path in readable:
+        _allow(made, path, READ)
+    for path in devices:
+        _allow(made, path, READ_FILE | WRITE_FILE)
+    _allow(made, writable, rights & ~IOCTL_DEV)
+    return made
 
-    def __init__(self, readable: list[str], devices: list[str]) -> None:
-        self.version = version()
-        self.rights = RIGHTS[max(v for v in RIGHTS if v <= self.version)]
-        paths = [(path, READ) for path in readable] + [(path, READ_FILE | WRITE_FILE) for path in devices]
-        self.paths = [(path, rights) for path, rights in paths if os.path.exists(path)]
 
-    def restrict(self, writable: str | None) -> None:
-        """From here on this process reaches `writable`, the readable paths and the devices only. Raises OSError."""
-        own = [(writable, self.rights & ~IOCTL_DEV)] if writable is not None else []
-        attributes = struct.pack("QQQ", self.rights, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
-        size = 24 if self.version >= 6 else 16 if self.version >= 4 else 8
-        ruleset = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
-        for path, rights in [*self.paths, *own]:
-            self._allow(ruleset, path, rights)
-        _syscall(RESTRICT_SELF, ruleset, 0)
-        os.close(ruleset)
+def restrict(made: int) -> None:
+    """From here on this process reaches what the ruleset allows, nothing else. Raises OSError."""
+    _syscall(RESTRICT_SELF, made, 0)
 
-    def _allow(self, ruleset: int, path: str, rights: int) -> None:
-        with contextlib.suppress(FileNotFoundError, PermissionError):  # what cannot be opened stays closed
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            if not os.path.isdir(path):
-                rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-            try:
-                _syscall(ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights & self.rights, descriptor), 0)
-            finally:
-                os.close(descriptor)
+
+def _allow(made: int, path: str, rights: int) -> None:
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # what cannot be opened stays closed
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if not os.path.isdir(path):
+            rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+        try:
+            _syscall(ADD_RULE, made, PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+        finally:
+            os.close(descriptor)

@@ -26,6 +26,7 @@ from kernel import (
     prctl,
     unmount,
 )
+from workplace import WRITABLE
 
 TMP = "/tmp"
 
@@ -70,8 +71,9 @@ def _build_root(packages: list[str]) -> None:
     for name in ("null", "zero", "full", "random", "urandom"):
         _bind(f"/dev/{name}", MS_NOSUID)
     os.symlink(TMP, "/new/dev/shm")
-    for path in (TMP, "/proc"):
-        os.makedirs(f"/new{path}", exist_ok=True)
+    os.makedirs(f"/new{WRITABLE}/tmp")
+    os.symlink(f"{WRITABLE}/tmp", "/new/tmp")
+    os.makedirs("/new/proc")
     os.makedirs("/new/gone")
     pivot_root("/new", "/new/gone")
     os.chdir("/")

@@ -5,15 +5,11 @@ program has replaced builtins. Each body reads its payload from a descriptor, so
 from never held it.
 """
 
-import base64
 import builtins
-import contextlib
 import gc
-import glob
 import io
 import json
 import os
-import subprocess
 import sys
 import threading
 import types
@@ -23,7 +19,7 @@ import codec
 
 SOURCE = "<solution>"
 CHANNEL = 3
-"""Descriptor of the results, or of the line to the check process; 4 is the checker's own verdict."""
+"""Descriptor of the results, or of the line to the check process."""
 BUILT_IN = {
     kind: name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
@@ -53,7 +49,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}".removesuffix(": ") + where
 
 
-def _writer(descriptor: int):
+def writer(descriptor: int):
     write, encode = os.write, str.encode
 
     def send(text: str) -> None:
@@ -64,7 +60,7 @@ def _writer(descriptor: int):
     return send
 
 
-def _reader(descriptor: int, most: int):
+def reader(descriptor: int, most: int):
     """ASCII lines from a socket; None at its end. Raises ValueError beyond `most` bytes."""
     read, size, decode, error, held = os.read, len, bytearray.decode, ValueError, bytearray()
 
@@ -90,7 +86,7 @@ def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=descriptor == 2)
 
 
-def _streams(name: str) -> types.ModuleType:
+def streams(name: str) -> types.ModuleType:
     """Fresh standard streams over descriptors 0, 1 and 2, and an empty module to run in."""
     system: Any = sys  # typeshed calls the dunder streams final
     sys.stdin = system.__stdin__ = _stream(0, "rb", "strict")
@@ -125,11 +121,11 @@ def function_body(payload: int, limits: dict) -> None:
     """Load the solution, call it on each input and write one record a case."""
     job = json.loads(read_all(payload))
     os.close(payload)
-    send, leave, quote, said, decode = _writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
+    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
     encode = codec.make_encoder(limits["output_kib"] << 10)
     rebuilt, failure = dict, BaseException
     try:
-        module = _streams("solution")
+        module = streams("solution")
         _load(job, module)
         function = _entry(job, module)
     except failure as error:
@@ -150,10 +146,10 @@ def stdio_body(payload: int, limits: dict) -> None:
     status."""
     job = json.loads(read_all(payload))
     os.close(payload)
-    send, leave, quote, said = _writer(CHANNEL), os._exit, codec._quote, describe
+    send, leave, quote, said = writer(CHANNEL), os._exit, codec._quote, describe
     status, note = 0, ""
     try:
-        _load(job, _streams("__main__"))
+        _load(job, streams("__main__"))
     except SystemExit as error:
         code = error.code
         status = 0 if code is None else code & 0xFF if isinstance(code, int) else 1
@@ -192,6 +188,21 @@ def command_body(payload: int, limits: dict) -> None:
     job = json.loads(read_all(payload))
     os.close(payload)
     os.set_inheritable(CHANNEL, False)
+    import base64  # not with the rest: what is imported above, every program carries
+    import glob
+    import subprocess
+
+    def kept(room: int) -> dict[str, str]:
+        """Contents in base 64 of the files asked for, as far as they fit into `room` bytes."""
+        found = {}
+        for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
+            if os.path.isfile(name) and not os.path.islink(name):
+                room -= os.path.getsize(name) * 4 // 3
+                if room > 0:
+                    with open(name, "rb") as file:
+                        found[name] = base64.b64encode(file.read()).decode()
+        return found
+
     for name, data in job["files"].items():
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "wb") as file:
@@ -205,19 +216,9 @@ def command_body(payload: int, limits: dict) -> None:
             note = describe(error)
         if statuses[-1]:
             break
-    record = json.dumps([statuses, note, _kept(job["keep"], limits["file_mib"] << 20)])
-    _writer(CHANNEL)(record)
+    record = json.dumps([statuses, note, kept(limits["file_mib"] << 20)])
+    writer(CHANNEL)(record)
     os._exit(0)
-
-
-def _kept(patterns: list[str], room: int) -> dict[str, str]:
-    """Contents in base 64 of the files that match, as far as they fit into `room` bytes."""
-    kept = {}
-    for name in sorted({name for pattern in patterns for name in glob.glob(pattern, recursive=True)}):
-        if os.path.isfile(name) and not os.path.islink(name) and (room := room - os.path.getsize(name) * 4 // 3) > 0:
-            with open(name, "rb") as file:
-                kept[name] = base64.b64encode(file.read()).decode()
-    return kept
 
 
 def candidate_body(payload: int, limits: dict) -> None:
@@ -225,12 +226,12 @@ def candidate_body(payload: int, limits: dict) -> None:
     job = json.loads(read_all(payload))
     os.close(payload)
     most = limits["output_kib"] << 10
-    send, leave, quote, said, decode = _writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
+    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
     decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
-    line, encode, parse = _reader(CHANNEL, most * 2), codec.make_encoder(most), decoder.scan_once
+    line, encode, parse = reader(CHANNEL, most * 2), codec.make_encoder(most), decoder.scan_once
     failure, kind, builtin = BaseException, type, BUILT_IN
     try:
-        module = _streams("solution")
+        module = streams("solution")
         _load(job, module)
         function = _entry(job, module)
         send('["ready"]\n')
@@ -246,111 +247,3 @@ def candidate_body(payload: int, limits: dict) -> None:
             record = '["e",' + quote(said(error)) + "," + quote(names[0]) + "]\n"
         send(record)
     leave(0)
-
-
-class CandidateGone(BaseException):
-    """The candidate's process ended or stopped making sense; not an Exception, so that no test can swallow
-    it."""
-
-
-class CandidateRaised(Exception):
-    """The candidate raised something that is not a built-in exception."""
-
-
-def check_body(payload: int, limits: dict) -> None:
-    """The trusted side of a `check` job: run the test against a stand-in and write the verdict to descriptor
-    4."""
-    job = json.loads(read_all(payload))
-    os.close(payload)
-    calls = 0
-    verdict = ["error", "no verdict"]
-    try:
-        stub, count = _stub(limits["output_kib"] << 10)
-        verdict = _run_check(job, stub)
-        calls = count()
-    except CandidateGone as error:
-        verdict = ["fail", str(error)]
-    except codec.Unsupported as error:
-        verdict = ["error", f"the test passes a value that cannot be sent: {error}"]
-    except BaseException as error:
-        verdict = ["fail", describe(error)]
-    if verdict[0] == "pass" and not calls:
-        verdict = ["error", "the test never called the entry point"]
-    os.write(4, json.dumps([job["nonce"], *verdict]).encode())
-    os._exit(0)
-
-
-def _run_check(job: dict, stub) -> list[str]:
-    module = _streams("check")
-    space, name = module.__dict__, job["entry"]
-    try:
-        if job["setup"]:
-            exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), space)
-        program = compile(job["check"], "<check>", "exec", dont_inherit=True)
-    except Exception as error:
-        return ["error", f"the test itself is broken: {describe(error)}"]
-    space[name] = space["candidate"] = stub
-    try:
-        exec(program, space)
-        if callable(space.get("check")):
-            space["check"](stub)
-    except AssertionError as error:
-        return ["fail", _assertion(error, job["check"])]
-    return ["pass", ""]
-
-
-def _assertion(error: AssertionError, source: str) -> str:
-    """The failed line of the test, which says more than the exception does."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<check>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    lines = source.split("\n")
-    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return f"test line {line}: {text}" if text else describe(error)
-
-
-def _stub(most: int):
-    """A stand-in that forwards calls by value, once the candidate has said that it is ready."""
-    send, line, encode, calls = _writer(CHANNEL), _reader(CHANNEL, most * 2), codec.make_encoder(most), 0
-
-    def receive() -> list:
-        try:
-            text = line()
-            record = codec.parse(text) if text is not None else None
-        except (OSError, ValueError) as error:
-            raise CandidateGone("unreadable answer") from error
-        if type(record) is not list or not record:
-            raise CandidateGone("the program ended early" if record is None else "unreadable answer")
-        return record
-
-    ready = receive()
-    if ready[0] != "ready":
-        raise CandidateGone(str(ready[-1]))
-
-    def candidate(*args, **kwargs):
-        nonlocal calls
-        calls += 1
-        request = '["t",' + encode(list(args)) + "," + encode(kwargs) + "]\n"
-        try:
-            send(request)
-        except OSError as error:
-            raise CandidateGone("the program ended early") from error
-        record = receive()
-        if record[0] == "v" and len(record) == 2:
-            with contextlib.suppress(ValueError):
-                return codec.decode(record[1])
-        if record[0] == "e" and len(record) == 3:
-            for kind, name in BUILT_IN.items():
-                if name == record[2] and issubclass(kind, Exception) and kind not in AWKWARD:
-                    raise kind(str(record[1]))
-            raise CandidateRaised(str(record[1]))
-        raise CandidateGone("unreadable answer")
-
-    return candidate, lambda: calls
-
-
-AWKWARD = (AssertionError, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup)
-"""Not raised again under their own name: the first would blame the test's line, the others want more
-arguments."""

@@ -4,7 +4,6 @@ import contextlib
 import os
 import stat
 
-
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 

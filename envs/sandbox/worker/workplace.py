@@ -1,44 +1,44 @@
 """The place a program works in: empty when it starts, gone when it has ended."""
 
-import contextlib
 import os
 
 from kernel import MS_NODEV, MS_NOSUID, mount, unmount
 from tree import contents, remove_tree
 
-TMP = "/tmp"
+WRITABLE = "/writable"
+"""Of the small root: /tmp is a link to its folder."""
 INODES = 4096
 
 
 class Workplace:
-    """An empty directory for each program: a tmpfs in our own namespace, or a folder that is deleted
+    """An empty directory for each program below `top`: on a tmpfs in our own namespace, or a folder that is deleted
     afterwards."""
 
     def __init__(self, private: bool) -> None:
         self.private = private
         self.mounted = False
         self.path = ""
+        # Landlock looks through a mount at the folder above it: one rule for `top` serves every program's tmpfs
+        self.top = WRITABLE if private else f"/tmp/sandbox-{os.getpid()}-{os.urandom(6).hex()}"
+        if not private:
+            os.mkdir(self.top, 0o711)
         self.look_every = float("inf") if private else 0.05
         """Seconds between looks at how much is in it, where the kernel does not keep count."""
 
     def open(self, uid: int | None, size_mib: int) -> str:
         """Make the directory, owned by `uid` where given, and return its path."""
         if self.private:
-            mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={size_mib}m,nr_inodes={INODES}")
+            options = f"mode=1777,size={size_mib}m,nr_inodes={INODES}"
+            mount("tmpfs", f"{WRITABLE}/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options)
             self.mounted = True
-            self.path = f"{TMP}/work"
+            self.path = "/tmp/work"
         else:
-            self.path = f"{TMP}/sandbox-{os.getpid()}-{os.urandom(6).hex()}"
-            self.free = os.statvfs(TMP)
+            self.path = f"{self.top}/{os.urandom(6).hex()}"
+            self.free = os.statvfs(self.top)
         os.mkdir(self.path, 0o700)
         if uid is not None:
             os.chown(self.path, uid, uid)
         return self.path
-
-    @property
-    def writable(self) -> str:
-        """The folder below which a program may write."""
-        return TMP if self.private else self.path
 
     def overfull(self, size_mib: int) -> bool:
         """Whether more than `size_mib` MiB or INODES files lie here; a tmpfs refuses them by itself."""
@@ -55,7 +55,12 @@ class Workplace:
         """Remove the directory and all that is in it."""
         if self.mounted:
             self.mounted = False
-            unmount(TMP)
+            unmount(f"{WRITABLE}/tmp")
         elif self.path and not self.private:
             remove_tree(self.path)
         self.path = ""
+
+    def remove(self) -> None:
+        """At the server's end."""
+        if not self.private:
+            remove_tree(self.top)

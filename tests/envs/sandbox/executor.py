@@ -1,6 +1,6 @@
 """A stand-in for the trainer: a process that owns a sandbox and grades what it is sent, a JSON line each way.
 
-    python tests/envs/sandbox/executor.py full
+python tests/envs/sandbox/executor.py full
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""A child of the server, by a descriptor that no other process can take over as it can a number."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+
+
+class Process:
+    """One forked process; `kill` (or `end`) must be called."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.descriptor = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def end(self, patience: float | None = None) -> tuple[int, str] | None:
+        """Exit status and name of the signal that ended it, once it has ended; None if it has not by then."""
+        if not select.select([self.descriptor], [], [], patience)[0]:
+            return None
+        return self._reap()
+
+    def kill(self) -> None:
+        """End it, unless it has ended and been reaped."""
+        if self.descriptor >= 0:
+            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
+            self._reap()
+
+    def _reap(self) -> tuple[int, str]:
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+        self.descriptor = -1
+        code = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            return code, ""
+        try:
+            return 0, signal.Signals(-code).name
+        except ValueError:
+            return 0, f"signal {-code}"
+
+
+class CheckProcess(Process):
+    """The process that runs trusted tests, one after another.
+
+    Args:
+        process: forked with the other end of `control`.
+        limits: it was forked with these, and serves jobs of no others.
+        name: what Clock calls it.
+    """
+
+    def __init__(self, process: Process, limits: dict, control: socket.socket, name: str) -> None:
+        self.pid, self.descriptor = process.pid, process.descriptor
+        self.limits, self.control, self.name = limits, control, name
+
+    def start(self, payload: int, line: int, verdict: int) -> None:
+        """Give it a job, by descriptors."""
+        socket.send_fds(self.control, [b"job"], [payload, line, verdict])
+
+    def said(self) -> bytes:
+        """What made its socket readable: b"done", b"last" (done, and it will end), or nothing: it has ended."""
+        with contextlib.suppress(ConnectionError):
+            return self.control.recv(16)
+        return b""
+
+    def kill(self) -> None:
+        super().kill()
+        self.control.close()
