@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.util
 import json
 import logging
@@ -49,6 +50,11 @@ CLEAN = {
 }
 
 
+@functools.lru_cache(maxsize=64)
+def _plain(limits: Limits) -> dict[str, Any]:
+    return asdict(limits)
+
+
 class WorkerLost(RuntimeError):
     """The worker died, hung or broke; the job it had may be given to another."""
 
@@ -80,7 +86,7 @@ class Worker:
         self.control = ours
         self.tier = tier
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
+        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": _plain(Limits())}
         ours.send(json.dumps(hello).encode())
         self.layers: dict[str, Any] = {}
 
@@ -92,7 +98,7 @@ class Worker:
         self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
     ) -> judge.Ended:
         """Run one program, with `preload` imported before. Raises WorkerLost."""
-        request = json.dumps({"kind": kind, "limits": asdict(limits), "preload": list(preload)}).encode()
+        request = json.dumps({"kind": kind, "limits": _plain(limits), "preload": list(preload)}).encode()
         try:
             socket.send_fds(self.control, [request], descriptors)
         except OSError as error:
@@ -339,8 +345,8 @@ class LocalSandbox:
         runs: list[tuple[judge.Ended, bytes, bytes]] = []
         for case in job.cases:
             assert isinstance(case, StdioCase)  # check_stdio saw to it
-            ended, note, stdout, _ = await self._run_program(worker, job, case.stdin, limits, preload)
-            runs.append((ended, stdout, note))
+            ended, said, printed, _ = await self._run_program(worker, job, case.stdin, limits, preload)
+            runs.append((ended, printed, said))
             if ended.stopped_by:
                 break  # a program that hangs once would hang on every input
         return judge.judge_stdio(job, limits, runs)

@@ -3,9 +3,9 @@
     pip install --no-deps --target peers evalplus==0.3.1
     PYTHONPATH=peers python tests/bench/bench_sandbox.py
 
-Two programs at a time everywhere. Rounds alternate, so that a busy minute meets all of them; rates are medians over rounds.
-Processor time (of this process and all its descendants) is beside the clock's, which cannot be trusted on a busy machine.
-The last line is one JSON object; what cannot be measured is null. Checks that every executor says that the program passes.
+Two programs at a time everywhere. Rounds alternate, so that a busy minute meets all of them; rates are medians over
+rounds. Processor time (of this process and all its descendants) is beside the clock's, which cannot be trusted when
+others are at work. The last line is one JSON object; what cannot be measured is null.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ BODIES = {"function": program.function_body, "stdio": program.stdio_body, "comma
 OWN = """
 checker clock codec confine kernel landlock namespaces process program tree workplace
 """
+DEALT = 8
+"""Descriptors 0 to 7 are a program's; between two programs they lead nowhere."""
 MODULES = frozenset(LIBRARY.split())
 
 
@@ -76,6 +78,7 @@ def preload(packages: list[str], everything: bool) -> None:
     sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
     for name in OWN.split():
         del sys.modules[name]
+    program.warm()
     gc.collect()
     gc.freeze()
 
@@ -88,8 +91,10 @@ class Server:
         self.packages = [os.path.basename(folder) for folder in packages]
         self.workplace = Workplace(walls.tier == "full")
         walls.allow(self.workplace.top)
-        self.null = os.open("/dev/null", os.O_RDWR)
-        self.alarm, self.alarm_end = os.pipe2(os.O_NONBLOCK)
+        self.null = kernel.high(os.open("/dev/null", os.O_RDWR))
+        for place in range(DEALT):
+            os.dup2(self.null, place, inheritable=False)
+        self.alarm, self.alarm_end = map(kernel.high, os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
         self.checker: CheckProcess | None = None
 
     def serve(self) -> None:
@@ -175,7 +180,6 @@ class Server:
             self.forget_checker()
             self.checker = self.fork_checker(limits)
         tests = self.checker
-        before = self.clock.waited(tests.name)
         ours, theirs = socket.socketpair()
         with ours, theirs:
             quiet = (self.null, self.null, self.null)
@@ -185,8 +189,8 @@ class Server:
             with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
                 tests.start(given[1], theirs.fileno(), given[2])
         started = time.monotonic()
-        names = [self.clock.name(candidate.fileno()), tests.name]
-        end = self.wait(tests.control.fileno(), lambda: sum(map(self.clock.waited, names)) - before, limits)
+        # the two take turns, so each waits for a processor about as long
+        end = self.wait(tests.control.fileno(), lambda: 2 * self.clock.waited(candidate.fileno()), limits)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         said = tests.said() if end == "exit" else b""
         if end == "exit" and not said:
@@ -209,7 +213,7 @@ class Server:
                 theirs.fileno(),
                 (self.null, self.null, self.null),
             )
-        return CheckProcess(forked, limits, ours, self.clock.name(forked.fileno()))
+        return CheckProcess(forked, limits, ours)
 
     def forget_checker(self) -> None:
         if self.checker is not None:
@@ -220,23 +224,23 @@ class Server:
         self, body, limits: dict, uid: int | None, folder: str | None, payload: int, wanted: tuple[int, ...]
     ) -> Process:
         """Start `body` in a confined process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`."""
+        self.walls.ready(limits, uid)
+        program.ready(limits)
+        given = (*wanted, payload)
+        for place, number in enumerate(given):
+            os.dup2(number, place)
         pid = kernel.fork()
         if pid:
+            for place in range(len(given)):
+                os.dup2(self.null, place, inheritable=False)
             return Process(pid)
         try:
-            os.setsid()
-            high = [os.dup2(number, 200 + place) for place, number in enumerate((*wanted, payload, self.alarm_end))]
-            self.walls.prepare()
-            for place, number in enumerate(high):
-                os.dup2(number, place, inheritable=True)
-            os.closerange(len(high), 1 << 20)
             try:
-                os.chdir(folder or "/")
-                self.walls.enter(limits, uid, "tools" if body is program.command_body else "program")
+                self.walls.enter(uid, folder, "tools" if body is program.command_body else "program")
             except Exception as error:
-                os.write(len(high) - 1, f"{type(error).__name__}: {error}".encode())
+                os.write(self.alarm_end, f"{type(error).__name__}: {error}".encode())
                 raise
-            os.close(len(high) - 1)
+            os.closerange(len(given), 1 << 20)
             if not self.workplace.private and folder is not None:
                 os.environ["TMPDIR"] = folder
             body(len(wanted), limits)
@@ -246,7 +250,7 @@ class Server:
     def watch(self, process: Process, limits: dict) -> dict:
         """How a process of one program ended."""
         started = time.monotonic()
-        end = self.wait(process.fileno(), lambda: self.clock.waited(self.clock.name(process.fileno())), limits)
+        end = self.wait(process.fileno(), lambda: self.clock.waited(process.fileno()), limits)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
             reply["code"], reply["signal"] = process.end() or (0, "")
@@ -282,7 +286,7 @@ class Server:
 
 
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
     tier, packages = hello["tier"], hello["packages"]
     uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
@@ -291,7 +295,7 @@ def main() -> None:
         clock = Clock()
         if tier == "full":
             namespaces.enter_namespaces(packages)
-        confine.guard_server()
+        confine.guard_server(uid, tier == "full")
         walls = confine.Walls(tier, uid, filters, packages)
         preload(packages, everything=tier == "landlock" and uid is not None)
         server = Server(control, walls, clock, packages)

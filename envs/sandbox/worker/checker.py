@@ -1,16 +1,18 @@
 """The trusted side of a `check` job: its own process, confined like the program that it tests."""
 
 import contextlib
+import functools
 import json
 import math
 import os
 import resource
 import socket
+import types
 
 import codec
 import program
 
-JOBS = 200
+JOBS = 1000
 """Jobs that one process serves."""
 MOST_KIB = 256 << 10
 """Resident memory after which it is replaced."""
@@ -43,7 +45,8 @@ def checker_body(channel: int, limits: dict) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = math.ceil(used.ru_utime + used.ru_stime + limits["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
-        _check(*descriptors, limits)
+        payload, line, verdict = descriptors
+        _check(payload, line, verdict, limits)
         for descriptor in descriptors:
             os.close(descriptor)
         if not left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
@@ -73,13 +76,19 @@ def _check(payload: int, line: int, result: int, limits: dict) -> None:
     os.write(result, json.dumps([job["nonce"], *verdict]).encode())
 
 
+@functools.lru_cache(maxsize=1024)
+def _compiled(source: str, name: str) -> types.CodeType:
+    """Kept between jobs: the completions of one problem come with the same test."""
+    return compile(source, name, "exec", dont_inherit=True)
+
+
 def _run_check(job: dict, stub) -> list[str]:
     module = program.streams("check")
     space, name = module.__dict__, job["entry"]
     try:
         if job["setup"]:
-            exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), space)
-        test = compile(job["check"], "<check>", "exec", dont_inherit=True)
+            exec(_compiled(job["setup"], "<setup>"), space)
+        test = _compiled(job["check"], "<check>")
     except Exception as error:
         return ["error", f"the test itself is broken: {program.describe(error)}"]
     space[name] = space["candidate"] = stub

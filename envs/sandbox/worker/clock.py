@@ -3,6 +3,8 @@
 import contextlib
 import os
 
+from kernel import high
+
 
 class Clock:
     """Reads from the kernel how long processes have stood in the queue for a processor.
@@ -13,19 +15,14 @@ class Clock:
     def __init__(self) -> None:
         self.proc = -1
         with contextlib.suppress(OSError):
-            self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY))
 
-    def name(self, pidfd: int) -> str:
-        """What the outer /proc calls a process; empty where it cannot be known."""
-        with contextlib.suppress(OSError, IndexError):
-            return self._field(f"self/fdinfo/{pidfd}", "Pid:")
-        return ""
-
-    def waited(self, name: str) -> float:
+    def waited(self, pidfd: int) -> float:
         """Seconds that a process's threads were ready and none of the processors was; 0 where it cannot be known."""
         with contextlib.suppress(OSError, ValueError, IndexError):
-            tasks = self._list(f"{name}/task") if name else []
-            return sum(int(self._read(f"{name}/task/{task}/schedstat").split()[1]) for task in tasks) / 1e9
+            pid = self._field(f"self/fdinfo/{pidfd}", "Pid:")
+            tasks = self._list(f"{pid}/task")
+            return sum(int(self._read(f"{pid}/task/{task}/schedstat").split()[1]) for task in tasks) / 1e9
         return 0.0
 
     def _field(self, path: str, name: str) -> str:

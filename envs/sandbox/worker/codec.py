@@ -66,6 +66,27 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
     return scalar
 
 
+def _make_flat() -> Callable[[Any], str | None]:
+    """Writes a small number, a list of them or a list of strings at once, as the encoder would, or answers None."""
+    kind_of, kinds, each, join, quote, size = type, set, map, ",".join, _quote, len
+    int_repr, small, largest, least, list_, int_ = int.__repr__, SMALL, max, min, list, int
+    integers, texts = {int}, {str}
+
+    def flat(value: Any) -> str | None:
+        kind = kind_of(value)
+        if kind is int_:
+            return int_repr(value) if -small < value < small else None
+        if kind is list_ and 0 < size(value) < 1000:
+            found = kinds(each(kind_of, value))
+            if found == integers and least(value) > -small and largest(value) < small:
+                return '["l",' + join(each(int_repr, value)) + "]"
+            if found == texts:
+                return '["l",' + join(each(quote, value)) + "]"
+        return None
+
+    return flat
+
+
 def make_encoder(limit: int) -> Callable[[object], str]:
     """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
 
@@ -82,8 +103,12 @@ def make_encoder(limit: int) -> Callable[[object], str]:
     )
     dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
     name_of = type.__dict__["__name__"].__get__
+    flat = _make_flat()
 
     def encode(value: object) -> str:
+        short = flat(value)
+        if short is not None and size(short) <= limit:
+            return short
         out: list[str] = []
         room = limit
 
@@ -135,6 +160,7 @@ def make_decoder() -> Callable[[object], object]:
     plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
     complex_, dict_, unhex = complex, dict, bytes.fromhex
     groups = {"t": tuple, "s": set, "z": frozenset}
+    kinds, each, scalars = set, map, {bool, str, int, float, type(None)}
     broken, awkward = ValueError, (KeyError, TypeError, OverflowError)
 
     def scalar(tag: str, rest: list) -> object:
@@ -152,7 +178,8 @@ def make_decoder() -> Callable[[object], object]:
         try:
             if tag in ("i", "f", "b"):
                 return scalar(tag, rest)
-            items: list[Any] = [decode(item, depth + 1) for item in rest]
+            flat = kinds(each(kind_of, rest)) <= scalars
+            items: list[Any] = rest if flat else [decode(item, depth + 1) for item in rest]
             if tag == "l":
                 return items
             if tag == "c":

@@ -17,9 +17,15 @@ SYSTEM = ["/bin", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", "/etc/alternativ
 DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 
 
-def guard_server() -> None:
-    """For the server itself: its memory unreadable to programs, orphans come back to it, few malloc
-    arenas."""
+def guard_server(uid: int | None, private: bool) -> None:
+    """For the server itself: its memory unreadable to programs, orphans come back to it, few malloc arenas; no new
+    privileges and no groups, which its programs inherit."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        if private:
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of group takes it away
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.LIBC.mallopt(M_ARENA_MAX, 2)
@@ -54,25 +60,30 @@ class Walls:
     def allow(self, writable: str) -> None:
         """Close all paths to programs but `writable`, the system's and the packages' files and a few devices."""
         if self.landlock:
-            self.ruleset = landlock.ruleset(self.landlock, self.readable, DEVICES, writable)
+            self.ruleset = kernel.high(landlock.ruleset(self.landlock, self.readable, DEVICES, writable))
 
-    def prepare(self) -> None:
-        """The part of `enter` that needs the server's descriptors."""
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    def ready(self, limits: dict, uid: int | None) -> None:
+        """What can be done in the server, where it is cheap: a forked process pays for each page that it touches."""
+        shared = self.tier == "landlock" and uid is None
+        self.limits = resource_limits(limits, limits["processes"] + (_tasks() if shared else 0))
+
+    def enter(self, uid: int | None, folder: str | None, filter_name: str) -> None:
+        """Called in the new process before any untrusted code. Raises OSError if a wall cannot be raised."""
+        os.chdir(folder or "/")
         if self.landlock:
             landlock.restrict(self.ruleset)
-
-    def enter(self, limits: dict, uid: int | None, filter_name: str) -> None:
-        """Called in the new process before any untrusted code. Raises OSError if a wall cannot be raised."""
-        set_limits(limits, limits["processes"] + (_tasks() if self.tier == "landlock" and uid is None else 0))
+        for what, most in self.limits:
+            resource.setrlimit(what, most)
         if uid is not None:
-            os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        kernel.drop_capabilities()
+            os.setresuid(uid, uid, uid)  # capabilities go with it
+        else:
+            kernel.drop_capabilities()
+        if self.tier != "full":
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if self.filters:
             self.filters[filter_name].enter()
+        else:
+            os.setsid()
 
     def describe(self) -> dict:
         """The layers that hold, by name."""
@@ -92,21 +103,20 @@ class Walls:
         }
 
 
-def set_limits(limits: dict, processes: int) -> None:
-    """The resource limits of one process and, for `processes`, of its user."""
+def resource_limits(limits: dict, processes: int) -> list[tuple[int, tuple[int, int]]]:
+    """For setrlimit: of one process and, for `processes`, of its user."""
     mib = 1 << 20
     cpu = math.ceil(limits["cpu_s"]) if limits["cpu_s"] is not None else resource.RLIM_INFINITY
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
-    for what, soft, hard in (
-        (resource.RLIMIT_CPU, cpu, cpu + 1 if cpu > 0 else cpu),
-        (resource.RLIMIT_AS, limits["memory_mib"] * mib, limits["memory_mib"] * mib),
-        (resource.RLIMIT_FSIZE, limits["file_mib"] * mib, limits["file_mib"] * mib),
-        (resource.RLIMIT_NOFILE, limits["open_files"], limits["open_files"]),
-        (resource.RLIMIT_NPROC, processes, processes),
-        (resource.RLIMIT_STACK, STACK if most == -1 else min(STACK, most), most),
-        (resource.RLIMIT_CORE, 0, 0),
-    ):
-        resource.setrlimit(what, (soft, hard))
+    return [
+        (resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu)),
+        (resource.RLIMIT_AS, (limits["memory_mib"] * mib, limits["memory_mib"] * mib)),
+        (resource.RLIMIT_FSIZE, (limits["file_mib"] * mib, limits["file_mib"] * mib)),
+        (resource.RLIMIT_NOFILE, (limits["open_files"], limits["open_files"])),
+        (resource.RLIMIT_NPROC, (processes, processes)),
+        (resource.RLIMIT_STACK, (STACK if most == -1 else min(STACK, most), most)),
+        (resource.RLIMIT_CORE, (0, 0)),
+    ]
 
 
 def _tasks() -> int:

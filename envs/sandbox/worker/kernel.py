@@ -1,6 +1,7 @@
 """The few system calls that Python's library lacks, as functions that raise OSError."""
 
 import ctypes
+import fcntl
 import os
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -13,6 +14,9 @@ NEW_NS, NEW_UTS, NEW_IPC, NEW_USER = 0x20000, 0x4000000, 0x8000000, 0x10000000
 NEW_PID, NEW_NET = 0x20000000, 0x40000000
 CAPS_HEADER, NO_CAPS = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
 
+FIRST_OWN = 100
+"""The server's own descriptors begin here; the lowest it deals to programs."""
+
 
 def checked(result: int, what: str) -> int:
     """`result`, or the OSError of the call that gave it."""
@@ -20,6 +24,14 @@ def checked(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
+
+
+def high(number: int) -> int:
+    """The same file under a number from FIRST_OWN on; the old number is closed."""
+    try:
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_OWN)
+    finally:
+        os.close(number)
 
 
 def fork() -> int:

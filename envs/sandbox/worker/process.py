@@ -18,8 +18,9 @@ class Process:
         return self.descriptor
 
     def end(self, patience: float | None = None) -> tuple[int, str] | None:
-        """Exit status and name of the signal that ended it, once it has ended; None if it has not by then."""
-        if not select.select([self.descriptor], [], [], patience)[0]:
+        """Exit status and name of the signal that ended it, once it has ended; None if it has not within
+        `patience` seconds."""
+        if patience is not None and not select.select([self.descriptor], [], [], patience)[0]:
             return None
         return self._reap()
 
@@ -48,12 +49,11 @@ class CheckProcess(Process):
     Args:
         process: forked with the other end of `control`.
         limits: it was forked with these, and serves jobs of no others.
-        name: what Clock calls it.
     """
 
-    def __init__(self, process: Process, limits: dict, control: socket.socket, name: str) -> None:
+    def __init__(self, process: Process, limits: dict, control: socket.socket) -> None:
         self.pid, self.descriptor = process.pid, process.descriptor
-        self.limits, self.control, self.name = limits, control, name
+        self.limits, self.control = limits, control
 
     def start(self, payload: int, line: int, verdict: int) -> None:
         """Give it a job, by descriptors."""

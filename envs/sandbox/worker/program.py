@@ -89,14 +89,37 @@ def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
 def streams(name: str) -> types.ModuleType:
     """Fresh standard streams over descriptors 0, 1 and 2, and an empty module to run in."""
     system: Any = sys  # typeshed calls the dunder streams final
-    sys.stdin = system.__stdin__ = _stream(0, "rb", "strict")
-    sys.stdout = system.__stdout__ = _stream(1, "wb", "strict")
-    sys.stderr = system.__stderr__ = _stream(2, "wb", "backslashreplace")
+    sys.stdin, sys.stdout, sys.stderr = system.__stdin__, system.__stdout__, system.__stderr__ = MADE[name]
     module = types.ModuleType(name)
     module.__dict__["__builtins__"] = builtins
     sys.modules[name] = module
     sys.argv = ["solution.py"]
     return module
+
+
+MADE: dict = {}
+"""What a forked process finds ready: streams by the module's name, an encoder by its limit."""
+
+
+def ready(limits: dict) -> None:
+    """In the server: make what the next process will use, unless it is there."""
+    room = limits["output_kib"] << 10
+    if room not in MADE:
+        MADE[room] = codec.make_encoder(room)
+    for name in ("solution", "__main__", "check"):
+        if name not in MADE:
+            MADE[name] = _stream(0, "rb", "strict"), _stream(1, "wb", "strict"), _stream(2, "wb", "backslashreplace")
+
+
+def warm() -> None:
+    """In the server: run what processes will run until the interpreter has done specialising it, since each page that
+    they write to is copied."""
+    encode = codec.make_encoder(1 << 20)
+    sample = [1, 2.5, "text", None, True, (1, "x"), {"k": [1, 2]}, {3}, -1]
+    for _ in range(40):
+        codec.decode(codec.parse(encode(sample)))
+        exec(compile("def f(x):\n    return x + 1\ny = f(1)", SOURCE, "exec", dont_inherit=True), {})
+        describe(ValueError("x"))
 
 
 def _load(job: dict, module: types.ModuleType) -> None:
@@ -122,7 +145,7 @@ def function_body(payload: int, limits: dict) -> None:
     job = json.loads(read_all(payload))
     os.close(payload)
     send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
-    encode = codec.make_encoder(limits["output_kib"] << 10)
+    encode = MADE[limits["output_kib"] << 10]
     rebuilt, failure = dict, BaseException
     try:
         module = streams("solution")
@@ -228,7 +251,7 @@ def candidate_body(payload: int, limits: dict) -> None:
     most = limits["output_kib"] << 10
     send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
     decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
-    line, encode, parse = reader(CHANNEL, most * 2), codec.make_encoder(most), decoder.scan_once
+    line, encode, parse = reader(CHANNEL, most * 2), MADE[most], decoder.scan_once
     failure, kind, builtin = BaseException, type, BUILT_IN
     try:
         module = streams("solution")
