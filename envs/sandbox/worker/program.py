@@ -245,26 +245,40 @@ def command_body(payload: int, limits: dict) -> None:
 
 
 def candidate_body(payload: int, limits: dict) -> None:
-    """Load the solution, then answer calls from the check process, by value, until it hangs up."""
+    """Load the solution, then answer calls from the check process, by value, until it hangs up.
+
+    Requests are (args, kwargs), a call of the entry point, or (class, args, kwargs), an object to be kept here. A
+    result that is no plain data is told by its truth alone, which is all that a test can ask of it.
+    """
     job = json.loads(read_all(payload))
     os.close(payload)
     most = limits["output_kib"] << 10
-    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
+    kept: list[Any] = []
+    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.make_decoder(kept)
     decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
     line, encode, parse = reader(CHANNEL, most * 2), MADE[most], decoder.scan_once
-    failure, kind, builtin = BaseException, type, BUILT_IN
+    failure, kind, builtin, truth, unsupported = BaseException, type, BUILT_IN, bool, codec.Unsupported
     try:
         module = streams("solution")
+        space = module.__dict__
         _load(job, module)
         function = _entry(job, module)
-        send('["ready"]\n')
+        send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
     except failure as error:
         send('["load",' + quote(said(error)) + "]\n")
         leave(1)
     while (request := line()) is not None:
         try:
-            args, kwargs = decode(parse(request, 0)[0])
-            record = '["v",' + encode(function(*args, **kwargs)) + "]\n"
+            *wanted, args, kwargs = decode(parse(request, 0)[0])
+            value = (space[wanted[0]] if wanted else function)(*args, **kwargs)
+            if wanted:
+                kept.append(value)
+                record = '["v",true]\n'
+            else:
+                try:
+                    record = '["v",' + encode(value) + "]\n"
+                except unsupported as error:
+                    record = '["o",' + quote(said(error)) + (",true]\n" if truth(value) else ",false]\n")
         except failure as error:
             names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
             record = '["e",' + quote(said(error)) + "," + quote(names[0]) + "]\n"

@@ -34,6 +34,8 @@ ENCODE = make_encoder(1 << 20)
         (),
         set(),
         frozenset(),
+        int,
+        [type(None), dict],
         {},
         {(1, "a"): [{"b": {1, 2}}]},
         [[[[]]]],
@@ -58,7 +60,9 @@ def test_subclasses_become_their_base():
         assert type(decode(json.loads(ENCODE(value)))) is base
 
 
-@pytest.mark.parametrize("value", [object(), range(3), iter([]), {}.keys(), print, bytearray(b"a"), int, ...], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), range(3), iter([]), {}.keys(), print, bytearray(b"a"), Exception, ...], ids=repr
+)
 def test_other_types_are_refused(value):
     with pytest.raises(Unsupported):
         ENCODE([value])

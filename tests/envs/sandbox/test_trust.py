@@ -94,6 +94,29 @@ def test_checks_by_name_by_assert_and_with_exceptions(grade):
     assert grade.check("def f(x): return x", test).verdict == "fail"
 
 
+def test_checks_pass_types_and_objects_of_the_programs_own_classes(grade):
+    pairs = "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\ndef f(p, q=None): return p.a + q.b\n"
+    assert grade.check(pairs, "assert f(Pair(1, 2), q=Pair(3, 4)) == 5").note == ""
+    assert grade.check(pairs, "assert f(Pair(1), Pair(3, 4)) == 5").verdict == "fail"
+    assert grade.check("def f(x, t): return type(x) is t", "assert f(1, int) and not f('', list)").note == ""
+    shadow = "class len:\n    pass\ndef f(x): return [x]\n"  # a name that the test has already is not replaced
+    assert grade.check(shadow, "assert len(f(1)) == 1").verdict == "pass"
+
+
+def test_a_result_that_is_no_plain_data_is_true_or_false_and_nothing_else(grade):
+    code = "import re\ndef f(x): return re.match('a', x)\n"
+    assert grade.check(code, "assert f('ab')\nassert not f('b')\nassert f('b') is None").note == ""
+    for claim in ("f('a') == 1", "f('a') == f('a')", "f('a') is True", "len(f('a'))", "f('a') > 0", "f('a')[0] == 'a'"):
+        assert grade.check(code, f"assert {claim}").verdict == "fail", claim
+    liar = "class Any:\n    def __eq__(self, other): return True\ndef f(x): return Any()\n"
+    assert grade.check(liar, "assert f(1) == 2").verdict == "fail"
+    assert grade.check(liar, "assert Any() == 2\nassert f(1) == 2").verdict == "fail"
+
+
+def test_an_entry_point_called_check(grade):
+    assert grade.check("def check(n): return n > 1", "assert check(2) == True", entry="check").note == ""
+
+
 def test_a_broken_test_is_an_error_not_a_failure(grade):
     for test in ("def check(:", "def check(candidate): pass", "assert f(print) is None"):
         outcome = grade.check("def f(x): return x", test)
