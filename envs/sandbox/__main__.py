@@ -13,6 +13,8 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
+from tqdm import tqdm
+
 from envs.sandbox.local import TIERS, LocalSandbox
 from envs.sandbox.protocol import FunctionCase, Job, Outcome, StdioCase
 
@@ -75,7 +77,9 @@ async def _run(path: str, workers: int, require: str) -> None:
     jobs = [job for _, job in rows if isinstance(job, Job)]
     sandbox = LocalSandbox(workers, require=require, packages=[name for name in PACKAGES if find_spec(name)])
     try:
-        outcomes = iter(await sandbox.run(jobs))
+        print(await sandbox.describe(), file=sys.stderr)
+        with tqdm(total=len(jobs), unit="job", disable=not sys.stderr.isatty()) as bar:
+            outcomes = iter(await sandbox.run(jobs, lambda done: bar.update(done - bar.n)))
     finally:
         await sandbox.close()
     for identity, job in rows:

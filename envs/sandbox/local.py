@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 SERVER = Path(__file__).with_name("worker")
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, best first."""
+OTHER = ("tier", "python")
 TRIES = 3
 LOOK_AT = 1 << 16
 IMPORT, NAME = re.compile(r"^.*\bimport\b.*$", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]{1,40}")
@@ -181,7 +182,6 @@ class LocalSandbox:
         self._all: set[Worker] = set()
         self._places = self.workers
         self._closed = False
-        self._announced = False
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
         """Outcomes in the order of `jobs`. See `Sandbox`."""
@@ -224,6 +224,12 @@ class LocalSandbox:
         self._give(worker)
         return worker.layers
 
+    async def describe(self) -> str:
+        """One line: the tier and its walls. Raises RuntimeError as `run` does."""
+        layers = await self.layers()
+        walls = ", ".join(name.replace("_", " ") for name, holds in layers.items() if holds and name not in OTHER)
+        return f"sandbox: {layers['tier']} ({walls})"
+
     # --- workers --------------------------------------------------------------------------------------------
 
     async def _take(self) -> Worker:
@@ -260,7 +266,8 @@ class LocalSandbox:
             except BaseException:
                 worker.stop()
                 raise
-            self._announce(worker.layers, reasons)
+            if tier == "none" and not self._all:
+                log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
             self.tiers = (tier,)
             self._all.add(worker)
             return worker
@@ -269,17 +276,6 @@ class LocalSandbox:
             "unprivileged user namespaces (sysctl user.max_user_namespaces), Landlock a kernel of 5.13 or later, "
             "seccomp libseccomp2; sandbox.require=none runs programs with your own rights"
         )
-
-    def _announce(self, layers: dict[str, Any], reasons: Sequence[str]) -> None:
-        """Say once what programs are confined by."""
-        if self._announced:
-            return
-        self._announced = True
-        if layers["tier"] == "none":
-            log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
-        else:
-            holds = ", ".join(name for name, there in layers.items() if there and name != "tier")
-            log.info("sandbox: %s (%s)%s", layers["tier"], holds, "; not " + "; ".join(reasons) if reasons else "")
 
     def _give(self, worker: Worker) -> None:
         self._idle.append(worker)

@@ -125,6 +125,10 @@ class Sandbox(Protocol):
         """Outcomes in the order of `jobs`; `progress` is called with the number of jobs finished so far."""
         ...
 
+    async def describe(self) -> str:
+        """One line for the log: how programs are confined. Raises RuntimeError where they cannot be."""
+        ...
+
     async def close(self) -> None:
         """Stop everything; the sandbox cannot be used afterwards."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.sandbox import Sandbox
 from envs.task import Task, TaskError
+from recipes.support.console import log
 from recipes.support.main import CONF, UserError
 from rewards.channel import RewardChannel
 from rewards.compose import Reward
@@ -77,7 +79,14 @@ def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, int]:
 
 
 def build_sandbox(cfg: DictConfig) -> Sandbox:
-    return _instantiate(cfg.sandbox)
+    """The sandbox, started where a channel of the task runs code. Raises UserError where nothing can be confined."""
+    try:
+        sandbox = _instantiate(cfg.sandbox)
+        if any(spec is not None and spec.get("sandbox") for spec in cfg.task.reward.values()):
+            log.info(asyncio.run(sandbox.describe()))
+    except (RuntimeError, ValueError) as error:
+        raise UserError(str(error)) from None
+    return sandbox
 
 
 def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:

@@ -116,7 +116,9 @@ def _sample(
     ends = end_ids(tokenizer, policy)
     complete = AnswerComplete(task, TokenBytes(tokenizer))
     label = f"{task.name} {'greedy' if decoding.temperature == 0 else 'sampled'}"
-    with tqdm(total=len(problems) * samples, desc=label, unit="answer", file=sys.stderr, leave=False) as bar:
+    pause = 0.1 if sys.stderr.isatty() else 15.0  # seconds: a file keeps every state of the bar
+    bar = tqdm(total=len(problems) * samples, desc=label, unit="answer", leave=False, mininterval=pause)
+    with bar:
         for first in range(0, len(order), size):
             batch = order[first : first + size]
             ids = sample(
