@@ -43,11 +43,11 @@ json keyword linecache math numbers operator os random re reprlib string sys thr
 """In every program's process from the start. Each module makes each fork dearer."""
 LIBRARY = """
 argparse array ast asyncio base64 binascii calendar cmath cmd codecs concurrent.futures csv ctypes decimal difflib
-errno fnmatch fractions getpass glob graphlib hashlib hmac html locale logging multiprocessing opcode pathlib pickle
-platform pprint queue sched secrets select shlex shutil signal socket statistics stringprep struct subprocess tempfile
-textwrap timeit token tokenize unicodedata unittest urllib.parse uuid warnings weakref zlib zoneinfo
-encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437 encodings.punycode
-_strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
+errno fileinput fnmatch fractions getpass glob graphlib hashlib hmac html locale logging multiprocessing opcode
+pathlib pickle platform pprint queue sched secrets select shlex shutil signal socket statistics stringprep struct
+subprocess tempfile textwrap timeit token tokenize unicodedata unittest urllib.parse uuid warnings weakref zlib
+zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
+encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
 """
 """What else programs import: loaded when one first names it; from the start where they may not read its files."""
 BODIES = {"function": program.function_body, "stdio": program.stdio_body, "command": program.command_body}

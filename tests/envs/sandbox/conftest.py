@@ -18,7 +18,7 @@ _serial = count()
 @pytest.fixture(scope="session", params=["full", "landlock"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
     """A local sandbox with short limits, once for each kind of confinement that this machine allows."""
-    box = LocalSandbox(2, QUICK, tier=request.param)
+    box = LocalSandbox(2, QUICK, tier=request.param, packages=["numpy"])
     try:
         asyncio.run(box.layers())
     except RuntimeError as error:

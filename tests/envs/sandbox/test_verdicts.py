@@ -113,10 +113,58 @@ def test_script_output_is_compared_by_line(grade):
         "import atexit, sys\natexit.register(lambda: print(6))\nsys.setrecursionlimit(10**6)",
         "import threading\nthreading.Thread(target=lambda: print(6)).start()",
         "f = open(1, 'w')\nf.write('6')",
+        "import sys\nprint(sum(int(line) for line in sys.stdin))",
+        "import sys\nprint(sum(map(int, sys.stdin.read().split())), end='')",
+        "import sys\ndata = sys.stdin.readlines()\nsys.stdout.write(str(sum(map(int, data))) + '\\n')",
+        "import sys\ninput = sys.stdin.readline\nprint(int(input()) + int(input()) + int(input()))",
+        "import os\nprint(sum(map(int, os.read(0, 1 << 16).split())))",
+        "import os, sys\nos.write(1, str(sum(map(int, sys.stdin))).encode())",
+        "import io, os\nr = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\nprint(sum(map(int, [r(), r(), r()])))",
+        "import fileinput\nprint(sum(int(line) for line in fileinput.input()))",
+        "import sys\nsys.stdout = open(1, 'w', buffering=1 << 16, closefd=False)\nprint(sum(map(int, sys.stdin)))",
+        "import sys, os\nprint(sum(map(int, sys.stdin)))\nsys.stdout.flush()\nos._exit(0)",
+        "def main(): print(sum(int(input()) for _ in '123'))\nif __name__ == '__main__':\n    main()\n    raise SystemExit",
+        "from sys import *\nprint(eval('+'.join(stdin.read().split())), file=stdout)",
+        "from sys import stdin, stdout\nstdout.buffer.write(b'%d\\n' % sum(map(int, stdin.buffer)))",
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): print('noise')\n"
+        "print(*[sum(map(int, iter(input, '3'))) + 3], sep='')",
     ],
 )
 def test_script_idioms(grade, code):
     assert grade.script(code, ("1\n2\n3\n", "6\n")).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def g(n):\n    yield from range(n)\ndef f(n): return sum(g(n))",
+        "import sys\nsys.setrecursionlimit(20_000)\ndef g(n): return n if n == 0 else g(n - 1)\n"
+        "def f(n): return g(10_000) + sum(range(n))",
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int = 0\n"
+        "def f(n): return sum(P(i).x for i in range(n))",
+        "from threading import Thread\ndef f(n):\n    found = []\n"
+        "    ts = [Thread(target=found.append, args=(i,)) for i in range(n)]\n    for t in ts: t.start()\n    for t in ts: t.join()\n    return sum(found)",
+        "import numpy as np\ndef f(n): return int(np.arange(n).sum()) + int(np.linalg.det(np.eye(2))) - 1",
+        "from collections import Counter\nimport functools\n@functools.lru_cache(None)\n"
+        "def h(n): return n and n + h(n - 1)\ndef f(n): return Counter({'a': h(n - 1)})['a']",
+        "import tempfile\ndef f(n):\n    with tempfile.TemporaryFile('w+') as file:\n"
+        "        file.write(str(sum(range(n))))\n        file.seek(0)\n        return int(file.read())",
+    ],
+    ids=["generator", "recursion", "dataclass", "threads", "numpy", "cache", "temporary file"],
+)
+def test_honest_idioms(grade, code):
+    assert grade.call(code, ((20,), 190)).note == ""
+
+
+def test_sources_of_ten_megabytes(grade):
+    comment = "# " + "x" * (10 << 20) + "\ndef f(): return 1"
+    assert grade.call(comment, ((), 1)).verdict == "pass"
+    assert grade.call("x = [" + "1," * (5 << 20) + "]\ndef f(): return 1", ((), 1)).verdict in (
+        "pass",
+        "fail",
+        "killed",
+    )
+    assert grade.call("def f(): return 1", ((), 1)).verdict == "pass"
 
 
 def test_huge_output_is_killed(grade):
