@@ -119,11 +119,11 @@ def test_script_output_is_compared_by_line(grade):
         "import sys\ninput = sys.stdin.readline\nprint(int(input()) + int(input()) + int(input()))",
         "import os\nprint(sum(map(int, os.read(0, 1 << 16).split())))",
         "import os, sys\nos.write(1, str(sum(map(int, sys.stdin))).encode())",
-        "import io, os\nr = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\nprint(sum(map(int, [r(), r(), r()])))",
+        "import io, os\nr = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\nprint(int(r()) + int(r()) + 3)",
         "import fileinput\nprint(sum(int(line) for line in fileinput.input()))",
         "import sys\nsys.stdout = open(1, 'w', buffering=1 << 16, closefd=False)\nprint(sum(map(int, sys.stdin)))",
         "import sys, os\nprint(sum(map(int, sys.stdin)))\nsys.stdout.flush()\nos._exit(0)",
-        "def main(): print(sum(int(input()) for _ in '123'))\nif __name__ == '__main__':\n    main()\n    raise SystemExit",
+        "def main(): print(sum(int(input()) for _ in '123'))\nif __name__ == '__main__':\n    exit(main())",
         "from sys import *\nprint(eval('+'.join(stdin.read().split())), file=stdout)",
         "from sys import stdin, stdout\nstdout.buffer.write(b'%d\\n' % sum(map(int, stdin.buffer)))",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): print('noise')\n"
@@ -143,7 +143,8 @@ def test_script_idioms(grade, code):
         "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int = 0\n"
         "def f(n): return sum(P(i).x for i in range(n))",
         "from threading import Thread\ndef f(n):\n    found = []\n"
-        "    ts = [Thread(target=found.append, args=(i,)) for i in range(n)]\n    for t in ts: t.start()\n    for t in ts: t.join()\n    return sum(found)",
+        "    ts = [Thread(target=found.append, args=(i,)) for i in range(n)]\n"
+        "    for t in ts: t.start()\n    for t in ts: t.join()\n    return sum(found)",
         "import numpy as np\ndef f(n): return int(np.arange(n).sum()) + int(np.linalg.det(np.eye(2))) - 1",
         "from collections import Counter\nimport functools\n@functools.lru_cache(None)\n"
         "def h(n): return n and n + h(n - 1)\ndef f(n): return Counter({'a': h(n - 1)})['a']",
