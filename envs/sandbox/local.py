@@ -1,142 +1,30 @@
-"""A sandbox on this machine: N fork servers, each confined, each running one program at a time.
-
-The servers are executed fresh, never forked from the caller, so programs see nothing of the caller's memory,
-environment or descriptors, and a fork costs the same however large the caller is.
-"""
+"""A sandbox on this machine: N fork servers, each confined, each running one program at a time."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import importlib.util
-import json
 import logging
 import os
 import re
-import select
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from envs.sandbox import judge, seccomp
+from envs.sandbox.fork_server import Memory, Worker, WorkerLost
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase
-from envs.sandbox.worker.tree import remove_tree
 
 log = logging.getLogger(__name__)
-
-SERVER = Path(__file__).with_name("worker")
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, best first."""
-OTHER = ("tier", "python")
 TRIES = 3
 LOOK_AT = 1 << 16
+"""Characters of a program that are looked through for imports."""
 IMPORT, NAME = re.compile(r"^.*\bimport\b.*$", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]{1,40}")
-GRACE_S = 10.0
-"""How long after its own deadline a worker may stay silent."""
-START_S = 30.0
-CLEAN = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
-    "OMP_NUM_THREADS": "1",
-}
-
-
-@functools.lru_cache(maxsize=64)
-def _plain(limits: Limits) -> dict[str, Any]:
-    return asdict(limits)
-
-
-class WorkerLost(RuntimeError):
-    """The worker died, hung or broke; the job it had may be given to another."""
-
-
-class WorkerHung(WorkerLost):
-    """The worker kept silent beyond its own deadline."""
-
-
-class Worker:
-    """One fork server and the socket to it."""
-
-    def __init__(self, tier: str, packages: Sequence[str] = ()) -> None:
-        chosen = seccomp.filters() if tier != "none" else {}
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        with theirs:
-            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S -P isolate as well.
-            command = [sys.executable, "-s", "-S", "-P", str(SERVER), str(theirs.fileno())]
-            self.process = subprocess.Popen(
-                command,
-                env=CLEAN,
-                cwd="/",
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        self.control = ours
-        self.tier = tier
-        bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": _plain(Limits())}
-        ours.send(json.dumps(hello).encode())
-        self.layers: dict[str, Any] = {}
-
-    async def ready(self) -> None:
-        """Wait until it serves. Raises WorkerLost with the worker's reason."""
-        self.layers = (await self._reply(START_S))["ready"]
-
-    async def ask(
-        self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
-    ) -> judge.Ended:
-        """Run one program, with `preload` imported before. Raises WorkerLost."""
-        request = json.dumps({"kind": kind, "limits": _plain(limits), "preload": list(preload)}).encode()
-        try:
-            socket.send_fds(self.control, [request], descriptors)
-        except OSError as error:
-            raise WorkerLost(f"cannot reach a worker: {error}") from error
-        reply = await self._reply(limits.wall_s + GRACE_S)
-        while "waiting" in reply:
-            reply = await self._reply(reply["waiting"] + GRACE_S)
-        return judge.Ended(**reply)
-
-    async def _reply(self, patience: float) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(patience):
-                data = await loop.sock_recv(self.control, 1 << 16)
-        except TimeoutError as error:
-            raise WorkerHung("a worker hung") from error
-        except OSError as error:
-            raise WorkerLost(f"a worker was lost: {error}") from error
-        reply = json.loads(data) if data else {"broken": "a worker died"}
-        if "broken" in reply:
-            raise WorkerLost(reply["broken"])
-        return reply
-
-    def stop(self) -> None:
-        """End it and what it runs. In its own pid namespace the kernel ends the programs with it; elsewhere
-        it is given a moment to end them itself, which it does when its socket closes."""
-        self.control.close()
-        if self.tier != "full":
-            descriptor = os.pidfd_open(self.process.pid) if self.process.poll() is None else None
-            if descriptor is not None:
-                select.select([descriptor], [], [], 1.0)
-                os.close(descriptor)
-        self.process.kill()
-        self.process.wait()
-        for left in Path("/tmp").glob(f"sandbox-{self.process.pid}-*"):  # of a server killed from outside
-            with contextlib.suppress(OSError):
-                remove_tree(str(left))
 
 
 class LocalSandbox:
@@ -227,7 +115,7 @@ class LocalSandbox:
     async def describe(self) -> str:
         """One line: the tier and its walls. Raises RuntimeError as `run` does."""
         layers = await self.layers()
-        walls = ", ".join(name.replace("_", " ") for name, holds in layers.items() if holds and name not in OTHER)
+        walls = ", ".join(name.replace("_", " ") for name, holds in layers.items() if holds and name != "tier")
         return f"sandbox: {layers['tier']} ({walls})"
 
     # --- workers --------------------------------------------------------------------------------------------
@@ -387,26 +275,3 @@ def _harmless(seconds: float) -> Job:
     code = "import time\ndef f(seconds): return time.sleep(seconds)"
     case = FunctionCase((seconds,), None)
     return Job("harmless", "function", code, "f", (case,), limits=Limits(wall_s=seconds + 5))
-
-
-class Memory:
-    """An anonymous file that is passed to a worker: no pipe can fill, no name can be guessed."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
-        if data:
-            os.truncate(self.fd, len(data))
-            os.pwrite(self.fd, data, 0)
-
-    def read(self, most: int) -> bytes:
-        return os.pread(self.fd, most, 0)
-
-    def output(self, limits: Limits) -> bytes:
-        """What was written, and at most one byte more than the output limit."""
-        return self.read((limits.output_kib << 10) + 1)
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
-from envs.sandbox.local import WorkerLost
+from envs.sandbox.fork_server import WorkerLost
 
 ROOT = Path(__file__).parents[3]
 
