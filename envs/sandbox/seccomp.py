@@ -24,9 +24,14 @@ init_module finit_module delete_module kexec_load kexec_file_load reboot swapon 
 settimeofday clock_settime clock_settime64 adjtimex clock_adjtime clock_adjtime64 stime sethostname setdomainname
 iopl ioperm modify_ldt personality syslog vhangup name_to_handle_at open_by_handle_at lookup_dcookie nfsservctl
 vmsplice migrate_pages move_pages mbind set_mempolicy sched_setscheduler sched_setparam sched_setattr
-setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset seccomp _sysctl uselib ustat
+sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid
+capset seccomp _sysctl uselib ustat
 """
 CLONE_THREAD = 0x10000
+NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+"""clone's flags for new namespaces: of mounts, control groups, host name, IPC, users, processes, network."""
+OWNERS_AND_SIGNALS = (8, 10, 15)
+"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: a signal of choice, by way of a pipe, to any process of one's user."""
 
 
 class Unavailable(RuntimeError):
@@ -41,6 +46,8 @@ def filters() -> dict[str, bytes]:
     except (ImportError, RuntimeError, OSError) as error:
         raise Unavailable(f"no libseccomp ({error}): install libseccomp2 (Debian, Ubuntu) or libseccomp") from error
 
+    Arg = pyseccomp.Arg
+
     def compiled(names: str, threads_only: bool) -> bytes:
         rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
         denied = pyseccomp.ERRNO(errno.EPERM)
@@ -49,10 +56,16 @@ def filters() -> dict[str, bytes]:
                 rules.add_rule(denied, name)
             except (OSError, ValueError, RuntimeError):
                 continue  # this processor or this libseccomp has no such call
+        for command in OWNERS_AND_SIGNALS:
+            rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
+        rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of others
         if threads_only:
-            rules.add_rule(denied, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
-            # its flags lie in memory, where no filter sees them; the C library then asks by clone
-            rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+            rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
+        else:
+            for flag in NAMESPACES:
+                rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+        # its flags lie in memory, where no filter sees them; the C library then asks by clone
+        rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
         with open(os.memfd_create("filter"), "wb+") as file:
             rules.export_bpf(file)
             file.seek(0)

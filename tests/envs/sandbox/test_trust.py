@@ -278,11 +278,20 @@ def test_the_callers_environment_descriptors_and_rights_are_out_of_reach(grade, 
         "__import__('os').listdir('/root')",
         "__import__('os').listdir('/var')",
         "__import__('os').memfd_create('x')",
+        "__import__('resource').prlimit(1, 0, (1, 1))",
+        "__import__('fcntl').fcntl(0, 8, 1)",
+        "__import__('os').sched_setaffinity(1, {0})",
     ],
 )
 def test_what_programs_are_refused(grade, attempt):
     code = f"def f():\n    try: {attempt}\n    except OSError as e: return True\n"
     assert grade.call(code, ((), True)).note == ""
+
+
+def test_a_build_opens_no_namespace_and_no_socket(grade):
+    assert grade.command(["/usr/bin/unshare", "--user", "--map-root-user", "/bin/true"]).verdict == "fail"
+    assert grade.command(["/bin/bash", "-c", "echo > /dev/tcp/127.0.0.1/22"]).verdict == "fail"
+    assert grade.command(["/bin/sh", "-c", "cat /etc/shadow"]).verdict == "fail"
 
 
 def test_files_do_not_outlive_a_program(grade):
