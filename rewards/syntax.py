@@ -1,0 +1,132 @@
+"""Syntax: the first token after which the code is no beginning of any Python program.
+
+Score 0 where there is none, else `penalty` on that token; also where a complete answer ends before its program does,
+on what ends it (the closing fence, or the end of sequence). A completion cut by the length limit may be incomplete,
+and one without code is for the form channel. After Ugare et al. 2024 (SynCode, arXiv 2403.01632), by CPython's own
+parser: rewards/grammar.py. Parsing happens in the sandbox, since a source can bring a parser down.
+
+    python -m rewards.syntax check FILE     one JSON object a line: id, text -> id, first_illegal
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.sandbox import Job, LocalSandbox, Sandbox
+from envs.task import Problem
+from rewards.channel import ChannelResult, Completion, Span
+
+PROGRAM = (
+    Path(__file__).with_name("grammar.py").read_text()
+    + """
+import json
+print(json.dumps([[first_illegal(text), complete(text)] for text in json.load(sys.stdin)]))
+"""
+)
+BATCH = 256
+FATAL = (0, False)
+"""For a source that brings the parser down: nothing of it is a beginning."""
+
+
+async def judge(sandbox: Sandbox, texts: Sequence[str]) -> list[tuple[int | None, bool] | None]:
+    """For each text the index of its first illegal character (None: viable) and whether it is complete as it stands.
+
+    None where the sandbox failed. A text that brings the parser down is found by halving its batch.
+    """
+    batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
+    jobs = [Job(f"syntax/{n}", "program", PROGRAM, stdin=json.dumps(batch)) for n, batch in enumerate(batches)]
+    found: list[tuple[int | None, bool] | None] = []
+    for batch, outcome in zip(batches, await sandbox.run(jobs), strict=True):
+        if outcome.verdict == "pass":
+            found += [(first, whole) for first, whole in json.loads(outcome.stdout)]
+        elif not outcome.graded:
+            found += [None] * len(batch)
+        elif len(batch) == 1:
+            found.append(FATAL)
+        else:
+            half = len(batch) // 2
+            found += [*await judge(sandbox, batch[:half]), *await judge(sandbox, batch[half:])]
+    return found
+
+
+class Syntax:
+    """
+    Args:
+        sandbox: where sources are parsed.
+        penalty: of the first illegal token.
+        incomplete: of an answer that ends before its program does.
+    """
+
+    judges_form = True  # it may point at the fence or the end of sequence
+
+    def __init__(self, sandbox: Sandbox, penalty: float = -1.0, incomplete: float = -1.0):
+        self.sandbox, self.penalty, self.incomplete = sandbox, penalty, incomplete
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        codes = [completion.code for completion in completions]
+        there = [i for i, code in enumerate(codes) if code is not None]
+        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
+        for i, judged in zip(there, await judge(self.sandbox, [codes[i] or "" for i in there]), strict=True):
+            results[i] = None if judged is None else self._result(completions[i], *judged)
+        return results
+
+    def _result(self, completion: Completion, first: int | None, whole: bool) -> ChannelResult:
+        assert completion.code_span is not None
+        start, end = completion.code_span
+        if first is not None:
+            place = Span(start + first, start + first + 1, self.penalty)
+            note = f"no program can go on after {completion.text[place.start : place.end]!r}"
+            return ChannelResult(self.penalty, (place,), note=f"{note} (character {first})")
+        if not whole and completion.finished:
+            fence = completion.text.find("```", end) if completion.closed else -1
+            place = Span(fence, fence + 3, self.incomplete) if fence >= 0 else _the_end(completion, self.incomplete)
+            return ChannelResult(self.incomplete, (place,), note="ends before the program does")
+        return ChannelResult(0.0)
+
+
+def _the_end(completion: Completion, value: float) -> Span:
+    """Falls on the last token, the end of sequence."""
+    return Span(len(completion.text), len(completion.text), value)
+
+
+async def _check(path: str) -> None:
+    rows: list[Any] = []
+    with open(path, encoding="utf-8") as file:
+        for line in filter(str.strip, file):
+            try:
+                row = json.loads(line)
+                rows.append(row if isinstance(row["text"], str) else {"id": row.get("id"), "error": "text is no text"})
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                rows.append({"id": None, "error": f"{type(error).__name__}: {error}"})
+    sandbox = LocalSandbox(2)
+    good = [row for row in rows if "error" not in row]
+    found = iter(await judge(sandbox, [row["text"] for row in good]))
+    await sandbox.close()
+    for row in rows:
+        if "error" not in row:
+            judged = next(found)
+            row = {"id": row.get("id"), **({"error": "not judged"} if judged is None else {"first_illegal": judged[0]})}
+        print(json.dumps(row))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m rewards.syntax", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="judge a JSON-lines file").add_argument("file")
+    options = parser.parse_args(arguments)
+    try:
+        asyncio.run(_check(options.file))
+    except (OSError, RuntimeError) as error:
+        print(f"rewards.syntax: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
