@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.experience import Experience
@@ -15,9 +16,11 @@ BASELINES = ("none", "batch", "group")
 class ReinforceTrainer(DensePPOTrainer):
     """
     Args:
-        baseline: what is subtracted from the returns of a completion's tokens. "none"; "batch": the mean total reward
-            (undiscounted, KL penalty included) of the other completions of the step; "group": of its prompt's other
-            completions (Kool et al. 2019; RLOO). Neither depends on the completion itself, so neither biases.
+        baseline: what is subtracted from a token's reward-to-go (KL penalty included): the mean at the same position
+            of the others that are still being written, or of the last that were. "group": others of the same prompt;
+            "batch": of the step; "none". It depends on nothing that the token decides, so it does not bias; a mean of
+            whole returns would not either, but puts every late token of a dense reward below it, and answers grow
+            until they no longer end.
     """
 
     def __init__(self, baseline: str, **kwargs: Any):
@@ -25,26 +28,32 @@ class ReinforceTrainer(DensePPOTrainer):
         self.baseline = baseline
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
-        """Discounted reward-to-go of each token minus the completion's baseline, and the reward-to-go, (B, T) each."""
+        """Discounted reward-to-go of each token minus its baseline, and the reward-to-go, (B, T) each."""
         returns = torch.zeros_like(e.rewards)
         running = torch.zeros_like(e.rewards[:, 0])
         for t in reversed(range(e.rewards.shape[1])):
             running = e.rewards[:, t] + self.args.gamma * running
             returns[:, t] = running
-        return (returns - self._baselines(e)[:, None]) * e.mask, returns
+        return (returns - self._baselines(e, returns)) * e.mask, returns
 
-    def _baselines(self, e: Experience) -> torch.Tensor:
-        """(B,): mean total reward of the others that were graded; 0 where there is no other."""
-        totals, graded = e.rewards.sum(1), (~e.scores.isnan()).float()
+    def _baselines(self, e: Experience, returns: torch.Tensor) -> torch.Tensor:
+        """(B, T): mean reward-to-go of the others that were graded; 0 where there never was one."""
         if self.baseline == "none":
-            return torch.zeros_like(totals)
+            return torch.zeros_like(returns)
+        there = (e.mask & ~e.scores.isnan()[:, None]).float()
+        own = returns * there
         if self.baseline == "batch":
-            total, count = self._total((totals * graded).sum()), self._total(graded.sum())
+            missing = self.args.response_length - returns.shape[1]  # processes must agree on a width
+            pooled = torch.stack([own.sum(0), there.sum(0)])
+            total, count = self._total(functional.pad(pooled, (0, missing)))[:, None, : returns.shape[1]]
         else:
             n = self.args.samples_per_prompt  # completions of a prompt lie side by side
-            total = (totals * graded).view(-1, n).sum(1).repeat_interleave(n)
-            count = graded.view(-1, n).sum(1).repeat_interleave(n)
-        return (total - totals * graded) / (count - graded).clamp(min=1)
+            total, count = (x.view(-1, n, x.shape[1]).sum(1).repeat_interleave(n, 0) for x in (own, there))
+        others = count - there
+        mean = (total - own) / others.clamp(min=1)
+        for t in range(1, mean.shape[1]):
+            mean[:, t] = torch.where(others[:, t] > 0, mean[:, t], mean[:, t - 1])
+        return mean
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """-A log p, summed here; the step divides it by `units`, its tokens."""

@@ -201,13 +201,18 @@ def test_reinforce_subtracts_its_baseline(tmp_path, baseline):
     e = experience(t)
     e.rewards = t.token_rewards(e)
     advantages, returns = t.advantages(e)
-    totals = e.rewards.sum(1).tolist()
-    assert returns[:, 0].tolist() == pytest.approx(totals, abs=1e-6)
-    for row, total in enumerate(totals):
-        group = range(row // 6 * 6, row // 6 * 6 + 6)
-        others = [totals[i] for i in (range(12) if baseline == "batch" else group) if i != row]
-        wanted = total - (0.0 if baseline == "none" else sum(others) / len(others))
-        assert advantages[row, 0].item() == pytest.approx(wanted, abs=1e-5)
+    assert returns[:, 0].tolist() == pytest.approx(e.rewards.sum(1).tolist(), abs=1e-6)
+    lengths = e.mask.sum(1).tolist()
+    assert len(set(lengths)) > 1  # some end before others
+    for row, length in enumerate(lengths):
+        group = range(12) if baseline == "batch" else range(row // 6 * 6, row // 6 * 6 + 6)
+        mean = 0.0
+        for place in range(length):
+            others = [returns[i, place].item() for i in group if i != row and lengths[i] > place]
+            mean = mean if not others else sum(others) / len(others)
+            wanted = returns[row, place].item() - (0.0 if baseline == "none" else mean)
+            assert advantages[row, place].item() == pytest.approx(wanted, abs=1e-5)
+        assert not advantages[row, length:].any()
 
 
 def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
