@@ -10,17 +10,15 @@ parser: rewards/grammar.py. Parsing happens in the sandbox, since a source can b
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from envs.sandbox import Job, LocalSandbox, Sandbox
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
+from rewards.rows import answer, command, read_rows
 
 PROGRAM = (
     Path(__file__).with_name("grammar.py").read_text()
@@ -96,37 +94,14 @@ def _the_end(completion: Completion, value: float) -> Span:
 
 
 async def _check(path: str) -> None:
-    rows: list[Any] = []
-    with open(path, encoding="utf-8") as file:
-        for line in filter(str.strip, file):
-            try:
-                row = json.loads(line)
-                rows.append(row if isinstance(row["text"], str) else {"id": row.get("id"), "error": "text is no text"})
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                rows.append({"id": None, "error": f"{type(error).__name__}: {error}"})
+    rows = read_rows(path, "text")
     sandbox = LocalSandbox(2)
-    good = [row for row in rows if "error" not in row]
-    found = iter(await judge(sandbox, [row["text"] for row in good]))
+    found = await judge(sandbox, [row["text"] for row in rows if "error" not in row])
     await sandbox.close()
-    for row in rows:
-        if "error" not in row:
-            judged = next(found)
-            row = {"id": row.get("id"), **({"error": "not judged"} if judged is None else {"first_illegal": judged[0]})}
-        print(json.dumps(row))
+    answer(rows, [{"first_illegal": each[0]} if each else {"error": "the sandbox failed"} for each in found])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m rewards.syntax", description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="judge a JSON-lines file").add_argument("file")
-    options = parser.parse_args(arguments)
-    try:
-        asyncio.run(_check(options.file))
-    except (OSError, RuntimeError) as error:
-        print(f"rewards.syntax: {error}", file=sys.stderr)
-        return 1
-    return 0
-
+main = command("rewards.syntax", "check", __doc__.splitlines()[0], _check)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,186 @@
+"""Lint: what Ruff finds, each finding on its characters.
+
+Score 0 where nothing is found, else minus the weights of the findings, at least -`cap`. A finding's weight is that of
+the longest prefix of its rule in `weights`, whatever the length of its span. Code that does not parse is for the
+syntax channel: nothing is found in it. One process judges a batch (Ruff, docs.astral.sh/ruff), which reads no
+configuration and no `# noqa`: a comment that silences a rule is the first thing a policy learns.
+
+    python -m rewards.lint check FILE     one JSON object a line: id, text -> id, findings [{rule, start, end, message}]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ruff import find_ruff_bin
+
+from envs.task import Problem
+from rewards.channel import ChannelResult, Completion, Span
+from rewards.rows import answer, command, read_rows
+
+SELECT = ("E4", "E7", "E9", "F", "B", "S", "W605")
+IGNORE = ("S101", "S311", "E741", "B905")
+"""Asserts, pseudo-random numbers, the name l, zip without strict: right in a snippet."""
+LINES = re.compile(r"\r\n|\r|\n")
+"""Where Ruff breaks lines, and nowhere else."""
+SECONDS = 30.0
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`rule` from character `start` to `end` (excluded) of a text; at least one character unless the text is empty."""
+
+    rule: str
+    start: int
+    end: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Linter:
+    """
+    Args:
+        select, ignore: rules or their prefixes.
+        builtins: names that need no definition (a simulator's functions).
+        target: the grammar, that of the interpreter that runs the tests.
+    """
+
+    select: Sequence[str] = SELECT
+    ignore: Sequence[str] = IGNORE
+    builtins: Sequence[str] = ()
+    target: str = f"py{sys.version_info[0]}{sys.version_info[1]}"
+
+    async def findings(self, texts: Sequence[str]) -> list[list[Finding] | None]:
+        """Findings of each text, in order of place; [] where it does not parse, None where it brings Ruff down."""
+        if not texts:
+            return []
+        raw = await self._run(texts)
+        if raw is None:
+            if len(texts) == 1:
+                return [None]
+            half = len(texts) // 2
+            return [*await self.findings(texts[:half]), *await self.findings(texts[half:])]
+        found: list[list[Finding]] = [[] for _ in texts]
+        starts: dict[int, list[int]] = {}
+        broken = set()
+        for item in raw:
+            n = int(Path(item["filename"]).stem)
+            rule = item["code"] or "invalid-syntax"
+            if rule == "invalid-syntax":
+                broken.add(n)
+                continue
+            if n not in starts:
+                starts[n] = [0, *(line.end() for line in LINES.finditer(texts[n]))]
+            found[n].append(_finding(rule, item, starts[n], texts[n]))
+        ordered = (sorted(each, key=lambda f: (f.start, f.end, f.rule)) for each in found)
+        return [[] if n in broken else each for n, each in enumerate(ordered)]
+
+    async def _run(self, texts: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Ruff's own records, None where it crashed or hung. Raises RuntimeError for rules that it does not know."""
+        with tempfile.TemporaryDirectory(prefix="lint-") as folder:
+            for n, text in enumerate(texts):
+                # a lone surrogate is no UTF-8: a question mark is as long
+                (Path(folder) / f"{n}.py").write_bytes(text.encode("utf-8", "replace"))
+            process = await asyncio.create_subprocess_exec(
+                *self._command(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            )
+            try:
+                stdout, stderr = await asyncio.wait_for(process.communicate(), SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+                return None
+        if process.returncode == 2:
+            raise RuntimeError(f"ruff: {stderr.decode(errors='replace').strip()}")
+        return json.loads(stdout) if process.returncode == 0 and stdout else None
+
+    def _command(self, folder: str) -> Iterator[str]:
+        yield from (find_ruff_bin(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--ignore-noqa")
+        yield from ("--output-format", "json", "--target-version", self.target)
+        yield from ("--select", ",".join(self.select), "--ignore", ",".join(self.ignore))
+        if self.builtins:
+            yield from ("--config", f"builtins = {json.dumps(list(self.builtins))}")
+        yield folder
+
+
+def _finding(rule: str, item: Mapping[str, Any], starts: Sequence[int], text: str) -> Finding:
+    """Rows and columns count from 1, columns in code points; a byte order mark is in no column."""
+
+    def place(where: Mapping[str, int]) -> int:
+        row = min(where["row"], len(starts))
+        mark = 1 if row == 1 and text.startswith("\ufeff") else 0
+        return min(starts[row - 1] + where["column"] - 1 + mark, len(text))
+
+    start, end = place(item["location"]), place(item["end_location"] or item["location"])
+    if end <= start:  # nothing to point at: the character there, or the last one
+        start, end = min(start, max(len(text) - 1, 0)), min(start, max(len(text) - 1, 0)) + 1
+    return Finding(rule, start, min(end, len(text)), item["message"])
+
+
+class Lint:
+    """
+    Args:
+        weights: penalty by prefix of a rule; what has none in it is not counted.
+        cap: the most that one completion can lose.
+        linter: rules, ignored rules, names known.
+    """
+
+    judges_form = False
+
+    def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):
+        self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        codes = [completion.code for completion in completions]
+        there = [i for i, code in enumerate(codes) if code is not None]
+        # what the prompt supplies (imports, helpers) comes first, so that using it is no undefined name
+        before = [f"{problems[i].setup}\n" if problems[i].setup else "" for i in there]
+        found = await self.linter.findings([head + (codes[i] or "") for head, i in zip(before, there, strict=True)])
+        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
+        for i, head, findings in zip(there, before, found, strict=True):
+            results[i] = self._result(completions[i], len(head), findings)
+        return results
+
+    def weight(self, rule: str) -> float:
+        """Of the longest prefix of the rule that has one."""
+        known = [prefix for prefix in self.weights if rule.startswith(prefix)]
+        return self.weights[max(known, key=len)] if known else 0.0
+
+    def _result(self, completion: Completion, head: int, findings: list[Finding] | None) -> ChannelResult:
+        assert completion.code_span is not None
+        start, end = completion.code_span
+        if findings is None:
+            return ChannelResult(-self.cap, (Span(start, end, -self.cap),), note="brings the linter down")
+        shift = start - head
+        counted = [(f, self.weight(f.rule)) for f in findings if f.end > head and self.weight(f.rule)]
+        total = sum(weight for _, weight in counted)
+        scale = min(1.0, self.cap / total) if total else 1.0
+        spans = tuple(Span(max(f.start + shift, start), f.end + shift, -w * scale) for f, w in counted)
+        note = "; ".join(f"{f.rule} {f.message}" for f, _ in counted[:3])
+        return ChannelResult(sum(span.value for span in spans), spans, note=note)
+
+
+async def _check(path: str) -> None:
+    rows = read_rows(path, "text")
+    texts = [row["text"] for row in rows if "error" not in row]
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(texts), BATCH):
+        for found in await Linter().findings(texts[start : start + BATCH]):
+            down = {"error": "brings the linter down"}
+            answers.append(down if found is None else {"findings": [asdict(each) for each in found]})
+    answer(rows, answers)
+
+
+main = command("rewards.lint", "check", __doc__.splitlines()[0], _check)
+
+if __name__ == "__main__":
+    sys.exit(main())

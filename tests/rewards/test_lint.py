@@ -1,0 +1,102 @@
+"""The lint channel: exact characters, no way to silence it, one bad text does not spoil a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from envs.task import Problem
+from rewards.attribution import attribute
+from rewards.channel import Completion
+from rewards.lint import Lint, Linter, main
+
+WEIGHTS = {"F": 0.3, "S": 0.5, "E": 0.1, "E711": 0.2}
+
+
+def find(*texts: str, **linter) -> list:
+    return asyncio.run(Linter(**linter).findings(texts))
+
+
+def pointed(text: str, **linter) -> dict[str, str]:
+    [found] = find(text, **linter)
+    return {f.rule: text[f.start : f.end] for f in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "words"),
+    [
+        ("import os\n", "F401", "os"),
+        ("é = '日本🦀'; z = nope\n", "F821", "nope"),
+        ("x = 1\r\ny = nope\r\n", "F821", "nope"),
+        ("x = 1\ry = nope\r", "F821", "nope"),
+        ("x = '\u2028\x0c\x85'\ny = nope\n", "F821", "nope"),  # no line ends but for str.splitlines
+        ("if True:\n\tx = nope\n", "F821", "nope"),
+        ("\ufeffimport os\n", "F401", "os"),
+        ("x = eval('1')  # noqa\n", "S307", "eval('1')"),
+        ("# ruff: noqa\nimport os  # noqa: F401\n", "F401", "os"),
+        ("def f(x=[]):\n    return x\n", "B006", "[]"),
+        ("x = None\ny = x == None\n", "E711", "None"),
+    ],
+)
+def test_findings_lie_on_their_characters(text, rule, words):
+    assert pointed(text)[rule] == words
+
+
+def test_names_of_a_simulator_can_be_known():
+    assert pointed("go_to('x')\n") == {"F821": "go_to"}
+    assert pointed("go_to('x')\n", builtins=["go_to"]) == {}
+    with pytest.raises(RuntimeError, match="ruff"):
+        find("x = 1\n", select=["NOSUCHRULE"])
+
+
+def test_code_that_does_not_parse_is_for_the_syntax_channel():
+    assert find("import os\nx = (\n", "import os\n")[0] == []
+
+
+def test_a_text_that_brings_ruff_down_is_found_in_its_batch():
+    texts = ["import os\n", "x = " + "not " * 20_000 + "1\n", "x = 1\n", "import re\n"]
+    found = find(*texts)
+    assert [len(f) if f is not None else None for f in found] == [1, None, 0, 1]
+    code = Completion(texts[1], [1], [(0, len(texts[1]))], (0, len(texts[1])))
+    [result] = asyncio.run(Lint(WEIGHTS, cap=0.7).score([Problem("p", "")], [code]))
+    assert result.score == -0.7
+
+
+def test_nothing_odd_stops_it():
+    assert len(find("\ud800", "\x00", "", "x = '" + "a" * 10**6 + "'\n")) == 4
+
+
+def completion(code: str) -> Completion:
+    text = f"```python\n{code}```"
+    return Completion(
+        text, list(range(len(text))), [(i, i + 1) for i in range(len(text))], (10, 10 + len(code)), True, True
+    )
+
+
+def test_weights_spans_and_cap():
+    case = completion("import os\nx = y\nz = x == None\n")
+    [result] = asyncio.run(Lint(WEIGHTS, cap=10).score([Problem("p", "")], [case]))
+    assert result.score == pytest.approx(-0.3 - 0.3 - 0.2)
+    rewards = attribute(case, result)
+    assert {case.text[i] for i, value in enumerate(rewards) if value} == set("osyNone")
+    assert sum(rewards) == pytest.approx(result.score)
+    [capped] = asyncio.run(Lint(WEIGHTS, cap=0.4).score([Problem("p", "")], [case]))
+    assert capped.score == pytest.approx(-0.4)
+    assert sum(attribute(case, capped)) == pytest.approx(-0.4)
+
+
+def test_what_the_prompt_supplies_is_known_and_not_counted():
+    problem = Problem("p", "", setup="import math, os\ndef helper(x): return x")
+    [result] = asyncio.run(Lint(WEIGHTS).score([problem], [completion("x = helper(math.pi)\ny = nope\n")]))
+    assert result.note.startswith("F821") and result.score == pytest.approx(-0.3)
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"id": "a", "text": "import os\\n"}\n{"id": "b"}\n')
+    assert main(["check", str(path)]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first["id"] == "a" and [f["rule"] for f in first["findings"]] == ["F401"]
+    assert set(first["findings"][0]) == {"rule", "start", "end", "message"} and "error" in second
