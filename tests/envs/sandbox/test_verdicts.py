@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -257,3 +260,25 @@ def test_standard_library_is_there(grade):
         "        return asyncio.run(g()) + pool.submit(int, '2').result()\n"
     )
     assert grade.call(code, ((), 3)).note == ""
+
+
+BURN = "import time\ndef f():\n    while time.process_time() < 0.6: pass\n    return 1\n"
+
+
+def test_a_crowded_machine_changes_no_verdict(grade):
+    """0.6 s of processor time within 1 s: waiting for a processor is not the program's doing, sleeping is."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    places = 4 * len(os.sched_getaffinity(0))
+    # a session each: the kernel shares processors out among sessions first
+    crowd = [subprocess.Popen(spin, start_new_session=True) for _ in range(places)]
+    try:
+        for _ in range(2):
+            outcome = grade.call(BURN, ((), 1), limits=Limits(wall_s=1.0, cpu_s=2.0))
+            assert outcome.verdict == "pass" and outcome.seconds > 1.0
+        check = grade.check(BURN, "assert f() == 1", limits=Limits(wall_s=1.0, cpu_s=2.0))
+        assert check.verdict == "pass"
+        assert grade.script("import time; time.sleep(100)", ("", ""), limits=Limits(wall_s=1.0)).verdict == "timeout"
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
