@@ -10,13 +10,13 @@ parser: rewards/grammar.py. Parsing happens in the sandbox, since a source can b
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.sandbox import Job, LocalSandbox, Sandbox
+from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
+from rewards.analysis import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
 from rewards.rows import answer, command, read_rows
 
@@ -27,7 +27,6 @@ import json
 print(json.dumps([[first_illegal(text), complete(text)] for text in json.load(sys.stdin)]))
 """
 )
-BATCH = 256
 FATAL = (0, False)
 """For a source that brings the parser down: nothing of it is a beginning."""
 
@@ -35,22 +34,10 @@ FATAL = (0, False)
 async def judge(sandbox: Sandbox, texts: Sequence[str]) -> list[tuple[int | None, bool] | None]:
     """For each text the index of its first illegal character (None: viable) and whether it is complete as it stands.
 
-    None where the sandbox failed. A text that brings the parser down is found by halving its batch.
+    None where the sandbox failed.
     """
-    batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-    jobs = [Job(f"syntax/{n}", "program", PROGRAM, stdin=json.dumps(batch)) for n, batch in enumerate(batches)]
-    found: list[tuple[int | None, bool] | None] = []
-    for batch, outcome in zip(batches, await sandbox.run(jobs), strict=True):
-        if outcome.verdict == "pass":
-            found += [(first, whole) for first, whole in json.loads(outcome.stdout)]
-        elif not outcome.graded:
-            found += [None] * len(batch)
-        elif len(batch) == 1:
-            found.append(FATAL)
-        else:
-            half = len(batch) // 2
-            found += [*await judge(sandbox, batch[:half]), *await judge(sandbox, batch[half:])]
-    return found
+    found = await analyse(sandbox, PROGRAM, list(texts))
+    return [FATAL if each is CRASH else None if each is None else (each[0], each[1]) for each in found]
 
 
 class Syntax:

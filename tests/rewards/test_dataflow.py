@@ -1,0 +1,115 @@
+"""The dataflow channel: CodeBLEU's figure against an oracle, F1 as the reward, on the variables responsible."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from envs.sandbox import LocalSandbox
+from envs.task import Problem
+from rewards.attribution import attribute
+from rewards.channel import Completion
+from rewards.dataflow import PACKAGES, Dataflow, main
+from rewards.flows import flows, match, strip
+
+ORACLE = Path(__file__).parents[3] / "shared" / "data" / "dfg_oracle" / "oracle.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def box():
+    sandbox = LocalSandbox(1, packages=PACKAGES)
+    yield sandbox
+    asyncio.run(sandbox.close())
+
+
+def oracle() -> list[dict]:
+    if not ORACLE.is_file():
+        pytest.skip("../shared/data/dfg_oracle is not here")
+    with gzip.open(ORACLE, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_every_pair_of_the_oracle():
+    rows = oracle()
+    assert len(rows) == 299
+    for row in rows:
+        found = match(row["candidate"], row["reference"])
+        if row["dataflow_match_ordered"] is None:
+            assert found is None, row["id"]
+            continue
+        assert found.recall == pytest.approx(row["dataflow_match_ordered"]), row["id"]
+        assert (found.candidate_flows, found.reference_flows) == (row["candidate_flows"], row["reference_flows"])
+        if row["dataflow_match"] is not None and row["candidate"].isascii() and row["reference"].isascii():
+            assert found.recall == pytest.approx(row["dataflow_match"]), row["id"]
+
+
+def test_recall_can_be_bought_and_f1_cannot():
+    reference = "def f(xs):\n    total = 0\n    for x in xs:\n        total = total + x\n    return total\n"
+    noise = "".join(f"f(v{i}, v{i % 7})\n" for i in range(200))
+    bought = match(noise, reference)
+    assert bought.recall > 0.3 and bought.f1 < 0.1
+    assert match(reference, reference).f1 == 1.0
+    renamed = reference.replace("total", "s").replace("xs", "values")
+    assert match(renamed, reference).f1 == 1.0
+
+
+TEXT = '''# größe
+def f(a, b):
+    """a, b -> c"""
+
+    größe = a + b  # sum
+    return wrong + größe
+'''
+
+
+def test_spans_lead_back_through_comments_docstrings_and_wide_characters():
+    stripped, starts = strip(TEXT)
+    assert stripped == "def f(a, b):\n    größe = a + b  \n    return wrong + größe" and starts[0] == (0, 0)
+    assert [TEXT[slice(*span)] for _, span in flows(TEXT)] == ["a", "b", "größe", "a", "b", "größe"]
+    unfinished = "s = (\n\n# c\n"  # cannot be tokenized: kept as it is
+    assert strip(unfinished) == (unfinished, [(0, 0)])
+
+
+def completion(code: str) -> Completion:
+    text = f"```python\n{code}```"
+    tokens = [(i, i + 1) for i in range(len(text))]
+    return Completion(text, list(range(len(text))), tokens, (10, 10 + len(code)), True, True)
+
+
+def test_variables_with_other_flows_are_paid_less(box):
+    problem = Problem("p", "", reference="def f(a, b):\n    c = a + b\n    return c\n")
+    right = completion("def g(x, y):\n    z = x + y\n    return z\n")
+    wrong = completion("def g(x, y):\n    z = x + x\n    return z\n")
+    without = Completion("no code", [1], [(0, 7)])
+    results = asyncio.run(Dataflow(box).score([problem] * 3, [right, wrong, without]))
+    assert results[0].score == pytest.approx(1.0) and results[2].score == 0.0
+    assert 0 < results[1].score < 1 and "recall" in results[1].note
+    for case, result in zip((right, wrong), results, strict=False):
+        assert sum(attribute(case, result)) == pytest.approx(result.score)
+    rewards = attribute(wrong, results[1])
+    least = {wrong.text[i] for i, value in enumerate(rewards) if value < 0}
+    assert least and least <= set("xz")
+
+
+def test_a_reference_is_needed_and_so_is_the_library(box):
+    with pytest.raises(ValueError, match="no reference solution"):
+        asyncio.run(Dataflow(box).score([Problem("p", "")], [completion("x = 1\n")]))
+    [silent] = asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [completion("x = 1\n")]))
+    assert silent.score == 0.0 and "no data flow" in silent.note
+    bare = LocalSandbox(1)
+    with pytest.raises(RuntimeError, match=r"sandbox\.packages"):
+        asyncio.run(Dataflow(bare).score([Problem("p", "", reference="x = 1\n")], [completion("x = 1\n")]))
+    asyncio.run(bare.close())
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "pairs.jsonl"
+    row = {"id": 1, "candidate": "a = b\n", "reference": "a = b\nc = d\n"}
+    path.write_text(json.dumps(row) + '\n{"id": 2, "candidate": "x"}\n')
+    assert main(["match", str(path)]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first == {"id": 1, "score": pytest.approx(2 / 3), "recall": 0.5} and "error" in second
