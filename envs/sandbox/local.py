@@ -198,7 +198,7 @@ class LocalSandbox:
                 raise
             self._give(worker)
             return outcome
-        harmless = _harmless(time.monotonic() - started)
+        harmless = _harmless(max(time.monotonic() - started, 1.0))
         if job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
             note = f"lost its worker {TRIES} times ({trouble}), which a harmless program does not"
             return judge.outcome(job, "killed", [False] * job.total, 0.0, note)
