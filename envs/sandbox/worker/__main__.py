@@ -190,7 +190,11 @@ class Server:
                 tests.start(given[1], theirs.fileno(), given[2])
         started = time.monotonic()
         # the two take turns, so each waits for a processor about as long
-        end = self.wait(tests.control.fileno(), lambda: 2 * self.clock.waited(candidate.fileno()), limits)
+        try:
+            end = self.wait(tests.control.fileno(), lambda: 2 * self.clock.waited(candidate.fileno()), limits)
+        except BaseException:
+            candidate.kill()
+            raise
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         said = tests.said() if end == "exit" else b""
         if end == "exit" and not said:

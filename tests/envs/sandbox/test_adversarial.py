@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs.sandbox import LocalSandbox, run_sync
+from envs.sandbox import LocalSandbox
 
 CORPUS = Path(__file__).parents[4] / "shared" / "data" / "adversarial" / "dev.jsonl"
 PROBES = [
@@ -173,12 +174,15 @@ def test_every_line_gets_its_verdict_and_harms_nothing(tier, tmp_path):
         pytest.skip("../shared/data/adversarial is not here")
     with open(CORPUS, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
+    box = LocalSandbox(1, tier=tier)
     try:
-        run_sync(LocalSandbox(1, tier=tier), [])
-        secret = secrets.token_hex(16)
-        executor = Executor(tier, secret)
-    except AssertionError as error:
+        asyncio.run(box.layers())
+    except RuntimeError as error:
         pytest.skip(f"this machine does not allow it: {error}")
+    finally:
+        asyncio.run(box.close())
+    secret = secrets.token_hex(16)
+    executor = Executor(tier, secret)
     tmp_path.chmod(0o755)
     wrong = {}
     for row in rows:
