@@ -102,7 +102,12 @@ def code_tokens(completion: Completion) -> list[int]:
 
 
 def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
-    return [t for t, (s, e) in enumerate(completion.offsets) if s < end and e > start and e > s]
+    """Tokens with characters in [start, end), an empty place being the character that begins there.
+
+    One character is one token's, the one with its first byte, over however many byte-level tokens it is split.
+    """
+    tokens = [t for t, (s, e) in enumerate(completion.offsets) if s < max(end, start + 1) and e > start and e > s]
+    return tokens if end > start + 1 else tokens[:1]
 
 
 def attribute(completion: Completion, result: ChannelResult, judges_form: bool = False) -> list[float]:

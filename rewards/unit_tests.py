@@ -1,15 +1,25 @@
 """Unit tests: the share of a problem's tests that the extracted code passes, run in the sandbox.
 
-Range 0 to 1. Cannot point at tokens, so it is spread over the code. No code, no run: score 0.
+Range 0 to 1. Spread over the code; with `locate`, the code is paid 1 and what is missing to 1 is taken from the lines
+that failing tests execute and passing ones do not (spectrum-based fault localisation: Wong et al. 2016, "A survey on
+software fault localization"), else from the lines where failing tests raised. No code, no run: score 0.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from envs.sandbox import Outcome, Sandbox
+from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.task import Problem
-from rewards.channel import ChannelResult, Completion
+from rewards.channel import ChannelResult, Completion, Span
+
+COVERAGE = Path(__file__).with_name("coverage.py").read_text()
+LINES = re.compile(r"\r\n|\r|\n")
+"""Where Python breaks lines of source."""
 
 
 class UnitTests:
@@ -17,12 +27,13 @@ class UnitTests:
     Args:
         sandbox: where the code runs.
         fractional: True pays the share of tests passed, False only full marks.
+        locate: True puts what failing tests cost on the lines they point at; each failing completion is run again.
     """
 
     judges_form = False
 
-    def __init__(self, sandbox: Sandbox, fractional: bool = True):
-        self.sandbox, self.fractional = sandbox, fractional
+    def __init__(self, sandbox: Sandbox, fractional: bool = True, locate: bool = False):
+        self.sandbox, self.fractional, self.locate = sandbox, fractional, locate
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [
@@ -30,14 +41,81 @@ class UnitTests:
         ]
         run = [i for i, c in enumerate(completions) if c.code is not None]
         jobs = [problems[i].job(completions[i].code or "", str(i)) for i in run]
-        for i, outcome in zip(run, await self.sandbox.run(jobs), strict=True):
-            results[i] = self._result(outcome)
+        outcomes = await self.sandbox.run(jobs)
+        blamed = await self._blame(jobs, outcomes) if self.locate else [[]] * len(jobs)
+        for i, outcome, lines in zip(run, outcomes, blamed, strict=True):
+            results[i] = self._result(completions[i], outcome, lines)
         return results
 
-    def _result(self, outcome: Outcome) -> ChannelResult | None:
+    def _result(self, completion: Completion, outcome: Outcome, lines: Sequence[int]) -> ChannelResult | None:
         if not outcome.graded:
             return None
         passed = outcome.verdict == "pass"
         score = outcome.passed / outcome.total if self.fractional else float(passed)
         note = outcome.note or f"{outcome.passed} of {outcome.total} tests"
-        return ChannelResult(score, passed=passed, verdict=outcome.verdict, note=note)
+        spans: tuple[Span, ...] = ()
+        if places := line_spans(completion, lines):
+            note += f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
+            assert completion.code_span is not None
+            spans = (Span(*completion.code_span, 1.0), *(Span(*p, (score - 1) / len(places)) for p in places))
+        return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note)
+
+    async def _blame(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[list[int]]:
+        failing = [i for i, outcome in enumerate(outcomes) if outcome.graded and outcome.verdict != "pass"]
+        watched = [
+            Job(jobs[i].id, "program", COVERAGE, stdin=json.dumps(_row(jobs[i])), limits=jobs[i].limits)
+            for i in failing
+        ]
+        blamed: list[list[int]] = [[] for _ in jobs]
+        for i, seen in zip(failing, await self.sandbox.run(watched), strict=True):
+            blamed[i] = suspects(seen.stdout, outcomes[i].cases)
+        return blamed
+
+
+def _row(job: Job) -> dict[str, Any]:
+    row: dict[str, Any] = {"code": job.code, "setup": job.setup, "entry_point": job.entry_point}
+    if job.kind == "check":
+        row["check_src"] = job.check_src
+    elif job.kind == "function":
+        row["calls"] = [repr((c.args, dict(c.kwargs))) for c in job.cases if isinstance(c, FunctionCase)]
+    else:
+        row["inputs"] = [c.stdin for c in job.cases if isinstance(c, StdioCase)]
+    return row
+
+
+def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
+    """Lines (from 1) to blame, from what rewards/coverage.py printed and which cases passed; empty: no line stands out.
+
+    Tests that have no verdict in `passed` (those of a check) bring their own.
+    """
+    try:
+        seen = json.loads(coverage.splitlines()[-1])
+        cases = [{int(line) for line in lines} for lines in seen["cases"]]
+        raised = [None if line is None else int(line) for line in seen["raised"]]
+        ok = [bool(p) if own is None else bool(own) for own, p in zip(seen["ok"], _padded(passed, cases), strict=True)]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return []  # killed on the way, or the program wrote there
+    failing = [lines for lines, fine in zip(cases, ok, strict=True) if not fine]
+    passing = [lines for lines, fine in zip(cases, ok, strict=True) if fine]
+    lines = set().union(*failing) - set().union(*passing)
+    return sorted(lines or {line for line, fine in zip(raised, ok, strict=True) if line is not None and not fine})
+
+
+def _padded(passed: Sequence[bool], cases: Sequence[Any]) -> list[bool]:
+    return [*passed, *[False] * len(cases)][: len(cases)]
+
+
+def line_spans(completion: Completion, lines: Sequence[int]) -> list[tuple[int, int]]:
+    """The characters of the code's `lines` (from 1) in the completion's text, without the blanks around them."""
+    if completion.code is None or completion.code_span is None:
+        return []
+    start, source = completion.code_span[0], completion.code
+    edges = [0, *(m.end() for m in LINES.finditer(source)), len(source)]
+    places = []
+    for line in lines:
+        if 0 < line < len(edges):
+            text = source[edges[line - 1] : edges[line]]
+            first = edges[line - 1] + len(text) - len(text.lstrip())
+            if last := len(text.strip()):
+                places.append((start + first, start + first + last))
+    return places

@@ -63,7 +63,7 @@ def test_a_span_pays_only_tokens_that_overlap_it(case):
     for span in spans:
         dense = attribute(answer, ChannelResult(span.value, (span,)), judges_form=True)
         for (start, end), reward in list(zip(answer.offsets, dense, strict=True))[:-1]:
-            assert reward == 0 or (start < span.end and end > span.start)
+            assert reward == 0 or (start < max(span.end, span.start + 1) and end > span.start)
 
 
 @given(st.text(max_size=40), st.data())
@@ -77,6 +77,19 @@ def test_offsets_cover_the_text_whatever_bytes_a_token_holds(text, data):
     for piece, (start, end) in zip(pieces, offsets, strict=True):
         assert piece.decode(errors="ignore") in found[start:end]
         assert (start == end) == (not piece)
+
+
+def test_a_split_characters_flag_goes_to_the_token_with_its_first_byte():
+    text, offsets = locate(range(4), Bytes([b"a\xf0\x9f", b"\x99", b"\x82", b"b"]))
+    answer = Completion(text, list(range(4)), offsets, (0, len(text)))
+    assert attribute(answer, ChannelResult(-1.0, (Span(1, 2, -1.0),))) == [-1, 0, 0, 0]
+    assert attribute(answer, ChannelResult(-3.0, (Span(1, 3, -3.0),))) == pytest.approx([-0.75] * 4)
+
+
+def test_an_empty_place_is_the_token_that_begins_there_or_the_end():
+    answer = completion("abcd", [2], (0, 4))
+    assert attribute(answer, ChannelResult(1.0, (Span(2, 2, 1.0),))) == [0, 1, 0]
+    assert attribute(answer, ChannelResult(1.0, (Span(4, 4, 1.0),)), judges_form=True) == [0, 0, 1]
 
 
 def test_bytes_that_are_no_utf8_become_replacement_characters():

@@ -6,14 +6,18 @@ import asyncio
 import itertools
 
 import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
-from envs.sandbox import FunctionCase, Outcome
+from envs.bleu import bleu
+from envs.sandbox import FunctionCase, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
 from rewards.channel import Completion
 from rewards.compose import Reward
 from rewards.form import Form
-from rewards.similarity import Similarity
-from rewards.unit_tests import UnitTests
+from rewards.similarity import Similarity, code_bleu
+from rewards.unit_tests import UnitTests, suspects
 
 PROBLEM = Problem(
     "t/double",
@@ -70,6 +74,88 @@ def test_form_pays_a_closed_block_and_charges_length():
     got = score(channel, RIGHT, OPEN, NONE)
     assert [r.score for r in got] == pytest.approx([0.95, -1.05, -1.05])
     assert all(sum(s.value for s in r.spans) == pytest.approx(r.score) for r in got)
+
+
+MIXED = Problem(
+    "t/sign",
+    "sign of x",
+    "sign",
+    (FunctionCase((3,), 1), FunctionCase((-3,), -1), FunctionCase((0,), 0)),
+    reference="def sign(x):\n    return (x > 0) - (x < 0)\n",
+)
+SIGN = "def sign(x):\n    if x > 0:\n        return 1\n    if x < 0:\n        {}\n    return 0\n"
+
+
+def blamed(sandbox, problem: Problem, code: str, **options) -> tuple[float, list[str]]:
+    """Score of the code and the characters that lose by it."""
+    completion = answer(f"```python\n{code}```", tokens=30)
+    [result] = asyncio.run(UnitTests(sandbox, locate=True, **options).score([problem], [completion]))
+    assert sum(s.value for s in result.spans) == pytest.approx(result.score) or not result.spans
+    return result.score, [completion.text[s.start : s.end] for s in result.spans if s.value < 0]
+
+
+def test_failing_tests_are_charged_to_the_lines_that_only_they_execute(sandbox):
+    assert blamed(sandbox, MIXED, SIGN.format("return 1")) == (pytest.approx(2 / 3), ["return 1"])
+    assert blamed(sandbox, MIXED, SIGN.format("return x[0]")) == (pytest.approx(2 / 3), ["return x[0]"])
+    assert blamed(sandbox, MIXED, SIGN.format("return -1")) == (1.0, [])
+    endless = blamed(sandbox, MIXED, SIGN.format("while True: pass"), fractional=False)
+    assert endless == (0.0, ["if x < 0:", "while True: pass"])  # the third test was never reached
+
+
+def test_where_passing_tests_execute_the_same_lines_the_traceback_is_charged(sandbox):
+    code = "def sign(x):\n    y = 6 // x\n    return (y > 0) - (y < 0)\n"
+    assert blamed(sandbox, MIXED, code) == (pytest.approx(2 / 3), ["y = 6 // x"])
+    assert blamed(sandbox, MIXED, "import nothing\n" + code) == (0.0, ["import nothing"])
+    assert blamed(sandbox, MIXED, "def sign(x):\n    return 1\n") == (pytest.approx(1 / 3), [])
+
+
+def test_asserts_of_a_check_and_programs_are_located_too(sandbox):
+    asserts = ("candidate(3) == 1", "candidate(-3) == -1", "candidate(0) == 0")
+    check = "def check(candidate):\n" + "".join(f"    assert {each}\n" for each in asserts)
+    problem = Problem("t/check", "", "sign", check_src=check)
+    assert blamed(sandbox, problem, SIGN.format("return 1")) == (0.0, ["return 1"])
+    program = "n = int(input())\nif n > 1:\n    print(n)\nelse:\n    print('one')\n"
+    cases = (StdioCase("2", "2"), StdioCase("1", "1"))
+    assert blamed(sandbox, Problem("t/stdio", "", None, cases), program) == (0.5, ["print('one')"])
+
+
+def test_a_solution_that_forges_its_coverage_moves_its_own_reward_alone(sandbox):
+    forged = '{"cases": [[1]], "raised": [null], "ok": [true]}'
+    write = f"os.write(1, {forged.encode()!r})"
+    code = f"import os\n{write}\ndef sign(x):\n    {write}\n    os._exit(0)\n"
+    total, lines = blamed(sandbox, MIXED, code)
+    assert total == 0.0 and lines == []
+    assert suspects("nonsense", [False]) == suspects('{"cases": 1}', [False]) == suspects("", []) == []
+
+
+def test_similarity_points_at_what_matches():
+    completion = answer("```python\ndef double(y):\n    return 2 * y  # as asked\n```", tokens=30)
+    [result] = score(Similarity(), completion)
+    assert 0 < result.score < 1
+    assert sum(s.value for s in result.spans) == pytest.approx(result.score)
+    paid = {completion.text[s.start : s.end] for s in result.spans}
+    assert {"def", "double", "return", "2", "*"} <= paid
+    assert not paid & {"y", "asked", "#"}
+
+
+def test_similarity_leaves_comments_out_and_cuts_both_sides_to_the_budget():
+    banner = "/* a banner\n   of many words */\n"
+    code = "int f(int x) { return x + 1; } // " + "done " * 9
+    assert code_bleu(banner + code, code, language="c++") == 1.0
+    assert code_bleu("int f(int x)", code, language="c++") < 0.4
+    assert code_bleu("int f(int x)", code, budget=6, language="c++") == 1.0
+    assert code_bleu('s = "// no comment";', 's = "";', language="c++") < 1
+    assert code_bleu("x = 1 ! one", "x = 1", language="fortran") == 1.0
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=12), st.lists(st.sampled_from("abcdef"), max_size=12))
+def test_bleu_is_sacrebleus(candidate, reference):
+    options = {"tokenize": "none", "smooth_method": "floor", "smooth_value": 0.1, "use_effective_order": True}
+    theirs = sacrebleu.sentence_bleu(" ".join(candidate), [" ".join(reference)], **options).score / 100
+    found = bleu(candidate, reference)
+    if min(len(candidate), len(reference)) >= 4 or not set(candidate) & set(reference):
+        assert found.score == pytest.approx(theirs, abs=1e-9)
+    assert (sum(found.matches) > 0) == (found.score > 0)
 
 
 def test_similarity_is_one_for_the_reference_and_zero_without_code():
