@@ -51,6 +51,7 @@ class ChannelResult:
     passed: whether the answer is right, from channels that judge correctness; None from the others.
     verdict: one word for logs ("pass", "fail", "timeout"...), empty where there is none.
     note: one line for a reader.
+    silent: the channel has nothing to say of this completion; the others are paid its weight in proportion to theirs.
     """
 
     score: float
@@ -58,6 +59,7 @@ class ChannelResult:
     passed: bool | None = None
     verdict: str = ""
     note: str = ""
+    silent: bool = False
 
 
 class RewardChannel(Protocol):

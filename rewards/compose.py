@@ -81,4 +81,13 @@ class Reward:
             rewards = {n: attribute(completion, r, self.channels[n].judges_form) for n, r in results.items()}
         else:
             rewards = {n: at_the_end(completion, r.score) for n, r in results.items()}
-        return Grade(results, rewards, self.weights)
+        return Grade(results, rewards, self._weights(results))
+
+    def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:
+        """The weights, those of silent channels divided among the others."""
+        silent = [name for name, result in results.items() if result.silent]
+        if not silent:
+            return self.weights
+        heard = sum(weight for name, weight in self.weights.items() if name not in silent)
+        share = sum(self.weights.values()) / heard if heard > 0 else 1.0
+        return {name: 0.0 if name in silent else weight * share for name, weight in self.weights.items()}

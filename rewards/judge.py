@@ -1,0 +1,245 @@
+"""Judge: any causal language model says how well the code does what the problem's reference does.
+
+Range 0 to 1, spread over the code. Three ways of asking:
+- `likelihood` (default): how much the code as a draft raises the mean log-probability of the reference's tokens, as a
+  share of what the reference itself as a draft raises it. The one that works with a small judge.
+- `expected`: the expected digit, over the ten digit tokens at the answer's place, over 9.
+- `number`: the first number of a short greedy reply, over 10, as the ETK work asked. An answer without a number on the
+  scale makes the channel silent for that completion. Small judges say the same to everything.
+Code-free answers are 0 and the model is not called. Same input, same score: answers are kept by their text.
+
+    python -m rewards.judge calibrate [path=MODEL] [device=cuda] [precision=bf16]     rank correlation of each mode
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+
+from envs.packaged import model_source
+from envs.task import Problem
+from rewards.channel import ChannelResult, Completion
+
+log = logging.getLogger("codegrain.judge")
+MODES = ("likelihood", "expected", "number")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+MARK = "Score:"
+QUESTION = {
+    "expected": "How well does the candidate do what the reference does? Answer with one digit from 0 (not at all) "
+    "to 9 (the same).",
+    "number": "How well does the candidate do what the reference does? Answer with a number from 0 (not at all) to 10 "
+    "(the same).",
+}
+REPLY_TOKENS = 12
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+DEGENERATE = 0.01
+"""Standard deviation of a batch's scores below which the judge says the same to everything."""
+Pair = tuple[str, str]
+
+
+class Judge:
+    """
+    Args:
+        path: the judge: hub name, local folder, or "package:NAME".
+        mode: one of MODES.
+        device, precision: where and in what it runs.
+        load_in_4bit: NF4 weights (bitsandbytes).
+        code_tokens: the most of code and of reference, each, that the judge reads.
+        rows: pairs in one forward pass.
+
+    Raises:
+        ValueError: an unknown mode or precision, or a tokenizer in which digits are no single tokens.
+        OSError: no such model.
+    """
+
+    judges_form = False
+
+    def __init__(
+        self,
+        path: str,
+        mode: str = "likelihood",
+        device: str = "cpu",
+        precision: str = "fp32",
+        load_in_4bit: bool = False,
+        code_tokens: int = 400,
+        rows: int = 8,
+    ):
+        if mode not in MODES or precision not in DTYPES:
+            raise ValueError(f"judge.mode={mode}, precision={precision}: of {', '.join(MODES)}; {', '.join(DTYPES)}")
+        self.mode, self.code_tokens, self.rows = mode, code_tokens, rows
+        source = model_source(path)
+        self.tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+        how: dict[str, Any] = {"dtype": DTYPES[precision]}
+        if load_in_4bit:
+            how["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=DTYPES[precision]
+            )
+        self.model = AutoModelForCausalLM.from_pretrained(source, **how).eval().requires_grad_(False)
+        if not load_in_4bit:
+            self.model.to(device)
+        self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
+        self._kept: dict[tuple[str, str, str], float | None] = {}
+        self._gains: dict[str, tuple[float, float]] = {}
+        if mode == "expected":
+            digit_ids(self.tokenizer)
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        """Raises ValueError where a problem has no reference."""
+        for problem in problems:
+            if not problem.reference:
+                raise ValueError(f"{problem.id} has no reference solution, which the judge compares with")
+        pairs = [(c.code or "", p.reference) for p, c in zip(problems, completions, strict=True)]
+        scores = await asyncio.to_thread(self.judge, pairs)
+        self._watch([s for s, (code, _) in zip(scores, pairs, strict=True) if code.strip()])
+        return [
+            ChannelResult(0.0, note="the judge gave no number", silent=True)
+            if score is None
+            else ChannelResult(score, note=f"judge {score:.2f}")
+            for score in scores
+        ]
+
+    @torch.no_grad()
+    def judge(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """Scores in [0, 1] of (candidate, reference) pairs; None for a reply without a number on the scale."""
+        new = sorted(
+            {p for p in pairs if p[0].strip() and (self.mode, *p) not in self._kept}, key=lambda p: len("".join(p))
+        )
+        ask = {"likelihood": self._likelihood, "expected": self._expected, "number": self._number}[self.mode]
+        for first in range(0, len(new), self.rows):
+            batch = new[first : first + self.rows]
+            for pair, score in zip(batch, ask(batch), strict=True):
+                self._kept[self.mode, *pair] = score
+        return [self._kept[self.mode, *pair] if pair[0].strip() else 0.0 for pair in pairs]
+
+    def _watch(self, scores: Sequence[float | None]) -> None:
+        said = [score for score in scores if score is not None]
+        if len(said) < len(scores):
+            log.warning("judge/invalid_rate %.2f: replies without a number on the scale", 1 - len(said) / len(scores))
+        if len(said) >= 4 and statistics.pstdev(said) < DEGENERATE:
+            most = Counter(round(score, 3) for score in said).most_common(1)[0]
+            log.warning(
+                "judge/degenerate: %d of %d scores are %g; try judge.mode=likelihood", most[1], len(said), most[0]
+            )
+
+    # the three ways of asking ---------------------------------------------------------------------------------------
+
+    def _likelihood(self, pairs: Sequence[Pair]) -> list[float | None]:
+        references = sorted({reference for _, reference in pairs} - self._gains.keys())
+        plain = self._log_probs([("", reference) for reference in references])
+        own = self._log_probs([(reference, reference) for reference in references])
+        for reference, without, most in zip(references, plain, own, strict=True):
+            self._gains[reference] = (without, most - without)
+        scores: list[float | None] = []
+        for (_, reference), found in zip(pairs, self._log_probs(pairs), strict=True):
+            without, most = self._gains[reference]
+            scores.append(min(1.0, max(0.0, (found - without) / most)) if most > 0 else 0.0)
+        return scores
+
+    def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
+        """Mean log-probability of each reference's tokens after its draft, "" for none."""
+        rows = []
+        for draft, reference in pairs:
+            before = f"Draft:\n{self._block(draft)}\n\n" if draft else ""
+            code, fence = self._cut(reference), _fence(reference)
+            ids = self._ids(f"{before}Reference:\n{fence}\n")
+            rows.append((ids, self._ids(code)))
+        if not rows:
+            return []
+        logits = self._logits([a + b for a, b in rows], keep=max(len(b) for _, b in rows) + 1)
+        found = []
+        for row, (_, wanted) in zip(logits, rows, strict=True):
+            log_probs = row[-len(wanted) - 1 : -1].float().log_softmax(-1)
+            found.append(log_probs.gather(1, torch.tensor(wanted, device=row.device)[:, None]).mean().item())
+        return found
+
+    def _expected(self, pairs: Sequence[Pair]) -> list[float | None]:
+        prompt_end, digits = digit_ids(self.tokenizer)
+        logits = self._logits([self._ids(self._prompt(pair, prompt_end)) for pair in pairs], keep=1)[:, -1]
+        chances = logits[:, digits].float().softmax(-1).cpu()
+        return [(row * torch.arange(10)).sum().item() / 9 for row in chances]
+
+    def _number(self, pairs: Sequence[Pair]) -> list[float | None]:
+        ids_BT, mask_BT = self._padded([self._ids(self._prompt(pair, MARK)) for pair in pairs])
+        out = self.model.generate(
+            input_ids=ids_BT,
+            attention_mask=mask_BT,
+            max_new_tokens=REPLY_TOKENS,
+            do_sample=False,
+            pad_token_id=self.tokenizer.pad_token_id,
+        )
+        replies = self.tokenizer.batch_decode(out[:, ids_BT.shape[1] :], skip_special_tokens=True)
+        return [parse_number(reply) for reply in replies]
+
+    # text to the model ----------------------------------------------------------------------------------------------
+
+    def _prompt(self, pair: Pair, ending: str) -> str:
+        candidate, reference = pair
+        said = f"Reference:\n{self._block(reference)}\n\nCandidate:\n{self._block(candidate)}\n\n{QUESTION[self.mode]}"
+        if self.tokenizer.chat_template is None:
+            return f"{said}\n\n{ending}"
+        messages = [{"role": "user", "content": said}]
+        return self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) + ending
+
+    def _block(self, code: str) -> str:
+        """Code in a fence that nothing in it closes, without lines that look like the answer."""
+        lines = [line for line in self._cut(code).splitlines() if not line.strip().startswith(MARK)]
+        return "\n".join([_fence(code), *lines, _fence(code)])
+
+    def _cut(self, code: str) -> str:
+        """The code's first `code_tokens` tokens: the question after it must stay whole."""
+        places = self.tokenizer(code, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        return code if len(places) <= self.code_tokens else code[: places[self.code_tokens][0]]
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        padded = self.tokenizer.pad({"input_ids": [list(row) for row in rows]}, return_tensors="pt")
+        return padded["input_ids"].to(self.model.device), padded["attention_mask"].to(self.model.device)
+
+    def _logits(self, rows: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
+        """(B, keep, vocabulary) of the last positions, padding on the left."""
+        ids_BT, mask_BT = self._padded(rows)
+        positions = (mask_BT.cumsum(1) - 1).clamp(min=0)
+        return self.model(
+            input_ids=ids_BT, attention_mask=mask_BT, position_ids=positions, logits_to_keep=keep, use_cache=False
+        ).logits
+
+
+def _fence(code: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def digit_ids(tokenizer: Any) -> tuple[str, list[int]]:
+    """How the prompt must end, and the tokens of the digits 0 to 9 after it. Raises ValueError where there are none."""
+    for ending in (f"{MARK} ", MARK):
+        before = tokenizer(ending, add_special_tokens=False)["input_ids"]
+        after = [tokenizer(f"{ending}{d}", add_special_tokens=False)["input_ids"] for d in range(10)]
+        if all(ids[:-1] == before for ids in after) and len({ids[-1] for ids in after}) == 10:
+            return ending, [ids[-1] for ids in after]
+    raise ValueError("judge.mode=expected needs a tokenizer in which each digit is a token; use mode=likelihood")
+
+
+def parse_number(reply: str) -> float | None:
+    """The first number of a reply on the scale from 0 to 10, as a share; "8/10" is 8. None off the scale or for a %."""
+    found = NUMBER.search(reply)
+    if found is None or reply[found.end() :].lstrip().startswith("%"):
+        return None
+    value = float(found.group())
+    return value / 10 if 0 <= value <= 10 else None
+
+
+if __name__ == "__main__":
+    from rewards.calibration import main
+
+    sys.exit(main())
