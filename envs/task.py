@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
+from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 
-Split = Literal["train", "test"]
+Split = Literal["train", "validation", "test"]
 Message = dict[str, str]
 
 
@@ -28,6 +28,7 @@ class Problem:
     setup: trusted source before the solution.
     reference: a solution that passes.
     family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
+    limits: None for the sandbox's own.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Problem:
     reference: str = ""
     tol: float = 1e-6
     family: str = ""
+    limits: Limits | None = None
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that judges `code`."""
@@ -56,6 +58,7 @@ class Problem:
             tol=self.tol,
             check_src=self.check_src,
             setup=self.setup,
+            limits=self.limits,
         )
 
 
@@ -144,10 +147,37 @@ def require_tests(problems: Sequence[Problem]) -> None:
             raise TaskError(f"{problem.id} has no tests, so nothing can judge it; remove the row or give it tests")
 
 
-async def validate(task: Task, sandbox: Sandbox, splits: Sequence[Split] = ("train", "test")) -> list[Outcome]:
-    """Run every reference solution through its own grader; returns the outcomes that are not `pass`."""
-    jobs = [p.job(p.reference) for split in splits for p in task.problems(split)]
-    return [outcome for outcome in await sandbox.run(jobs) if outcome.verdict != "pass"]
+class Filtered:
+    """A task without some of its problems; everything else is the task's own.
+
+    Args:
+        task: the whole.
+        keep: says of a problem whether it stays.
+        splits: the sides that are filtered.
+    """
+
+    def __init__(self, task: Task, keep: Callable[[Problem], bool], splits: Sequence[Split] = ("train",)):
+        self._task, self._keep, self._splits = task, keep, splits
+        self.name, self.closing = task.name, task.closing
+        self.messages, self.extract, self.complete = task.messages, task.extract, task.complete
+
+    def problems(self, split: Split) -> list[Problem]:
+        """Those that stay. Raises TaskError where none does."""
+        problems = self._task.problems(split)
+        kept = [p for p in problems if self._keep(p)] if split in self._splits else problems
+        if problems and not kept:
+            raise TaskError(f"none of {len(problems)} {split} problems of {self.name} stays after filtering")
+        return kept
+
+
+async def validate(sandbox: Sandbox, problems: Sequence[Problem], code: str | None = None) -> list[Outcome]:
+    """Run `code`, or each problem's own reference, through the problem's tests; problems without a reference are left
+    out. Outcomes have the problems' ids.
+
+    A task is sound where every reference passes and nonsense does not.
+    """
+    asked = [p for p in problems if p.reference]
+    return await sandbox.run([p.job(p.reference if code is None else code.format(name=p.entry_point)) for p in asked])
 
 
 class CodeBlockTask:

@@ -154,6 +154,11 @@ class TaskConfig:
     """Channels by name: class, weight, arguments."""
     also_evaluate: list[str] = field(default_factory=list)
     """Other tasks whose held-out problems are evaluated (greedily) before and after training."""
+    drop_invalid: bool = False
+    """Train only on problems whose reference passes its own tests and whose tests refuse nonsense."""
+    pass_rates: str | None = None
+    """A pass_rates.jsonl of recipes/check.py: train only on problems with a pass rate in `pass_rate_range`."""
+    pass_rate_range: list[float] = field(default_factory=lambda: [0.05, 0.95])
 
 
 @dataclass
@@ -200,6 +205,8 @@ class Config:
     seed: int = MISSING
     adapter: str | None = None
     """A run directory, adapter folder or full checkpoint to start from."""
+    pass_rate: int | None = None
+    """recipes/check.py: completions to sample of each training problem."""
 
 
 def register() -> None:
@@ -218,3 +225,4 @@ def register() -> None:
     store.store(group="recipe", name="ppo_schema", node=PpoConfig)
     store.store(group="recipe", name="reinforce_schema", node=ReinforceConfig)
     store.store(group="recipe", name="eval_schema", node=EvalConfig)
+    store.store(group="recipe", name="check_schema", node=EvalConfig)

@@ -86,9 +86,9 @@ def evaluate_policy(
 
 def _graded(grade: Grade | None) -> dict[str, Any]:
     if grade is None:
-        return {"verdict": "error", "reward": None, "note": "could not be graded"}
+        return {"verdict": "error", "passed": None, "reward": None, "note": "could not be graded"}
     notes = "; ".join(f"{name}: {r.note}" for name, r in grade.results.items() if r.note)
-    return {"verdict": grade.verdict, "reward": grade.total, "note": notes}
+    return {"verdict": grade.verdict, "passed": grade.passed, "reward": grade.total, "note": notes}
 
 
 def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:

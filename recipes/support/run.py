@@ -19,6 +19,7 @@ from recipes.support.console import log_to
 from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
+from recipes.support.soundness import training_problems
 from recipes.support.stages import Stages
 from rewards.compose import Reward
 
@@ -46,6 +47,7 @@ def prepare(cfg: DictConfig) -> Run:
     state.wait_for_everyone()
     log_to(folder)
     sandbox = build_sandbox(cfg)
+    task = training_problems(cfg, task, sandbox)
     reward = build_reward(cfg, sandbox)
     set_seed(cfg.seed)  # a new adapter's first matrix is random
     policy, tokenizer = load_policy(cfg)

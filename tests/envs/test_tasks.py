@@ -15,7 +15,8 @@ from envs.task import Problem, TaskError, extract_fenced, seeded_split, validate
 
 @pytest.mark.parametrize("task", [Basics(), HumanEval()], ids=["basics", "humaneval"])
 def test_every_reference_passes_its_own_tests(task, sandbox):
-    assert asyncio.run(validate(task, sandbox)) == []
+    problems = [*task.problems("train"), *task.problems("test")]
+    assert [o.id for o in asyncio.run(validate(sandbox, problems)) if o.verdict != "pass"] == []
 
 
 def test_basics_has_200_to_train_on_and_hides_most_tests():

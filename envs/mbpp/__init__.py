@@ -1,0 +1,174 @@
+"""MBPP (Austin et al. 2021, arXiv 2108.07732, CC BY 4.0): trained on OpenCodeInstruct, evaluated on MBPP problems.
+
+Train: a seeded sample of nvidia/OpenCodeInstruct (envs/mbpp/instruct.py), as the dense-rewards work. Test: MBPP 11 to
+510, its sanitized half, or MBPP+ (envs/mbpp/plus.py). Each set is read when it is first asked for, so that evaluating
+needs no training data and the other way round.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from envs.data import Row, data_files, file_rows, hub_rows
+from envs.mbpp import instruct, plus
+from envs.task import CodeBlockTask, Extracted, Problem, Split, TaskError, extract_fenced, require_tests
+
+HUB = "google-research-datasets/mbpp"
+COLUMNS = ("task_id", "text", "prompt", "code", "test_list", "test_setup_code", "test_imports", "challenge_test_list")
+SETS = ("mbpp", "sanitized", "plus")
+TEST_IDS = range(11, 511)
+"""1 to 10 are for few-shot prompts, 511 to 600 for validation, 601 to 974 for training."""
+IMPORT = re.compile(r"^(?:import|from) .*$", re.MULTILINE)
+BEGINS = re.compile(r"^(?:def |class |import |from |@)", re.MULTILINE)
+
+
+class Mbpp(CodeBlockTask):
+    """
+    Args:
+        evaluate: "mbpp", "sanitized" or "plus".
+        path: the file of that set (mbpp.jsonl, sanitized-mbpp.jsonl, MbppPlus.jsonl; .gz too); None for the hub, and
+            for plus what MBPP_OVERRIDE_PATH names, EvalPlus's own variable.
+        train_path: OpenCodeInstruct rows in files; None for the hub.
+        train_size, validation_size: problems sampled from them.
+        split_seed: of the sample.
+        system: the system message; empty for the chat template's own.
+        shown_tests: how many of MBPP's asserts the prompt shows.
+        every_id: evaluate all 974 of "mbpp", not only those kept for testing.
+        limit: evaluate only the first problems; None: all.
+
+    Raises:
+        TaskError: an unknown set, missing or malformed data; when the set is first asked for.
+    """
+
+    def __init__(
+        self,
+        evaluate: str = "mbpp",
+        path: str | None = None,
+        train_path: str | None = None,
+        train_size: int = 5000,
+        validation_size: int = 500,
+        split_seed: int = 0,
+        system: str = "",
+        shown_tests: int = 1,
+        every_id: bool = False,
+        limit: int | None = None,
+    ):
+        if evaluate not in SETS:
+            raise TaskError(f"task.env.evaluate={evaluate}: one of {', '.join(SETS)}")
+        self.name = "mbppplus" if evaluate == "plus" else "mbpp" if evaluate == "mbpp" else f"mbpp_{evaluate}"
+        self.evaluate, self.path, self.train_path, self.system = evaluate, path, train_path, system
+        self.train_size, self.validation_size, self.split_seed = train_size, validation_size, split_seed
+        self.shown_tests, self.every_id, self.limit = shown_tests, every_id, limit
+        for named in (path, train_path):
+            if named is not None:
+                data_files(Path(named))
+
+    def problems(self, split: Split) -> list[Problem]:
+        """The problems of a split: train and validation of OpenCodeInstruct, test of MBPP."""
+        if split == "test":
+            return self._test
+        train = self._instructions[: self.train_size]
+        return train if split == "train" else self._instructions[self.train_size :]
+
+    def extract(self, answer: str) -> Extracted | None:
+        """The last fenced block, else the function by pattern: from the first line that begins a definition or an
+        import, through the lines that belong to it."""
+        return extract_fenced(answer) or extract_definitions(answer)
+
+    @functools.cached_property
+    def _instructions(self) -> list[Problem]:
+        wanted = self.train_size + self.validation_size
+        rows = instruct.rows(self.train_path, self.split_seed)
+        problems = instruct.sample(rows, wanted, self.split_seed, in_order=self.train_path is None)
+        if len(problems) <= self.validation_size:
+            raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
+        self.train_size = min(self.train_size, len(problems) - self.validation_size)
+        return problems
+
+    @functools.cached_property
+    def _test(self) -> list[Problem]:
+        if self.evaluate == "plus":
+            problems = plus.problems(self.path)
+        else:
+            problems = [mbpp_problem(row, self.shown_tests) for row in self._rows()]
+        require_tests(problems)
+        return problems[: self.limit]
+
+    def _rows(self) -> list[Row]:
+        whole = self.evaluate == "mbpp"
+        if self.path is not None:
+            rows = list(file_rows(data_files(Path(self.path)), COLUMNS))
+        else:
+            part = "full" if whole else "sanitized"
+            rows = [
+                row
+                for split in ("prompt", "test", "validation", "train")
+                for row in hub_rows(HUB, part, split, COLUMNS)
+            ]
+        if not all(isinstance(row.get("task_id"), int) and row.get("test_list") for row in rows):
+            raise TaskError(f"{self.path or HUB}: rows need task_id and test_list")
+        rows.sort(key=lambda row: row["task_id"])
+        return [row for row in rows if row["task_id"] in TEST_IDS] if whole and not self.every_id else rows
+
+
+def mbpp_problem(row: Row, shown_tests: int = 1) -> Problem:
+    """One row of MBPP, original or sanitized. Its tests lean on what the reference imports, never on the answer's
+    imports; its set-up code comes after the answer, whose classes it may use (tasks 367 and 927)."""
+    code = row["code"].replace("\r\n", "\n")
+    tests = "\n".join(row["test_list"])
+    text = row.get("text") or row.get("prompt") or ""
+    entry_point = called(row["test_list"], defined(code))
+    asked = f"{text}\n\nThe function is named `{entry_point}`."
+    if shown_tests:
+        asked += " It must pass:\n\n```python\n" + "\n".join(row["test_list"][:shown_tests]) + "\n```"
+    setup = "\n".join([*IMPORT.findall(code), *(row.get("test_imports") or [])])
+    after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
+    return Problem(
+        id=f"mbpp/{row['task_id']}",
+        question=asked,
+        entry_point=entry_point,
+        check_src="\n".join(filter(str.strip, [after, tests])),
+        setup=setup or None,
+        reference=code + "\n",
+    )
+
+
+def defined(code: str) -> list[str]:
+    """Names of the functions that code defines at its top level."""
+    return re.findall(r"^(?:async )?def (\w+)", code, re.MULTILINE)
+
+
+def called(tests: Sequence[str], among: Sequence[str] = ()) -> str:
+    """The function under test: of `among`, or of all names that are no builtins, the one that is called outermost in
+    the first test. Raises TaskError where there is none."""
+    for test in tests:
+        try:
+            tree = ast.parse(test.strip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                name = node.func.id
+                if name in among or (not among and not hasattr(builtins, name)):
+                    return name
+    raise TaskError(f"no test calls a function: {tests[0][:80] if tests else 'no tests'}")
+
+
+def extract_definitions(answer: str) -> Extracted | None:
+    """From the first line that begins a definition or an import, through the last line that is indented, empty or
+    another beginning."""
+    found = BEGINS.search(answer)
+    if found is None:
+        return None
+    position = end = found.start()
+    for line in answer[found.start() :].splitlines(keepends=True):
+        if line.strip() and not line[0].isspace() and not BEGINS.match(line):
+            break
+        position += len(line)
+        end = position if line.strip() else end
+    return Extracted(found.start(), end, closed=False)

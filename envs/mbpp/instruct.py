@@ -1,0 +1,116 @@
+"""OpenCodeInstruct (Ahmad et al. 2025, arXiv 2504.04030, CC BY 4.0): instructions with asserts, to train on.
+
+Nine columns, all of them text; `unit_tests` holds a JSON list of asserts. Kept: rows of domain `generic` (where there
+is a domain) whose tests are not empty and call a function.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from envs.data import Row, data_files, file_rows, hub_rows
+from envs.task import Problem, TaskError, extract_fenced
+
+HUB = "nvidia/OpenCodeInstruct"
+COLUMNS = ("id", "input", "output", "domain", "unit_tests", "tests_execution_status", "average_test_score")
+MOST_TESTS = 20
+
+
+def rows(path: str | None, seed: int) -> Iterator[Row]:
+    """From files, or streamed from the hub in a random order."""
+    if path is not None:
+        return file_rows(data_files(Path(path)), COLUMNS)
+    return hub_rows(HUB, "train", "train", COLUMNS, seed=seed)
+
+
+def sample(found: Iterable[Row], wanted: int, seed: int, in_order: bool) -> list[Problem]:
+    """`wanted` usable rows as problems: the first ones where the rows come shuffled (`in_order`), else at random.
+
+    Raises TaskError where not one is usable, with the reasons counted.
+    """
+    dropped: Counter[str] = Counter()
+    problems: list[Problem] = []
+    for row in found:
+        try:
+            problems.append(problem(row))
+        except TaskError as error:
+            dropped[str(error)] += 1
+        if in_order and len(problems) == wanted:
+            break
+    if not problems:
+        raise TaskError(f"no usable row of OpenCodeInstruct ({dict(dropped) or 'no rows'})")
+    if not in_order:
+        random.Random(seed).shuffle(problems)
+    return problems[:wanted]
+
+
+def problem(row: Row) -> Problem:
+    """A row as a problem. Raises TaskError with the reason why it is none."""
+    if row.get("domain") not in (None, "", "generic"):
+        raise TaskError(f"domain {row['domain']}")
+    question = row.get("input")
+    if not isinstance(question, str) or not question.strip():
+        raise TaskError("no instruction")
+    tests = asserts(row.get("unit_tests"))
+    if not tests:
+        raise TaskError("no asserts")
+    name = function_under_test(tests)
+    if name is None:
+        raise TaskError("tests call no function")
+    return Problem(
+        id=f"opencodeinstruct/{row['id']}",
+        question=f"{question.strip()}\n\nThe function is named `{name}`.",
+        entry_point=name,
+        check_src="\n".join(tests),
+        reference=reference(row.get("output"), name),
+    )
+
+
+def asserts(column: Any) -> list[str]:
+    """The asserts of `unit_tests`, a JSON list in text or a list, each one that parses, at most MOST_TESTS."""
+    if isinstance(column, str):
+        try:
+            column = json.loads(column)
+        except ValueError:
+            return []
+    if not isinstance(column, list):
+        return []
+    found = (test.strip() for test in column if isinstance(test, str))
+    return [test for test in found if _is_assert(test)][:MOST_TESTS]
+
+
+def _is_assert(test: str) -> bool:
+    try:
+        body = ast.parse(test).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(statement, ast.Assert) for statement in body)
+
+
+def function_under_test(tests: Iterable[str]) -> str | None:
+    """The name that most tests call; a builtin is none."""
+    counted: Counter[str] = Counter()
+    for test in tests:
+        calls = (node.func.id for node in ast.walk(ast.parse(test)) if _calls_a_name(node))  # type: ignore[attr-defined]
+        counted.update({name for name in calls if not hasattr(builtins, name)})
+    return counted.most_common(1)[0][0] if counted else None
+
+
+def _calls_a_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def reference(output: Any, name: str) -> str:
+    """The code of a model's recorded answer, "" where it does not define the function."""
+    if not isinstance(output, str):
+        return ""
+    code = extract_fenced(output)
+    text = output if code is None else output[code.start : code.end]
+    return text if f"def {name}" in text else ""

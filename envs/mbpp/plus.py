@@ -1,0 +1,184 @@
+"""MBPP+ (Liu et al. 2023, arXiv 2305.01210; EvalPlus v0.2.0, Apache-2.0): MBPP with some thirty times the tests.
+
+A row has inputs and a reference whose results are what is expected. JSON has no tuples, sets or complex numbers: which
+arguments are some is a fact of each task, listed here. Verdicts agree with the package evalplus 0.3.1, task by task
+(tests/envs/test_mbpp.py), special comparisons included, but the answer runs in the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from envs.data import data_files, file_rows
+from envs.sandbox import Limits
+from envs.task import Problem, TaskError
+
+COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
+LIMITS = Limits(cpu_s=120.0, wall_s=150.0, most_wall_s=900.0)
+"""A hundred inputs and their reference in one job; some sum the numbers up to a hundred million."""
+Convert = Callable[[Any], Any]
+
+
+def _rows_of(value: Any) -> Any:
+    return [tuple(row) for row in value]
+
+
+def _deep(value: Any) -> Any:
+    return tuple(_deep(each) for each in value) if isinstance(value, list) else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _each(convert: Convert) -> Callable[[list[Any]], Any]:
+    return lambda arguments: [convert(argument) for argument in arguments]
+
+
+def _by_place(*converts: Convert) -> Callable[[list[Any]], Any]:
+    return lambda arguments: [
+        (converts[place] if place < len(converts) else _same)(argument) for place, argument in enumerate(arguments)
+    ]
+
+
+def _pairs(value: Any) -> Any:
+    return tuple(tuple(each) if isinstance(each, list) else each for each in value)
+
+
+FORMS: dict[Callable[[list[Any]], Any], tuple[int, ...]] = {
+    _each(tuple): (
+        2,
+        116,
+        132,
+        143,
+        222,
+        261,
+        273,
+        394,
+        399,
+        421,
+        424,
+        429,
+        470,
+        560,
+        579,
+        596,
+        616,
+        630,
+        726,
+        740,
+        744,
+        809,
+    ),
+    _each(_rows_of): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780),
+    _by_place(_rows_of): (75, 413, 444, 753),
+    _by_place(_same, tuple): (106, 750),
+    _by_place(lambda sets: [set(each) if isinstance(each, list) and each else {} for each in sets]): (115,),
+    _by_place(float, complex): (124,),
+    _by_place(tuple): (250, 307, 405, 446, 617, 720, 763, 808),
+    _each(lambda rows: tuple(map(tuple, rows))): (259, 401, 445),
+    _by_place(_pairs): (278,),
+    _by_place(lambda table: {key: tuple(value) for key, value in table.items()}): (722,),
+    _by_place(complex): (252,),
+    _deep: (580, 615, 791),
+}
+CONVERTED = {task: form for form, tasks in FORMS.items() for task in tasks}
+"""Task number to what makes its JSON arguments the reference's."""
+
+CHECK = """
+import copy, math
+inf, nan = math.inf, math.nan
+
+def _number(value):
+    return isinstance(value, (int, float, complex)) and not isinstance(value, str)
+
+def _close(out, expected, atol):
+    if isinstance(expected, (list, tuple)) or isinstance(out, (list, tuple)):
+        if not isinstance(expected, (list, tuple)) or not isinstance(out, (list, tuple)):
+            return False
+        return len(out) == len(expected) and all(_close(a, b, atol) for a, b in zip(out, expected))
+    if not (_number(out) and _number(expected)):
+        return False
+    return out == expected or abs(out - expected) <= atol + 1e-07 * abs(expected)
+
+def _floats(value):
+    if isinstance(value, float):
+        return True
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(each, float) for each in value)
+
+def _surface(base, height):
+    return round(base ** 2 + 2 * base * math.sqrt((base / 2) ** 2 + height ** 2))
+
+def _digit_distance(first, second):
+    first, second = str(first), str(second)
+    width = max(len(first), len(second))
+    return sum(abs(int(a) - int(b)) for a, b in zip(first.zfill(width), second.zfill(width)))
+
+def _right(name, arguments, out, expected, atol):
+    exact = out == expected
+    if name == "are_equivalent":
+        return True
+    if name == "sum_div":
+        exact = exact or out == 0
+    elif name == "surface_Area":
+        exact = exact or abs(out - _surface(*arguments)) <= atol
+    elif name == "digit_distance_nums":
+        exact = exact or out == _digit_distance(*arguments)
+    elif name in ("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum",
+                  "intersection_array", "find_dissimilar", "Diff"):
+        exact = set(out) == set(expected)
+    elif name in ("check_str", "text_match_three", "text_starta_endb"):
+        wanted = expected if isinstance(expected, bool) else expected is not None
+        exact = out == wanted if isinstance(out, bool) else wanted == (out is not None)
+    if not exact and atol:
+        if type(out) is not type(expected):
+            return False
+        return _close(out, expected, atol)
+    return exact
+
+_reference = {{}}
+exec({solution!r}, _reference)
+
+def check(candidate):
+    atol = {atol!r}
+    for arguments in {inputs!r}:
+        expected = _reference[{name!r}](*copy.deepcopy(arguments))
+        out = candidate(*copy.deepcopy(arguments))
+        if not atol and _floats(expected):
+            atol = 1e-06
+        assert _right({name!r}, arguments, out, expected, atol), "wrong for %.200r" % (arguments,)
+"""
+
+
+def problems(path: str | None) -> list[Problem]:
+    """The tasks of MbppPlus.jsonl(.gz). Raises TaskError where it is missing or not what it should be."""
+    path = path or os.environ.get("MBPP_OVERRIDE_PATH")
+    if path is None:
+        raise TaskError(
+            "MBPP+ is not at hand: set task.env.path (or MBPP_OVERRIDE_PATH) to MbppPlus-v0.2.0.jsonl.gz of "
+            "github.com/evalplus/mbppplus_release"
+        )
+    found = list(file_rows(data_files(Path(path)), COLUMNS))
+    if missing := [key for key in COLUMNS for row in found if key not in row]:
+        raise TaskError(f"{path}: rows need {missing[0]}")
+    return [plus_problem(row) for row in found]
+
+
+def plus_problem(row: dict[str, Any]) -> Problem:
+    """One row as a problem whose check runs the reference beside the answer."""
+    number = int(row["task_id"].split("/")[-1])
+    convert = CONVERTED.get(number, _same)
+    inputs = [convert(arguments) for arguments in (*row["base_input"], *row["plus_input"])]
+    check = CHECK.format(name=row["entry_point"], solution=row["canonical_solution"], inputs=inputs, atol=row["atol"])
+    text = row["prompt"].strip().strip('"').strip()
+    return Problem(
+        id=f"mbppplus/{number}",
+        question=f"{text}\n\nThe function is named `{row['entry_point']}`.",
+        entry_point=row["entry_point"],
+        check_src=check,
+        reference=row["canonical_solution"].lstrip("\n"),
+        limits=LIMITS,
+    )

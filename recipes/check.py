@@ -1,0 +1,110 @@
+"""Are a task's tests sound? Every reference solution must get full marks by the task's own rewards, nonsense must not.
+
+    python recipes/check.py task=humaneval
+    python recipes/check.py task=mbpp task.env.path=mbpp.jsonl evaluation.split=test
+    python recipes/check.py task=basics pass_rate=8            also: how often does the model solve each problem?
+
+Looks at `evaluation.split`: test, or train, validation, all. Names the rows that fail and
+writes them to invalid.jsonl in the run directory; `task.drop_invalid=true` keeps such rows out of training. With
+`pass_rate` it samples that many completions of each training problem and writes pass_rates.jsonl, which
+`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing. The exit status is 1 where a row
+fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from recipes.support.main import UserError, recipe
+
+
+@recipe("check")
+def main(cfg) -> None:
+    import asyncio
+    import json
+
+    from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.console import log, log_to
+    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.soundness import as_answer, planted_wrong
+
+    task = build_task(cfg)
+    splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
+    folder = open_run_dir(cfg)
+    log_to(folder)
+    reward = build_reward(cfg, build_sandbox(cfg))
+    invalid = []
+    with asyncio.Runner() as runner:
+        for split in splits:
+            problems = [p for p in task.problems(split) if p.reference]  # type: ignore[arg-type]
+            if not problems:
+                log.info("%s %s: no problem with a reference", task.name, split)
+                continue
+            right = runner.run(reward.grade(problems, [as_answer(task, p.reference) for p in problems]))
+            wrong = runner.run(reward.grade(problems, [as_answer(task, planted_wrong(p)) for p in problems]))
+            failing = [
+                {"id": p.id, "split": split, "what": what, "note": grade.verdict if grade else "not graded"}
+                for p, good, bad in zip(problems, right, wrong, strict=True)
+                for grade, what, fails in (
+                    (good, "the reference fails", not (good and good.passed)),
+                    (bad, "nonsense passes", bool(bad and bad.passed)),
+                )
+                if fails
+            ]
+            sound = len(problems) - len({row["id"] for row in failing})
+            log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
+            for row in failing:
+                log.info("  %s: %s (%s)", row["id"], row["what"], row["note"])
+            for name in reward.channels:
+                scores = [grade.results[name].score for grade in right if grade]
+                log.info("  %s of the references: %.3f", name, sum(scores) / max(len(scores), 1))
+            invalid += failing
+        if cfg.pass_rate:
+            measure(cfg, folder, task, reward, runner)
+    write_text(folder / "invalid.jsonl", "".join(json.dumps(row) + "\n" for row in invalid))
+    if invalid:
+        raise UserError(f"{len(invalid)} rows fail: {folder / 'invalid.jsonl'}; task.drop_invalid=true leaves them out")
+
+
+def measure(cfg, folder, task, reward, runner) -> None:
+    """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
+    import json
+    from collections import Counter
+
+    from recipes.support.console import log
+    from recipes.support.evaluation import evaluate_policy
+    from recipes.support.models import check_model, load_policy
+    from recipes.support.run_dir import write_text
+    from recipes.support.sampling import Decoding
+    from recipes.support.stages import describe, policy_to_sample
+
+    check_model(cfg)
+    policy, tokenizer = load_policy(cfg)
+    result = evaluate_policy(
+        policy_to_sample(cfg, policy.to(cfg.hardware.device)),
+        tokenizer,
+        task,
+        reward,
+        runner,
+        Decoding(cfg.evaluation.max_new_tokens, cfg.evaluation.temperature or 1.0, cfg.evaluation.top_p),
+        cfg.pass_rate,
+        split="train",
+        rows_at_once=cfg.hardware.eval_rows,
+        seed=cfg.seed,
+    )
+    log.info(describe(result.summary))
+    graded = [row for row in result.rows if row["reward"] is not None]
+    passed, samples = Counter(r["task_id"] for r in graded if r["passed"]), Counter(r["task_id"] for r in graded)
+    rows = [{"id": name, "passed": passed[name], "samples": samples[name]} for name in samples]
+    write_text(folder / "pass_rates.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    between = sum(0 < passed[name] < samples[name] for name in samples)
+    log.info(
+        "%d of %d problems are solved at times: task.pass_rates=%s", between, len(rows), folder / "pass_rates.jsonl"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Problems that can teach: their references pass, their tests refuse nonsense, and the policy solves them at times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from envs.sandbox import Sandbox
+from envs.task import Filtered, Problem, Task, TaskError, validate
+from recipes.support.console import log
+from recipes.support.main import UserError
+from recipes.support.run_log import read_jsonl
+from rewards.channel import Completion
+
+WRONG_FUNCTION = "def {name}(*args, **kwargs):\n    return 'a planted wrong answer'\n"
+WRONG_PROGRAM = "print('a planted wrong answer')\n"
+
+
+def planted_wrong(problem: Problem) -> str:
+    """Code that no honest test accepts."""
+    return WRONG_PROGRAM if problem.entry_point is None else WRONG_FUNCTION.format(name=problem.entry_point)
+
+
+def as_answer(task: Task, code: str) -> Completion:
+    """Code as the answer that a policy would give, one token a character."""
+    text = f"```python\n{code if code.endswith(chr(10)) else code + chr(10)}```"
+    found = task.extract(text)
+    return Completion(
+        text=text,
+        token_ids=range(len(text)),
+        offsets=[(place, place + 1) for place in range(len(text))],
+        code_span=None if found is None else (found.start, found.end),
+        closed=found is not None and found.closed,
+    )
+
+
+def training_problems(cfg: DictConfig, task: Task, sandbox: Sandbox) -> Task:
+    """The task with the training problems that the configuration wants kept.
+
+    Raises UserError where there are none, or no file of pass rates.
+    """
+    try:
+        problems = task.problems("train")
+        if not problems:
+            raise UserError(f"task={cfg.task.name} has no problems to train on")
+        unwanted: set[str] = set()
+        if cfg.task.drop_invalid:
+            unwanted |= unsound(sandbox, problems)
+            log.info("task.drop_invalid: %d of %d training problems dropped", len(unwanted), len(problems))
+        if cfg.task.pass_rates is not None:
+            hard = outside(cfg.task.pass_rates, *cfg.task.pass_rate_range)
+            log.info("task.pass_rates: %d training problems outside %s", len(hard), list(cfg.task.pass_rate_range))
+            unwanted |= hard
+        kept = Filtered(task, lambda problem: problem.id not in unwanted) if unwanted else task
+        kept.problems("train")
+        return kept
+    except TaskError as error:
+        raise UserError(str(error)) from None
+
+
+def unsound(sandbox: Sandbox, problems: Sequence[Problem]) -> set[str]:
+    """Ids of the problems whose reference fails or whose tests accept nonsense; without a reference: neither."""
+
+    async def judge() -> set[str]:
+        right = await validate(sandbox, problems)
+        functions = [p for p in problems if p.entry_point is not None]
+        programs = [p for p in problems if p.entry_point is None]
+        wrong = [*await validate(sandbox, functions, WRONG_FUNCTION), *await validate(sandbox, programs, WRONG_PROGRAM)]
+        failing = {o.id for o in right if o.graded and o.verdict != "pass"}
+        return failing | {o.id for o in wrong if o.verdict == "pass"}
+
+    return asyncio.run(judge())
+
+
+def outside(path: str, low: float, high: float) -> set[str]:
+    """Ids of the problems in a pass_rates.jsonl whose rate is not between `low` and `high`."""
+    rows = read_jsonl(Path(path))
+    if not rows:
+        raise UserError(
+            f"no pass rates in {path} (task.pass_rates): python recipes/check.py ... pass_rate=8 makes them"
+        )
+    return {row["id"] for row in rows if not low <= row["passed"] / row["samples"] <= high}

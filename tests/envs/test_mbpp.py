@@ -1,0 +1,220 @@
+"""MBPP, MBPP+ and OpenCodeInstruct on real rows: odd ones work, verdicts are EvalPlus's, wrong answers are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envs.data import data_files, file_rows, hub_rows
+from envs.mbpp import COLUMNS, Mbpp, called, extract_definitions, instruct, mbpp_problem, plus
+from envs.task import TaskError, validate
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+BROKEN = {"mbpp/367", "mbpp/927"}
+"""Their set-up code builds on a class of the answer, attribute by attribute."""
+SLOW = {"Mbpp/271", "Mbpp/300", "Mbpp/599", "Mbpp/603", "Mbpp/630"}
+"""Seconds and more of processor time each."""
+STUB = "def {name}(*args, **kwargs):\n    return 'planted'\n"
+
+
+def shared(name: str) -> Path:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"../shared/data/{name} is not here")
+    return path
+
+
+def row(**changes):
+    return {
+        "task_id": 1,
+        "text": "Add one.",
+        "code": "import math\r\n\r\ndef helper(x):\r\n    return x\r\n\r\ndef f(x):\r\n    return helper(x) + 1\r\n",
+        "test_list": ["assert math.isclose(f(1), 2)", "assert set(f(x) for x in (1, 2)) == {2, 3}"],
+        "test_setup_code": "",
+    } | changes
+
+
+def test_a_row_with_crlf_imports_and_helpers_is_judged(sandbox):
+    problem = mbpp_problem(row())
+    assert problem.entry_point == "f" and "\r" not in problem.reference
+    answers = ["def f(x):\n    return x + 1\n", "def f(x):\n    return x\n", problem.reference]
+    outcomes = asyncio.run(sandbox.run([problem.job(code, str(n)) for n, code in enumerate(answers)]))
+    assert [o.verdict for o in outcomes] == ["pass", "fail", "pass"]
+    assert row()["test_list"][0] in problem.question and row()["test_list"][1] not in problem.question
+
+
+def test_the_function_under_test_is_found():
+    assert called(["assert set(f(1)) == set(g(2))"]) == "f"
+    assert called(["assert h(f(1)) == 2"], ["f"]) == "f"
+    with pytest.raises(TaskError, match="no test calls"):
+        called(["assert 1 == 1"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("Here it is:\ndef f(x):\n    return x\nHope it helps", "def f(x):\n    return x\n"),
+        ("import math\n\n\ndef f(x):\n\n    return x\n", "import math\n\n\ndef f(x):\n\n    return x\n"),
+        (
+            "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\nDone",
+            "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\n",
+        ),
+        ("no code here", None),
+    ],
+)
+def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
+    found = extract_definitions(answer)
+    assert (answer[found.start : found.end] if found else None) == code
+    fenced = f"def g(): pass\n```python\n{answer}\n```"
+    mbpp = Mbpp()
+    assert fenced[mbpp.extract(fenced).start :].startswith(answer)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "file", "size"), [("mbpp", "mbpp.jsonl.gz", 60), ("sanitized", "sanitized-mbpp.jsonl.gz", 40)]
+)
+def test_references_pass_and_nonsense_does_not(sandbox, evaluate, file, size):
+    task = Mbpp(evaluate, str(shared(f"mbpp/{file}")), every_id=True)
+    problems = task.problems("test")
+    assert len(problems) == (974 if evaluate == "mbpp" else 427)
+    some = problems[:: len(problems) // size]
+    right = asyncio.run(validate(sandbox, some))
+    assert {o.id for o in right if o.verdict != "pass"} <= BROKEN
+    assert [o.id for o in asyncio.run(validate(sandbox, some, STUB)) if o.verdict == "pass"] == []
+
+
+def test_only_the_test_ids_are_evaluated():
+    problems = Mbpp(path=str(shared("mbpp/mbpp.jsonl.gz"))).problems("test")
+    assert [p.id for p in problems] == [f"mbpp/{n}" for n in range(11, 511)]
+
+
+def plus_rows():
+    return list(file_rows(data_files(shared("mbppplus/mbppplus_v0.2.0_dev.jsonl.gz")), plus.COLUMNS))
+
+
+def test_mbpp_plus_references_pass_and_nonsense_does_not(sandbox):
+    rows = [row for row in plus_rows() if row["task_id"] not in SLOW][::4]  # a quarter, for its time
+    problems = [plus.plus_problem(row) for row in rows]
+    assert [o.id for o in asyncio.run(validate(sandbox, problems)) if o.verdict != "pass"] == []
+    accepted = {o.id for o in asyncio.run(validate(sandbox, problems, STUB)) if o.verdict == "pass"}
+    assert accepted <= {"mbppplus/164"}  # EvalPlus's oracle accepts anything there
+
+
+def test_special_comparisons_of_mbpp_plus(sandbox):
+    row = {
+        "task_id": "Mbpp/2",
+        "prompt": '"""\nShared elements.\nassert 1\n"""',
+        "entry_point": "similar_elements",
+        "canonical_solution": "\ndef similar_elements(a, b):\n  return tuple(set(a) & set(b))\n",
+        "base_input": [[[3, 4, 5], [5, 4, 7]]],
+        "plus_input": [],
+        "atol": 0,
+    }
+    rounded = row | {
+        "task_id": "Mbpp/1",
+        "entry_point": "half",
+        "base_input": [[1.0]],
+        "canonical_solution": "def half(x): return x / 3",
+    }
+    problem, close = plus.plus_problem(row), plus.plus_problem(rounded)
+    asked = [
+        (problem, "def similar_elements(a, b):\n    return [x for x in b if x in a]\n", "pass"),
+        (problem, "def similar_elements(a, b):\n    return b\n", "fail"),
+        (problem, "def similar_elements(a, b):\n    assert type(a) is tuple\n    return (4, 5)\n", "pass"),
+        (close, "def half(x): return x / 3 + 1e-8", "pass"),
+        (close, "def half(x): return x / 3 + 1e-5", "fail"),
+    ]
+    outcomes = asyncio.run(sandbox.run([p.job(code, str(n)) for n, (p, code, _) in enumerate(asked)]))
+    assert [o.verdict for o in outcomes] == [verdict for _, _, verdict in asked]
+
+
+def test_arguments_are_what_evalplus_makes_of_them():
+    if any(importlib.util.find_spec(name) is None for name in ("evalplus", "tempdir", "wget")):
+        pytest.skip("evalplus is not installed")
+    from evalplus.data.mbpp import mbpp_deserialize_inputs
+
+    for row in plus_rows():
+        number = int(row["task_id"].split("/")[1])
+        inputs = row["base_input"] + row["plus_input"]
+        ours = [plus.CONVERTED.get(number, plus._same)(arguments) for arguments in inputs]
+        theirs = [list(arguments) for arguments in mbpp_deserialize_inputs(row["task_id"], inputs)]
+        assert repr([list(arguments) for arguments in ours]) == repr(theirs), row["task_id"]
+
+
+def test_open_code_instruct_rows_in_the_hubs_columns(sandbox):
+    rows = list(file_rows(data_files(shared("opencodeinstruct_sample/sample.jsonl")), instruct.COLUMNS))
+    problems = [instruct.problem(row) for row in rows]
+    assert {p.entry_point for p in problems} >= {"find_min_max", "find_unique_elements", "sum_values"}
+    right = "def sum_values(d):\n    return {k: sum(v) for k, v in d.items()}\n"
+    [problem] = [p for p in problems if p.entry_point == "sum_values"]
+    codes = (right, right.replace("sum(v)", "len(v)"))
+    outcomes = asyncio.run(sandbox.run([problem.job(code, code) for code in codes]))
+    assert [o.verdict for o in outcomes] == ["pass", "fail"]
+
+
+def made(number: int, **changes):
+    return {
+        "id": f"r{number}",
+        "input": f"Write f{number}.",
+        "output": f"Sure:\n```python\ndef f{number}(x):\n    return x\n```",
+        "domain": "generic",
+        "unit_tests": json.dumps([f"\nassert f{number}(1) == 1\n", "assert broken("]),
+    } | changes
+
+
+def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
+    odd = [
+        made(100, domain="algorithmic"),
+        made(101, unit_tests="[]"),
+        made(102, unit_tests="not json"),
+        made(103, unit_tests=["assert f103(1) == 1"]),
+        made(104, unit_tests=json.dumps(["assert len('a') == 1"])),
+        made(105, input=""),
+        made(106, output=None),
+        made(107, domain=None),
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(r) + "\n" for r in [*map(made, range(20)), *odd]) + "not json\n")
+    task = Mbpp(train_path=str(file), train_size=15, validation_size=5)
+    train, validation = task.problems("train"), task.problems("validation")
+    assert (len(train), len(validation)) == (15, 5) and not {p.id for p in train} & {p.id for p in validation}
+    assert train == Mbpp(train_path=str(file), train_size=15, validation_size=5).problems("train")
+    assert train != Mbpp(train_path=str(file), train_size=15, validation_size=5, split_seed=1).problems("train")
+    reasons = Counter()
+    for each in odd:
+        try:
+            problem = instruct.problem(each)
+            reasons["kept"] += 1
+            assert len(problem.check_src.splitlines()) == 1
+        except TaskError as error:
+            reasons[str(error)] += 1
+    assert reasons == {
+        "kept": 3,
+        "domain algorithmic": 1,
+        "no asserts": 2,
+        "tests call no function": 1,
+        "no instruction": 1,
+    }
+    assert instruct.problem(made(1)).reference == "def f1(x):\n    return x\n"
+
+
+def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.delenv("MBPP_OVERRIDE_PATH", raising=False)
+    with pytest.raises(TaskError, match="one of mbpp, sanitized, plus"):
+        Mbpp("minus")
+    with pytest.raises(TaskError, match="no such file"):
+        Mbpp(path="/nowhere.jsonl")
+    with pytest.raises(TaskError, match="MBPP_OVERRIDE_PATH"):
+        Mbpp("plus").problems("test")
+    with pytest.raises(TaskError, match="from the hub: give a copy"):
+        next(hub_rows("google-research-datasets/mbpp", "full", "test", COLUMNS))
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(TaskError, match="rows need task_id"):
+        Mbpp(path=str(tmp_path / "x.jsonl")).problems("test")
+    with pytest.raises(TaskError, match="no usable row"):
+        Mbpp(train_path=str(tmp_path / "x.jsonl")).problems("train")
