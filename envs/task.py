@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
+from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 
 Split = Literal["train", "test"]
 Message = dict[str, str]
@@ -28,6 +28,8 @@ class Problem:
     setup: trusted source before the solution.
     reference: a solution that passes.
     family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
+    as_json: expected values came from JSON (see Job).
+    limits: None for the sandbox's own.
     """
 
     id: str
@@ -39,6 +41,8 @@ class Problem:
     reference: str = ""
     tol: float = 1e-6
     family: str = ""
+    as_json: bool = False
+    limits: Limits | None = None
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that judges `code`."""
@@ -56,6 +60,8 @@ class Problem:
             tol=self.tol,
             check_src=self.check_src,
             setup=self.setup,
+            as_json=self.as_json,
+            limits=self.limits,
         )
 
 
