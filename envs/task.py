@@ -164,6 +164,7 @@ class CodeBlockTask:
         train_size: how many to train on; the rest is held out.
         split_seed: seed of the split.
         system: the system message; empty for the chat template's own.
+        held_out: where the data brings its own split, what to test on; `problems` are then all to train on.
 
     Raises:
         TaskError: no problems, one without tests, or fewer than `train_size`.
@@ -171,10 +172,22 @@ class CodeBlockTask:
 
     closing = "`\n"
 
-    def __init__(self, problems: Sequence[Problem], train_size: int, split_seed: int, system: str):
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        train_size: int,
+        split_seed: int,
+        system: str,
+        held_out: Sequence[Problem] | None = None,
+    ):
         require_tests(problems)
         self.system = system
-        self._splits = seeded_split(problems, train_size, split_seed)
+        self._splits: dict[Split, list[Problem]]
+        if held_out is None:
+            self._splits = seeded_split(problems, train_size, split_seed)
+        else:
+            require_tests(held_out)
+            self._splits = {"train": list(problems), "test": list(held_out)}
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of one side of the split."""
