@@ -72,6 +72,24 @@ def test_times_of_each_case(grade):
     assert grade.call(burn, *[((x,), None) for x in range(2)], limits=Limits(cpu_s=1, each_case=True)).verdict == "pass"
 
 
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        ("def gcd(a, b): return a if not b else gcd(b, a % b)", "pass"),
+        ("from math import gcd", "pass"),
+        ("class Solution:\n    def gcd(self, a, b): return __import__('math').gcd(a, b)", "pass"),
+        ("from operator import add as gcd\nclass Solution:\n    def gcd(self, a, b): return 4", "pass"),
+        ("def gcd(a, b): return 4\nclass Solution:\n    def gcd(self, a, b): return 5", "pass"),
+        ("pass", "fail"),
+        ("class Solution: pass", "fail"),
+    ],
+)
+def test_the_entry_point_is_the_solutions_own(grade, code, verdict):
+    """The setup's `from math import *` has one of that name too."""
+    outcome = grade.call(code, ((12, 8), 4), entry="gcd", setup="from math import *")
+    assert outcome.verdict == verdict, outcome.note
+
+
 def test_values_from_json(grade):
     code = "def f(): return [(1, 'a'), {2: (3.0,)}]"
     assert grade.call(code, ((), [[1, "a"], {"2": [3.0]}])).verdict == "fail"
