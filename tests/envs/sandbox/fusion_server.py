@@ -130,7 +130,7 @@ class FusionServer:
             id="request",
             kind="command",
             files={"main.py": body["code"].encode("ascii"), "stdin": (body.get("stdin") or "").encode()},
-            commands=(("/bin/sh", "-c", "exec python3 main.py < stdin"),),
+            commands=(("/bin/sh", "-c", "exec python3 -S main.py < stdin"),),
             keep=tuple(body.get("fetch_files") or ()),
             limits=Limits(wall_s=body["run_timeout"], **ROOM),
         )
