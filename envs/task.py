@@ -151,8 +151,8 @@ def require_tests(problems: Sequence[Problem]) -> None:
 
 
 async def validate(task: Task, sandbox: Sandbox, splits: Sequence[Split] = ("train", "test")) -> list[Outcome]:
-    """Run every reference solution through its own grader; returns the outcomes that are not `pass`."""
-    jobs = [p.job(p.reference) for split in splits for p in task.problems(split)]
+    """Run every reference solution there is through its own grader; returns the outcomes that are not `pass`."""
+    jobs = [p.job(p.reference) for split in splits for p in task.problems(split) if p.reference]
     return [outcome for outcome in await sandbox.run(jobs) if outcome.verdict != "pass"]
 
 

@@ -34,13 +34,14 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from envs.sandbox import judge
 from envs.sandbox.protocol import Job, Limits, Outcome, StdioCase
 from envs.sandbox.worker import remote
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = logging.getLogger(__name__)
 Got = TypeVar("Got")
@@ -300,6 +301,8 @@ class _Line:
 
     async def post(self, url: str, request: dict[str, Any], seconds: float) -> Any:
         """The answer's JSON. Raises Trouble."""
+        import aiohttp  # slow to import, and needed here alone
+
         async with self._places:
             if self._session is None:
                 connections = aiohttp.TCPConnector(limit=self._concurrency)
