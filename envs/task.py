@@ -28,6 +28,7 @@ class Problem:
     setup: trusted source before the solution.
     reference: a solution that passes.
     family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
+    as_json: expected values came from JSON (see Job).
     limits: None for the sandbox's own.
     """
 
@@ -40,6 +41,7 @@ class Problem:
     reference: str = ""
     tol: float = 1e-6
     family: str = ""
+    as_json: bool = False
     limits: Limits | None = None
 
     def job(self, code: str, job_id: str | None = None) -> Job:
@@ -58,6 +60,7 @@ class Problem:
             tol=self.tol,
             check_src=self.check_src,
             setup=self.setup,
+            as_json=self.as_json,
             limits=self.limits,
         )
 
@@ -188,6 +191,7 @@ class CodeBlockTask:
         train_size: how many to train on; the rest is held out.
         split_seed: seed of the split.
         system: the system message; empty for the chat template's own.
+        held_out: where the data brings its own split, what to test on; `problems` are then all to train on.
 
     Raises:
         TaskError: no problems, one without tests, or fewer than `train_size`.
@@ -195,10 +199,22 @@ class CodeBlockTask:
 
     closing = "`\n"
 
-    def __init__(self, problems: Sequence[Problem], train_size: int, split_seed: int, system: str):
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        train_size: int,
+        split_seed: int,
+        system: str,
+        held_out: Sequence[Problem] | None = None,
+    ):
         require_tests(problems)
         self.system = system
-        self._splits = seeded_split(problems, train_size, split_seed)
+        self._splits: dict[Split, list[Problem]]
+        if held_out is None:
+            self._splits = seeded_split(problems, train_size, split_seed)
+        else:
+            require_tests(held_out)
+            self._splits = {"train": list(problems), "test": list(held_out)}
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of one side of the split."""

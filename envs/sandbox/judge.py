@@ -13,6 +13,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
@@ -49,6 +50,11 @@ class Ended:
         if name:
             return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
         return None
+
+    @property
+    def late(self) -> bool:
+        """Whether time ended it, on the clock or of the processor."""
+        return self.end == "timeout" or "SIGXCPU" in (self.signal, self.other_signal)
 
 
 def function_payload(job: Job) -> bytes:
@@ -114,7 +120,7 @@ def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcom
     first = ""
     for number, (case, record) in enumerate(zip(job.cases, records, strict=False), 1):
         assert isinstance(case, FunctionCase)  # function_payload saw to it
-        note = _case_note(case.expected, record, job.tol)
+        note = _case_note(case.expected, record, job)
         results.append(note is None)
         if note is not None and not first:
             first = note.removeprefix(LOAD) if note.startswith(LOAD) else f"case {number}: {note}"
@@ -133,7 +139,18 @@ def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcom
     return outcome(job, verdict, results, ended.seconds, first)
 
 
-def _case_note(expected: Any, record: bytes, tol: float) -> str | None:
+def answered(job: Job, limits: Limits, ended: Ended, raw: bytes) -> int:
+    """How many cases a process had answered, all rightly, when time ran out on it; 0 where no other should go on at the
+    next case (see `Limits.each_case`)."""
+    count = raw.count(b"\n")
+    if not limits.each_case or not ended.late or not 0 < count < job.total:
+        return 0
+    whole = raw[: raw.rindex(b"\n") + 1]
+    so_far = judge_function(replace(job, cases=job.cases[:count]), limits, ended, whole)
+    return count if so_far.verdict == "pass" else 0
+
+
+def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
     """None for a right answer, else what is wrong. Raises BadJob for an expected value that no answer could
     equal."""
     try:
@@ -153,7 +170,9 @@ def _case_note(expected: Any, record: bytes, tol: float) -> str | None:
         value = decode(payload)
     except (ValueError, TypeError):
         return "unreadable result"
-    return None if same(value, expected, tol) else f"expected {_short(expected)}, got {_short(value)}"
+    if job.as_json:
+        value = as_json(value)
+    return None if same(value, expected, job.tol) else f"expected {_short(expected)}, got {_short(value)}"
 
 
 def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
@@ -179,6 +198,15 @@ def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
             and all(key in value and same(value[key], item, tol) for key, item in expected.items())
         )
     return isinstance(expected, str | bytes | None) and isinstance(value, str | bytes | None) and value == expected
+
+
+def as_json(value: Any) -> Any:
+    """Plain data as it would come back from JSON: lists for tuples, texts for keys."""
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): as_json(item) for key, item in value.items()}
+    return value
 
 
 def _same_number(value: Any, expected: Any, tol: float) -> bool:
@@ -209,7 +237,7 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, byt
             now, said = ended.stopped_by
         elif ended.code:
             said = _remark(note) or f"exit status {ended.code}"
-        elif lines_of(output.decode("utf-8", "replace")) == lines_of(case.stdout):
+        elif same_output(output.decode("utf-8", "replace"), case.stdout):
             now, said = "pass", ""
         else:
             said = "wrong answer"
@@ -252,9 +280,26 @@ def _printed(job: Job, limits: Limits, ended: Ended, status: int, said: str, std
     return replace(plain, stdout=texts[0], stderr=texts[1], exit_status=None if ended.stopped_by else status)
 
 
+def same_output(output: str, expected: str) -> bool:
+    """LiveCodeBench's rule: as many lines, and each the same text or the same numbers, exactly (1.50 is 1.5, 1e2 is
+    100)."""
+    given, wanted = lines_of(output), lines_of(expected)
+    return len(given) == len(wanted) and all(map(_same_line, given, wanted))
+
+
+def _same_line(line: str, expected: str) -> bool:
+    if line == expected:
+        return True
+    given, wanted = line.split(), expected.split()
+    try:
+        return len(given) == len(wanted) and all(Decimal(a) == Decimal(b) for a, b in zip(given, wanted, strict=True))
+    except InvalidOperation:  # not a number, or one that compares with none
+        return False
+
+
 def lines_of(text: str) -> list[str]:
-    """Lines without trailing white space, and without blank lines at the end."""
-    return [line.rstrip() for line in text.rstrip().split("\n")]
+    """Lines without white space around them, and without blank lines around them all."""
+    return [line.strip() for line in text.strip().split("\n")]
 
 
 def _remark(raw: bytes) -> str:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,9 +209,7 @@ class LocalSandbox:
         limits = job.limits or self.limits
         preload = self._named_in(job.code)
         if job.kind == "function":
-            with Memory(judge.function_payload(job)) as payload, Memory() as results:
-                ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
-                return judge.judge_function(job, limits, ended, results.output(limits))
+            return await self._run_function(worker, job, limits, preload)
         if job.kind == "check":
             text, nonce = judge.check_payload(job)
             with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check, Memory() as verdict:
@@ -234,6 +233,20 @@ class LocalSandbox:
             if ended.stopped_by:
                 break  # a program that hangs once would hang on every input
         return judge.judge_stdio(job, limits, runs)
+
+    async def _run_function(self, worker: Worker, job: Job, limits: Limits, preload: Sequence[str]) -> Outcome:
+        """One process, or several where the times are those of one case."""
+        raw, seconds, left = b"", 0.0, job
+        while True:
+            with Memory(judge.function_payload(left)) as payload, Memory() as results:
+                ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
+                found = results.output(limits)
+            seconds += ended.seconds
+            count = judge.answered(left, limits, ended, found)
+            if not count:
+                return judge.judge_function(job, limits, replace(ended, seconds=seconds), raw + found)
+            raw += found[: found.rindex(b"\n") + 1]
+            left = replace(left, cases=left.cases[count:])
 
     def _named_in(self, code: str) -> list[str]:
         """Modules that the lines with an import in them name, for the worker to choose from."""

@@ -14,7 +14,8 @@ Kind = Literal["function", "stdio", "check", "program", "command"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Times cover a job's cases together (`function`, `check`) or one case (`stdio`).
+    """What one program may use. Times cover a job's cases together (`function`, `check`) or one case (`stdio`, and
+    `function` with `each_case`).
 
     CPU time decides. The clock is a backstop for programs that sleep: time in which a program was ready and waited for
     a processor does not count, so that no verdict depends on what else the machine does.
@@ -37,6 +38,9 @@ class Limits:
     """Processes and threads together."""
     open_files: int = 64
     """Open descriptors of one process."""
+    each_case: bool = False
+    """The times are those of one case of a `function` job too. A process answers cases until time runs out on it; while
+    all its answers are right, a fresh one goes on at the case that it was at."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Job:
     `keep` (patterns as in glob); these may start processes, a compiler's say. Both pass with exit status 0.
     `setup` is trusted source that precedes the solution and that `check_src` may use.
     `tol` is the absolute tolerance where a float is involved, at any depth; integers are compared exactly.
+    `as_json`: expected values came from JSON, so a tuple answers for a list, and any key for its text.
     """
 
     id: str
@@ -75,6 +80,7 @@ class Job:
     entry_point: str | None = None
     cases: tuple[FunctionCase | StdioCase, ...] = ()
     tol: float = 0.0
+    as_json: bool = False
     check_src: str | None = None
     setup: str | None = None
     stdin: str = ""

@@ -123,20 +123,23 @@ def warm() -> None:
 
 
 def _load(job: dict, module: types.ModuleType) -> None:
-    """Run the trusted setup and the solution in `module`."""
+    """Run the trusted setup and the solution in `module`; what the setup may call like the entry point is no answer."""
     if job["setup"]:
         exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), module.__dict__)
+        module.__dict__.pop(job.get("entry", ""), None)
     exec(compile(job["code"], SOURCE, "exec", dont_inherit=True), module.__dict__)
 
 
 def _entry(job: dict, module: types.ModuleType):
-    """The function to call: a global, or the method of that name of a class `Solution`. Raises NameError."""
+    """The function to call: a global of the solution, or the method of that name of a class `Solution`, or a global
+    from elsewhere. Raises NameError."""
     name = job["entry"]
-    if name in module.__dict__:
-        return module.__dict__[name]
-    owner = module.__dict__.get("Solution")
-    if isinstance(owner, type) and hasattr(owner, name):
+    found, owner = module.__dict__.get(name), module.__dict__.get("Solution")
+    own = getattr(getattr(found, "__code__", None), "co_filename", None) == SOURCE
+    if not own and isinstance(owner, type) and hasattr(owner, name):
         return getattr(owner(), name)
+    if name in module.__dict__:
+        return found
     raise NameError(f"name {name!r} is not defined")
 
 

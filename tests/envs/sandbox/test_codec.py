@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict, defaultdict, namedtuple
 
 import pytest
 
-from envs.sandbox.judge import lines_of, same
+from envs.sandbox.judge import as_json, lines_of, same, same_output
 from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
 
 ENCODE = make_encoder(1 << 20)
@@ -123,6 +123,47 @@ def test_same_handles_mixed_kinds():
 
 
 def test_lines_of():
-    assert lines_of("a \r\nb\t\n\n \n") == ["a", "b"] == lines_of("a\nb")
+    assert lines_of(" a \r\nb\t\n\n \n") == ["a", "b"] == lines_of("\n\na\nb")
     assert lines_of("") == lines_of("\n\n") == [""]
-    assert lines_of("\na") != lines_of("a")
+    assert lines_of("a\n\nb") == ["a", "", "b"]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("1.50 2", "1.5 2.0\n"),
+        ("YES\n1e2\n", "YES\n100"),
+        ("-0", "0"),
+        ("3  4\r\n", "3 4"),
+        ("1" + "0" * 5000, "1E+5000"),
+        ("nan inf", "nan inf"),
+        ("  x\ny", "\nx  \ny\n"),
+    ],
+)
+def test_outputs_that_are_the_same(output, expected):
+    assert same_output(output, expected) and same_output(expected, output)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("1\n2", "1 2"),
+        ("1", "1\n2"),
+        ("1\n\n2", "1\n2"),
+        ("", "0"),
+        ("0.1", "0.10000000000000000001"),
+        ("a  b", "a b"),
+        ("nan 1", "nan 1.0"),
+        ("sNaN", "1"),
+        ("1e99999999999999999999999", "1"),
+        ("YES", "Yes"),
+        ("3 x", "3.0 x"),
+        ("1 1", "1"),
+    ],
+)
+def test_outputs_that_differ(output, expected):
+    assert not same_output(output, expected) and not same_output(expected, output)
+
+
+def test_as_json_knows_no_tuples_and_only_text_as_keys():
+    assert as_json([(1, (2,)), {3: (4,), "a": {5}}, None]) == [[1, [2]], {"3": [4], "a": {5}}, None]

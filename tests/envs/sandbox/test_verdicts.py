@@ -57,6 +57,46 @@ def test_sleep_is_a_timeout_and_keeps_what_was_answered(grade):
     )
 
 
+def test_times_of_each_case(grade):
+    """A process that runs out of time on its third case is followed by one that begins with it."""
+    slow = "import time\ndef f(x):\n    time.sleep(0.2 if x < 5 else 100)\n    return -x if x == 4 else x\n"
+    each = Limits(wall_s=0.5, each_case=True)
+    right = [((x,), x) for x in range(4)]
+    assert grade.call(slow, *right, limits=Limits(wall_s=0.5)).cases == (True, True, False, False)
+    outcome = grade.call(slow, *right, limits=each)
+    assert (outcome.verdict, outcome.note) == ("pass", "") and outcome.seconds > 0.8
+    assert grade.call(slow, *right, ((9,), 9), ((1,), 1), limits=each).cases == (True,) * 4 + (False,) * 2
+    wrong = grade.call(slow, *right, ((4,), 4), ((1,), 1), limits=each)
+    assert (wrong.verdict, wrong.cases) == ("fail", (True,) * 4 + (False, True))
+    burn = "import time\ndef f(x):\n    end = time.process_time() + 0.7\n    while time.process_time() < end: pass\n"
+    assert grade.call(burn, *[((x,), None) for x in range(2)], limits=Limits(cpu_s=1, each_case=True)).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        ("def gcd(a, b): return a if not b else gcd(b, a % b)", "pass"),
+        ("from math import gcd", "pass"),
+        ("class Solution:\n    def gcd(self, a, b): return __import__('math').gcd(a, b)", "pass"),
+        ("from operator import add as gcd\nclass Solution:\n    def gcd(self, a, b): return 4", "pass"),
+        ("def gcd(a, b): return 4\nclass Solution:\n    def gcd(self, a, b): return 5", "pass"),
+        ("pass", "fail"),
+        ("class Solution: pass", "fail"),
+    ],
+)
+def test_the_entry_point_is_the_solutions_own(grade, code, verdict):
+    """The setup's `from math import *` has one of that name too."""
+    outcome = grade.call(code, ((12, 8), 4), entry="gcd", setup="from math import *")
+    assert outcome.verdict == verdict, outcome.note
+
+
+def test_values_from_json(grade):
+    code = "def f(): return [(1, 'a'), {2: (3.0,)}]"
+    assert grade.call(code, ((), [[1, "a"], {"2": [3.0]}])).verdict == "fail"
+    assert grade.call(code, ((), [[1, "a"], {"2": [3.0]}]), as_json=True).verdict == "pass"
+    assert grade.call(code, ((), [[1, "a"], {"2": [3.5]}]), as_json=True).verdict == "fail"
+
+
 def test_cpu_limit_is_killed(grade):
     outcome = grade.call(f"def f():\n    {LOOP.replace(chr(10), ' ')}", ((), 1), limits=Limits(wall_s=30, cpu_s=1))
     assert (outcome.verdict, outcome.note) == ("killed", "CPU time limit")
@@ -100,7 +140,8 @@ def test_script_output_is_compared_by_line(grade):
     assert grade.script("print('1 ')\nprint('2')\nprint()", ("", "1\n2")).verdict == "pass"
     assert grade.script("print(1)", ("", "1\n2")).verdict == "fail"
     assert grade.script("print(1)\nprint(2)", ("", "1")).verdict == "fail"
-    assert grade.script("print(' 1')", ("", "1")).verdict == "fail"
+    assert grade.script("print(' 1.0')", ("", "1")).verdict == "pass"
+    assert grade.script("print(1.01)", ("", "1")).verdict == "fail"
     assert grade.script("import sys\nsys.stdout.write('1'); sys.exit(3)", ("", "1")).note == "case 1: exit status 3"
     assert grade.script("import os\nos.write(1, b'1'); os._exit(0)", ("", "1")).verdict == "pass"
 
@@ -126,6 +167,11 @@ def test_script_output_is_compared_by_line(grade):
         "import fileinput\nprint(sum(int(line) for line in fileinput.input()))",
         "import sys\nsys.stdout = open(1, 'w', buffering=1 << 16, closefd=False)\nprint(sum(map(int, sys.stdin)))",
         "import sys, os\nprint(sum(map(int, sys.stdin)))\nsys.stdout.flush()\nos._exit(0)",
+        "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 28)\n"
+        "def main():\n    def deep(n): return n and 1 + deep(n - 1)\n"
+        "    print(sum(map(int, sys.stdin)) + deep(20000) - 20000)\n"
+        "t = threading.Thread(target=main)\nt.start()\nt.join()",
+        "import numpy as np, sys\nprint(np.array(sys.stdin.read().split(), dtype=int).sum())",
         "def main(): print(sum(int(input()) for _ in '123'))\nif __name__ == '__main__':\n    exit(main())",
         "from sys import *\nprint(eval('+'.join(stdin.read().split())), file=stdout)",
         "from sys import stdin, stdout\nstdout.buffer.write(b'%d\\n' % sum(map(int, stdin.buffer)))",

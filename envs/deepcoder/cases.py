@@ -1,0 +1,196 @@
+"""The `tests` column of DeepCoder's rows, in one typed form.
+
+It comes in these shapes, each perhaps as a JSON string, its items too:
+- a list of {input, output, testtype, metadata}: `testtype` stdin (stdin_stdout) or functional; arguments of a function
+  are one JSON value a line, its result is one JSON value, its name is in `metadata` (LiveCodeBench);
+- the same with `type` (stdin_stdout, function_call) and `fn_name`, arguments and result as lists (PrimeIntellect);
+- {inputs, outputs, fn_name}: without `fn_name` programs (TACO, APPS);
+- a single {input, output, ...}, and lists without a type: functions where a name is known, else programs.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.sandbox import FunctionCase, StdioCase
+from envs.sandbox.worker.codec import Unsupported, make_encoder
+
+PROGRAM = {"stdin", "stdin_stdout", "stdio", "standard_input"}
+FUNCTION = {"functional", "function_call", "function", "call_based"}
+
+
+class BadTests(ValueError):
+    """Tests that nothing can be judged by; the text is the reason, the same for all rows with that defect."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """A problem's tests: `entry_point` is None for programs."""
+
+    entry_point: str | None
+    cases: tuple[FunctionCase | StdioCase, ...]
+
+
+def normalise(tests: Any, metadata: Any = None, starter_code: str = "") -> Cases:
+    """The column `tests` of a row as cases; the row's `metadata` (or its JSON) and starter code may name the function.
+
+    Raises BadTests.
+    """
+    found = _items(_decoded(tests))
+    if not found:
+        raise BadTests("no tests")
+    known = _name_of(_mapping(metadata)) or _name_in(starter_code)
+    names = {_entry_point(test, known) for test in found}
+    if len(names) > 1:
+        raise BadTests("tests of several functions, or of both kinds")
+    name = names.pop()
+    cases = _program_cases(found) if name is None else _function_cases(found)
+    return Cases(name, cases)
+
+
+def _decoded(value: Any) -> Any:
+    """JSON or, as some rows have it, Python's own notation, unpacked as often as it was packed."""
+    for _ in range(3):
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        if not isinstance(value, str):
+            return value
+        value = _value(value, "tests are not JSON")
+    return value
+
+
+def _value(text: str, reason: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise BadTests(reason) from error
+
+
+def _items(tests: Any) -> list[Mapping[str, Any]]:
+    """One mapping of `input` and `output` a test."""
+    if isinstance(tests, Mapping) and "inputs" in tests:
+        inputs, outputs = _list(tests["inputs"]), _list(tests.get("outputs"))
+        if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
+            raise BadTests("inputs and outputs do not match")
+        common = {key: value for key, value in tests.items() if key not in ("inputs", "outputs")}
+        return [{**common, "input": left, "output": right} for left, right in zip(inputs, outputs, strict=True)]
+    if isinstance(tests, Mapping):
+        tests = [tests] if tests else []
+    if not isinstance(tests, Sequence) or isinstance(tests, str):
+        raise BadTests("no tests" if tests is None else "tests of an unknown shape")
+    found = [_decoded(test) if isinstance(test, str) else test for test in tests]
+    if not all(isinstance(test, Mapping) for test in found):
+        raise BadTests("tests of an unknown shape")
+    if not all("input" in test and "output" in test for test in found):
+        raise BadTests("a test lacks its input or output")
+    return found
+
+
+def _list(value: Any) -> Any:
+    """A list that may be packed in JSON; a single text is a list of one."""
+    if isinstance(value, str):
+        value = _decoded(value) if value.lstrip().startswith("[") else [value]
+    return value
+
+
+def _entry_point(test: Mapping[str, Any], known: str) -> str | None:
+    """The function that a test calls, None where it runs a program."""
+    kind = str(test.get("testtype") or test.get("type") or "").lower()
+    if kind in PROGRAM:
+        return None
+    own = _name_of(test) or _name_of(_mapping(test.get("metadata")))
+    if kind and kind not in FUNCTION:
+        raise BadTests("an unknown type of test")
+    name = own or known
+    if kind and not name:
+        raise BadTests("no name of the function")
+    if name and not name.isidentifier():
+        raise BadTests("a function's name that is none")
+    return name or None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _name_of(fields: Mapping[str, Any]) -> str:
+    return str(fields.get("fn_name") or fields.get("func_name") or "").strip()
+
+
+def _name_in(starter_code: str) -> str:
+    """The last method of a starter code's `class Solution`, else nothing: other starter code may be a program's."""
+    if "class Solution" not in starter_code:
+        return ""
+    names = [line.split("def ", 1)[1].split("(")[0].strip() for line in starter_code.splitlines() if "def " in line]
+    return names[-1] if names else ""
+
+
+def _program_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[StdioCase, ...]:
+    cases = tuple(StdioCase(_text(test["input"] or ""), _text(test["output"])) for test in tests)
+    if not any(case.stdout.strip() for case in cases):
+        raise BadTests("tests expect nothing")
+    return cases
+
+
+def _text(value: Any) -> str:
+    """Text, or a list of its lines."""
+    if isinstance(value, list):
+        return "\n".join(map(_text, value))
+    if not isinstance(value, str | int | float):
+        raise BadTests("a program's input or output is no text")
+    return str(value)
+
+
+def _function_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[FunctionCase, ...]:
+    expected = _results([test["output"] for test in tests], [test["input"] for test in tests])
+    if all(value is None for value in expected):
+        raise BadTests("tests expect nothing")
+    cases = []
+    for test, value in zip(tests, expected, strict=True):
+        given = test["input"]
+        if isinstance(given, Mapping):
+            cases.append(FunctionCase((), value, dict(given)))
+        elif isinstance(given, str):
+            lines = given.strip().split("\n") if given.strip() else []
+            cases.append(FunctionCase(tuple(_value(line, "arguments are not JSON") for line in lines), value))
+        else:
+            arguments = given if isinstance(given, list) else [given]
+            cases.append(FunctionCase(tuple(map(_integer_keys, arguments)), value))
+    encode = make_encoder(1 << 26)
+    try:
+        for case in cases:
+            encode([case.args, case.kwargs, case.expected])
+    except Unsupported as error:
+        raise BadTests("values too deep or too large to send") from error
+    return tuple(cases)
+
+
+def _results(outputs: list[Any], inputs: list[Any]) -> list[Any]:
+    """What the calls should return. Text beside arguments in text is JSON; elsewhere a value stands for itself, and
+    where each stands in a list of its own (APPS, TACO) these lists are not part of it."""
+    if all(isinstance(output, str) for output in outputs) and all(isinstance(given, str) for given in inputs):
+        return [_value(output, "a result is not JSON") for output in outputs]
+    if all(isinstance(output, list) and len(output) == 1 for output in outputs):
+        return [output[0] for output in outputs]
+    return outputs
+
+
+def _integer_keys(argument: Any) -> Any:
+    """JSON knows no integer keys, so these datasets' readers restore them."""
+    if not isinstance(argument, dict) or not argument:
+        return argument
+    integers = all(isinstance(key, str) and key.lstrip("-").isdecimal() for key in argument)
+    return {int(key): value for key, value in argument.items()} if integers else argument
