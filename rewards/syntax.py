@@ -18,7 +18,7 @@ from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
 from rewards.analysis import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.rows import answer, command, read_rows
+from envs.rows import answer, command, read_rows
 
 PROGRAM = (
     Path(__file__).with_name("grammar.py").read_text()
