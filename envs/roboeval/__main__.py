@@ -83,7 +83,7 @@ async def check_rows(options: argparse.Namespace) -> None:
     benchmark = Benchmark(options.benchmark)
     rows = read_rows(options.file, "task")
     know_task(rows, benchmark)
-    answers = []
+    answers: list[Row] = []
     for row in tqdm(good(rows), unit="trace", disable=not sys.stderr.isatty()):
         try:
             number, trace = row["world"], row["trace"]

@@ -40,6 +40,18 @@ from envs.roboeval.trace import (
 )
 
 START = "start_loc"
+SNACKS: Sequence[Sequence[str | None]] = [
+    ["donut", "cake", "donut", "cake"],
+    ["sandwich", "donut", "cake", "beef/jerky"],
+    ["beef/jerky", "cake", "cake", None],
+    [None, "sandwich", "beef/jerky", "sandwich"],
+]
+TREATS: Sequence[Sequence[str | None]] = [
+    ["gumm", "caramel", "choco"],
+    ["caramel", "gumm", "caramel"],
+    ["choco", "choco", None],
+]
+"""What is answered in each office, in each world; None where nobody is."""
 
 
 def office(name: str) -> str:
@@ -61,12 +73,7 @@ def never(*events: EventTest, trace: TraceTerm = T) -> Condition:
 
 def count_savory(world: int) -> Condition:
     names = ["alice", "bob", "charlie", "david"]
-    answers = [
-        ["donut", "cake", "donut", "cake"],
-        ["sandwich", "donut", "cake", "beef/jerky"],
-        ["beef/jerky", "cake", "cake", None],
-        [None, "sandwich", "beef/jerky", "sandwich"],
-    ][world]
+    answers = SNACKS[world]
     told = has(["0/zero/no", "2/two", "1/one", "3/three"][world])
 
     def asked(name: str, pattern: Pattern) -> Condition:
@@ -127,7 +134,7 @@ def grilled_cheese(world: int) -> Condition:
 
 def halloween_list(world: int) -> Condition:
     names = ["sally", "mark", "cindy"]
-    answers = [["gumm", "caramel", "choco"], ["caramel", "gumm", "caramel"], ["choco", "choco", None]][world]
+    answers = TREATS[world]
     pairs = [
         [("choco", "1/one"), ("gumm", "1/one"), ("caramel", "1/one")],
         [("gumm", "1/one"), ("caramel", "2/two")],

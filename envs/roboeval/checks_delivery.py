@@ -6,6 +6,7 @@ from envs.roboeval.trace import (
     ANY,
     Condition,
     T,
+    TraceTerm,
     after,
     anyvisit,
     ask,
@@ -85,7 +86,8 @@ def mail_delivery(world: int) -> Condition:
 def stapler_delivery(world: int) -> Condition:
     needy = [PRINTER_ROOMS[1:], PRINTER_ROOMS[:1], PRINTER_ROOMS][world]
     stapler = pick("stapler")
-    deliveries, rest = [], T
+    rest: TraceTerm = T
+    deliveries = []
     for _ in needy:
         deliveries.append(visit(rest, "supply room", stapler))
         rest = after(rest, stapler)

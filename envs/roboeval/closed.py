@@ -38,7 +38,7 @@ def _found(patterns: Sequence[str], text: str, known: dict[str, Any], compiled: 
             known[pattern] = compiled(pattern, re.IGNORECASE)
         if known[pattern].search(text) is not None:
             return number
-        number += 1
+        number += 1  # noqa: SIM113  enumerate may not be the builtin
     return None
 
 
@@ -54,7 +54,7 @@ def _answer(queues: Sequence[list[str]], question: str, options: Sequence[str], 
             for option in options:
                 if wanted.search(option):
                     return number
-                number += 1
+                number += 1  # noqa: SIM113
     return None
 
 
@@ -76,13 +76,15 @@ def closed_world(
     rooms, room, held = list(world["rooms"]), world["robot_start"], None
     objects = {name: list(labels) for name, labels in world["objects"].items()}
     people = {name: [list(answers) for answers in queues] for name, queues in world["people"].items()}
-    texts = ["yes", "no", *rooms, *sum(objects.values(), []), *sum(sum(people.values(), []), [])]
-    known = {text: re.compile(text, re.IGNORECASE) for text in texts}
-    events, length, escape, line, names = [], 0, re.escape, event_text, dict(NAMES)
+    lists = [["yes", "no"], rooms, *objects.values(), *(queue for queues in people.values() for queue in queues)]
+    known = {text: re.compile(text, re.IGNORECASE) for texts in lists for text in texts}
+    events: list[list[Any]] = []
+    length, escape, line, names = 0, re.escape, event_text, dict(NAMES)
     reply: Reply = ("ok", None)
     while True:
         call, text, *rest = (*(yield reply), None)
-        event, reply = [names.get(call), text, None], ("ok", None)
+        event: list[Any] | None = [names.get(call), text, None]
+        reply = ("ok", None)
         if call in ("where", "rooms", "trace"):
             answers = {"where": room, "rooms": rooms if live else [*rooms], "trace": [[*each] for each in events]}
             reply = ("ok", answers[call])
@@ -97,13 +99,13 @@ def closed_world(
             elif call == "check":
                 reply = ("ok", place is not None or people.get(room, []) != [])
             elif call == "ask":
-                event[2] = rest[0]
+                event = [names[call], text, rest[0]]
                 chosen = answer(people.get(room, ()), text, rest[0], known)
                 reply = ("error", "RobotAskError: nobody gave an answer") if chosen is None else ("ok", chosen)
-            elif call == "pick" and (place is None or held is not None):
+            elif call == "pick" and (held is not None or place is None):
                 reply, event = ("error", "RobotPickError: holds something, or nothing like it is here"), None
             elif call == "pick":
-                del objects[room][place]
+                objects[room].pop(place or 0)
                 held = text
             elif call == "place":
                 fits, held = held is not None and held == text, None if held == text else held
@@ -117,7 +119,9 @@ def closed_world(
             reply = ("error", f"TypeError: {error}")
         if event is None or live:
             continue
-        length += len(line(*event[:2], rest[1] if call == "ask" else "None").encode("utf-8", "replace")) + 1
+        length += (
+            len(line(names[call], text or "", rest[1] if call == "ask" else "None").encode("utf-8", "replace")) + 1
+        )
         if length > OUTPUT:
             reply = ("late", None)
         else:

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from envs.roboeval.closed import DELIMITER, KEPT, OUTPUT, event_text, world_call
@@ -180,7 +180,7 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     status, error, place = execute(prepared, space, stderr, limited)
     if turns() > TURNS or output.tell() > OUTPUT:
         status = "timeout"  # though the program caught what stopped it
-    sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    sys.stdin = sys.stdout = sys.stderr = None
     if compat:
         trace = read_back(output.getvalue(), status == "timeout")
     else:
@@ -260,8 +260,8 @@ def kept(trace: list[list[Any]]) -> list[list[Any]]:
     return part
 
 
-def answer(request: dict[str, Any], single: bool, limited: Limited) -> dict[str, Any]:
-    """Runs of a program in worlds: {"runs": [...]}, or {"alone": true} where it may not share this process.
+def answer(request: dict[str, Any], single: bool, limited: Limited) -> Iterator[dict[str, Any]]:
+    """Runs of a program in worlds, one after another, or {"alone": true} where it may not share this process.
 
     Args:
         request: {program, compat, worlds}.
@@ -274,10 +274,10 @@ def answer(request: dict[str, Any], single: bool, limited: Limited) -> dict[str,
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
         place = place_of(source, error)
         run = {"status": "error", "error": last_line(said(error)), "place": place, "trace": []}
-        return {"runs": [run] * len(worlds)}
+        yield from [run] * len(worlds)
+        return
     if not prepared.plain and (not single or len(worlds) > 1):
-        return {"alone": True}
-    runs = []
+        yield {"alone": True}
+        return
     while worlds:
-        runs.append(run_world(prepared, worlds.pop(0), limited))
-    return {"runs": runs}
+        yield run_world(prepared, worlds.pop(0), limited)

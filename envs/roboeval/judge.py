@@ -21,9 +21,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
-from envs.roboeval.bundle import CRASH, ask, ask_alone
+from envs.roboeval.bundle import ask
 from envs.roboeval.closed import NAMES, world_call
 from envs.roboeval.extraction import extracted
 from envs.roboeval.program import described
@@ -39,6 +39,8 @@ CALLS = {kind: name for name, kind in NAMES.items()}
 ROBOT_ERROR = re.compile(r"(Exception|TypeError): Robot(\w+Error:|\.\w+\(\))")
 EXACT = Fraction(1, 10**6)
 Progress = Callable[[int], None]
+ALONE = {"alone": True}
+LOST = {"lost": True}
 
 
 @dataclass(frozen=True)
@@ -126,31 +128,28 @@ async def judge(
     return judged
 
 
-async def _runs(
-    sandbox: Sandbox, asked: Sequence[dict[str, Any]], progress: Progress | None
-) -> list[list[dict[str, Any]] | None]:
-    """For each program what happened in each of its worlds, unchecked."""
-    found: list[list[dict[str, Any]] | None] = []
+async def _runs(sandbox: Sandbox, asked: Sequence[dict[str, Any]], progress: Progress | None) -> list[list[Any] | None]:
+    """For each program what happened in each of its worlds, unchecked; LOST where that ended its process."""
+    found: list[list[Any] | None] = []
     again: list[tuple[int, dict[str, Any]]] = []
     for place, (request, answer) in enumerate(zip(asked, await ask(sandbox, "closed", asked, progress), strict=True)):
-        runs = None if answer is None else answer.get("runs")
-        if answer is None or _is_list(runs, len(request["worlds"])):
-            found.append(runs)
-        else:  # it may not share a process, or it brought one down
-            found.append([])
-            again += [(place, {**request, "worlds": [world]}) for world in request["worlds"]]
-    alone = await ask_alone(sandbox, "closed", [request for _, request in again]) if again else []
+        if answer is None:
+            found.append(None)
+            continue
+        runs = [part for part in answer.parts if part != ALONE][: len(request["worlds"])]
+        found.append(runs if answer.whole else [*runs, LOST][: len(request["worlds"])])
+        again += [(place, {**request, "worlds": [world]}) for world in request["worlds"][len(found[-1] or []) :]]
+    alone = await ask(sandbox, "closed", [request for _, request in again], alone=True)
     for (place, _), answer in zip(again, alone, strict=True):
-        runs = found[place]
+        runs_here = found[place]
         if answer is None:
             found[place] = None
-        elif runs is not None:
-            known = answer.get("runs")
-            runs.append(known[0] if _is_list(known, 1) else answer)
+        elif runs_here is not None:
+            runs_here.append(answer.parts[0] if answer.parts else LOST)
     return found
 
 
-def _is_list(value: Any, length: int) -> bool:
+def _is_list(value: Any, length: int) -> TypeGuard[list[Any]]:
     return isinstance(value, list) and len(value) == length
 
 
@@ -193,7 +192,7 @@ def _result(request: Request, world: int, check: Checker, run: Any) -> WorldResu
 def _report(run: Any) -> tuple[Status, str, list[int] | None, list[Any] | None]:
     """Status, error, place and trace of a report; no trace where it is malformed. A process that was brought down has
     used up its time."""
-    if run == CRASH:
+    if run == LOST:
         return "timeout", "", None, []
     if not isinstance(run, dict) or run.get("status") not in ("success", "error", "timeout"):
         return "error", "", None, None
@@ -314,18 +313,19 @@ async def explorations(
         for program in programs
     ]
     answers = await ask(sandbox, "open", asked, progress)
-    again = [place for place, answer in enumerate(answers) if answer is not None and "passes" not in answer]
-    for place, answer in zip(again, await ask_alone(sandbox, "open", [asked[i] for i in again]), strict=True):
+    again = [place for place, answer in enumerate(answers) if answer is not None and ALONE in answer.parts]
+    for place, answer in zip(again, await ask(sandbox, "open", [asked[i] for i in again], alone=True), strict=True):
         answers[place] = answer
     return [
-        None if answer is None else {kind: _explored(program, answer, kind, runs) for kind in shakings}
+        None if answer is None else {kind: _explored(program, answer.parts, kind, runs) for kind in shakings}
         for program, answer in zip(programs, answers, strict=True)
     ]
 
 
-def _explored(program: str, answer: dict[str, Any], kind: str, runs: int) -> Exploration:
+def _explored(program: str, parts: Sequence[dict[str, Any]], kind: str, runs: int) -> Exploration:
     """A report as an Exploration; a program that brought its process down has used up its time on every run."""
     try:
+        answer = parts[0]
         found = answer[kind]
         failures = [
             Failure(str(name), str(Fraction(share)), None if place is None else Place(**described(program, place)))
@@ -336,7 +336,7 @@ def _explored(program: str, answer: dict[str, Any], kind: str, runs: int) -> Exp
         least = int(found["least_calls"]), int(found["least_events"])
         passes, paths = int(answer["passes"]), int(found["paths"])
         return Exploration(outcomes, _share(found["unexplored"]), paths, failures, *least, events, passes, runs)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         failure = Failure("timeout", "1/1", None)
         return Exploration({"timeout": "1/1"}, "0/1", 0, [failure], 0, 0, [], 0, runs)
 

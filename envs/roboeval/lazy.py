@@ -23,77 +23,105 @@ Reply = tuple[str, Any]
 """("ok", value) or ("error", text)."""
 
 
-def _typed(types: dict[str, str], name: str, kind: str) -> str | None:
-    """Note that a name is used as a thing of that kind; what is wrong, if it is known to be another."""
-    if types.get(name, EITHER) == EITHER:
-        types[name] = kind
-    if kind in FITS[types[name]]:
-        return None
-    return f"RobotTypeError: {name!r} is used as {kind} and as {types[name]}"
-
-
-def open_world(choose: Callable[[int], int], calls: list[Any]) -> Generator[Reply, tuple[Any, ...], None]:
-    """A world as a generator that answers calls, with names already stripped and types checked.
+class OpenWorld:
+    """What is known so far. Names come stripped, of checked types.
 
     Args:
         choose: a number below the one given, at random.
-        calls: what was called, in order, is put here; events as [kind, text, options], others as [name].
+        calls: what was called, in order, is put here: events as [kind, text, options], others as [name].
     """
-    room, held, types = "start_loc", None, {}
-    rooms = [*ROOMS]
-    present: dict[str, set[str]] = {}
-    absent: dict[str, set[str]] = {}
-    streak_room, streak = "", 0
+
+    def __init__(self, choose: Callable[[int], int], calls: list[list[Any]]) -> None:
+        self.choose, self.calls = choose, calls
+        self.room, self.rooms = "start_loc", [*ROOMS]
+        self.held: str | None = None
+        self.kinds: dict[str, str] = {}
+        self.known: dict[tuple[str, str], bool] = {}
+        """Whether something is in a room."""
+        self.streak_room, self.streak = "", 0
+
+    def fail(self, kind: str, why: str) -> Reply:
+        return "error", f"Robot{kind}Error: {why}"
+
+    def typed(self, name: str, kind: str) -> Reply | None:
+        """Note that a name is used as a thing of that kind; an error if it is known to be another."""
+        if self.kinds.get(name, EITHER) == EITHER:
+            self.kinds[name] = kind
+        if kind in FITS[self.kinds[name]]:
+            return None
+        return self.fail("Type", f"{name!r} is used as {kind} and as {self.kinds[name]}")
+
+    def where(self) -> Reply:
+        self.calls.append(["get_current_location"])
+        return "ok", self.room
+
+    def all_rooms(self) -> Reply:
+        self.calls.append(["get_all_rooms"])
+        return "ok", self.rooms
+
+    def say(self, message: str) -> Reply:
+        self.calls.append(["Say", message, None])
+        return "ok", None
+
+    def go(self, name: str) -> Reply:
+        self.room = name
+        wrong = self.typed(name, LOCATION)
+        if wrong is None:
+            self.calls.append(["GoTo", name, None])
+        return wrong or ("ok", None)
+
+    def check(self, name: str) -> Reply:
+        self.calls.append(["CheckEntity", name, None])
+        wrong = self.typed(name, EITHER)
+        if wrong is not None:
+            return wrong
+        self.streak = self.streak + 1 if self.room == self.streak_room else 1
+        self.streak_room = self.room
+        place = self.room, name
+        if place not in self.known:
+            self.known[place] = self.choose(2) == 0
+            return "ok", self.known[place]
+        return "ok", self.known.pop(place) if self.streak >= PATIENCE else self.known[place]
+
+    def ask(self, person: str, question: str, options: list[str]) -> Reply:
+        wrong = self.typed(person, PERSON)
+        if wrong is not None:
+            return wrong
+        if not self.known.setdefault((self.room, person), True):
+            return self.fail("Ask", f"{person!r} is not here")
+        chosen = self.choose(len(options))
+        self.calls.append(["Ask", question, options])
+        return "ok", chosen
+
+    def pick(self, name: str) -> Reply:
+        if self.held is not None:
+            return self.fail("Pick", f"already holds {self.held!r}")
+        self.held = name
+        wrong = self.typed(name, OBJECT)
+        if wrong is not None:
+            return wrong
+        if not self.known.get((self.room, name), True):
+            return self.fail("Pick", f"{name!r} is not here")
+        self.known.pop((self.room, name), None)  # there may be another one
+        self.calls.append(["Pick", name, None])
+        return "ok", None
+
+    def place(self, name: str) -> Reply:
+        if self.held is None or self.held != name:
+            return self.fail("Place", f"does not hold {name!r}")
+        self.held = None
+        wrong = self.typed(name, OBJECT)
+        if wrong is not None:
+            return wrong
+        self.known[self.room, name] = True
+        self.calls.append(["Place", name, None])
+        return "ok", None
+
+
+def open_world(choose: Callable[[int], int], calls: list[list[Any]]) -> Generator[Reply, tuple[Any, ...], None]:
+    """An open world as a generator that answers calls (name of a method, arguments)."""
+    world = OpenWorld(choose, calls)
     reply: Reply = ("ok", None)
     while True:
-        call, name, *rest = (*(yield reply), None)
-        here, missing = present.setdefault(room, set()), absent.setdefault(room, set())
-        error, value, event = None, None, None
-        if call in ("where", "rooms"):
-            value, event = (room, ["get_current_location"]) if call == "where" else (rooms, ["get_all_rooms"])
-        elif call == "go":
-            room, event = name, ["GoTo", name, None]
-            error = _typed(types, name, LOCATION)
-        elif call == "say":
-            event = ["Say", name, None]
-        elif call == "check":
-            event = ["CheckEntity", name, None]
-            error = _typed(types, name, EITHER)
-            if error is None:
-                streak, streak_room = (streak + 1 if room == streak_room else 1), room
-                value = name in here
-                if value or name in missing:
-                    if streak >= PATIENCE:
-                        here.discard(name)
-                        missing.discard(name)
-                else:
-                    value = choose(2) == 0
-                    (here if value else missing).add(name)
-        elif call == "ask":
-            question, options = rest[:2]
-            error = _typed(types, name, PERSON)
-            if error is None and name in missing:
-                error = f"RobotAskError: {name!r} is not here"
-            if error is None:
-                here.add(name)
-                value, event = choose(len(options)), ["Ask", question, options]
-        elif call == "pick":
-            error = "RobotPickError: already holds something" if held is not None else None
-            if error is None:
-                held, error = name, _typed(types, name, OBJECT)
-            if error is None and name in missing:
-                error = f"RobotPickError: {name!r} is not here"
-            if error is None:
-                here.discard(name)
-                event = ["Pick", name, None]
-        elif call == "place":
-            error = "RobotPlaceError: does not hold it" if held is None or held != name else None
-            if error is None:
-                held, error = None, _typed(types, name, OBJECT)
-            if error is None:
-                here.add(name)
-                missing.discard(name)
-                event = ["Place", name, None]
-        if event is not None and (error is None or call == "check"):
-            calls.append(event)
-        reply = ("ok", value) if error is None else ("error", error)
+        name, *arguments = yield reply
+        reply = getattr(world, name)(*arguments)

@@ -16,7 +16,7 @@ import io
 import random
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,7 +52,7 @@ Weights = Sequence[Fraction]
 
 
 class Choices:
-    """A run's choices: the first as given, the others at random, or the first possibility where there is no `chance`."""
+    """A run's choices: the first as given, the others at random, or without `chance` the first possibility."""
 
     def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
         self.given, self.chance = given, chance
@@ -129,7 +129,7 @@ class Explored:
             named = FAILED.match(said(error).partition(": ")[2]) if type(error) is Exception else None
             outcome = named.group() if named else f"Python:{type(error).__name__}"
             place = place_of(prepared.source, error)
-        sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        sys.stdin = sys.stdout = sys.stderr = None
         self.turns += turns()
         return ("timeout" if turns() > TURNS else outcome), place, calls
 
@@ -198,7 +198,7 @@ def robot_functions(
         return put("where")
 
     def get_all_rooms():
-        return put("rooms")
+        return put("all_rooms")
 
     def is_in_room(entity):
         return put("check", name_of(entity, "IsInRoom"))
@@ -276,7 +276,9 @@ def str_of(share: Fraction) -> str:
     return f"{share.numerator}/{share.denominator}"
 
 
-def answer(request: dict[str, Any], single: bool, limited: Callable[[Callable[[], Any]], Any]) -> dict[str, Any]:
+def answer(
+    request: dict[str, Any], single: bool, limited: Callable[[Callable[[], Any]], Any]
+) -> Iterator[dict[str, Any]]:
     """Explorations and random runs of a program: {kind of shaking: exploration, ..., "passes": n}, or {"alone": true}.
 
     Args:
@@ -287,10 +289,13 @@ def answer(request: dict[str, Any], single: bool, limited: Callable[[Callable[[]
     program, compat = request["program"], request["compat"]
     first = Explored(program, compat, "none", limited).variant(())
     if isinstance(first, Prepared) and not first.plain and not single:
-        return {"alone": True}
-    found: dict[str, Any] = {
-        kind: explore(Explored(program, compat, kind, limited), request["paths"]) for kind in request["explore"]
-    }
+        yield {"alone": True}
+        return
+    found: dict[str, Any] = {}
+    for kind in request["explore"]:
+        explored = Explored(program, compat, kind, limited)
+        same = kind == "text" and not explored.tests and "none" in found
+        found[kind] = found["none"] if same else explore(explored, request["paths"])
     sampled, chance = Explored(program, compat, request["sample"], limited), random.Random(request["seed"])
     found["passes"] = sum(sampled.run(Choices((), chance))[0] == "ok" for _ in range(request["runs"]))
-    return found
+    yield found

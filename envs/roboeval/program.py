@@ -16,85 +16,21 @@ from envs.roboeval.rewriting import Text, line_starts, position, rewritten
 
 FILE = "<task program>"
 TICK, SHAKEN, SHAKE = "__tick__", "__shaken__", "__shake__"
-SAFE_BUILTINS = frozenset(
-    [
-        "abs",
-        "all",
-        "any",
-        "bool",
-        "callable",
-        "chr",
-        "dict",
-        "divmod",
-        "enumerate",
-        "filter",
-        "float",
-        "format",
-        "frozenset",
-        "hash",
-        "int",
-        "isinstance",
-        "iter",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-        "next",
-        "object",
-        "ord",
-        "pow",
-        "print",
-        "range",
-        "repr",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "zip",
-        "input",
-        "exit",
-        "quit",
-        "True",
-        "False",
-        "None",
-        "NotImplemented",
-        "Ellipsis",
-        "property",
-        "staticmethod",
-        "classmethod",
-        "__build_class__",
-        "__import__",
-        "__name__",
-        "__debug__",
-    ]
-) | {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)}
+SAFE_NAMES = """
+abs all any bool callable chr dict divmod enumerate filter float format frozenset hash int isinstance iter len list map
+max min next object ord pow print range repr reversed round set slice sorted str sum tuple zip input exit quit True
+False None NotImplemented Ellipsis property staticmethod classmethod __build_class__ __import__ __name__ __debug__
+"""
+SAFE_BUILTINS = frozenset(SAFE_NAMES.split()) | {
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+}
 SAFE = {name: value for name, value in vars(builtins).items() if name in SAFE_BUILTINS}
 """Builtins from which nothing leads to other programs, to modules or to frames."""
 SAFE_MODULES = ("time", "math", "random", "re", "string")
-PLAIN_NODES = tuple(
-    getattr(ast, name)
-    for name in [
-        "mod",
-        "stmt",
-        "expr",
-        "expr_context",
-        "boolop",
-        "operator",
-        "unaryop",
-        "cmpop",
-        "comprehension",
-        "ExceptHandler",
-        "arguments",
-        "arg",
-        "keyword",
-        "alias",
-    ]
-)
+PLAIN_NAMES = """
+mod stmt expr expr_context boolop operator unaryop cmpop comprehension ExceptHandler arguments arg keyword alias
+"""
+PLAIN_NODES = tuple(getattr(ast, name) for name in PLAIN_NAMES.split())
 ODD_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.With, ast.Match, ast.ImportFrom)
 FOLLOWS = re.compile(r"\{[^{}:!]*[.\[]")
 INNER = ("_", "format_map", "gi_", "cr_", "ag_", "tb_", "f_", "co_", "func_")
@@ -180,9 +116,10 @@ def is_plain(tree: ast.AST) -> bool:
             imports = True
             if any(name.name not in SAFE_MODULES for name in node.names):
                 return False
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith("__"):
-            if node.name not in OWN_METHODS:
-                return False
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and (
+            node.name.startswith("__") and node.name not in OWN_METHODS
+        ):
+            return False
     return not (imports and stores)  # functions of a module's copy are the module's own
 
 
@@ -236,7 +173,7 @@ def shake_tests(tree: ast.AST) -> int:
                 if not _is_test(node):
                     continue
                 calls = [ast.Call(ast.Name(name, ast.Load()), [ast.Constant(number)], []) for name in (SHAKEN, SHAKE)]
-                choice = ast.fix_missing_locations(ast.copy_location(ast.IfExp(*calls, node), node))
+                choice = ast.fix_missing_locations(ast.copy_location(ast.IfExp(calls[0], calls[1], node), node))
                 number += 1
                 if isinstance(value, list):
                     value[place] = choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -15,18 +16,11 @@ from envs.roboeval.program import TimeLimit
 SOFT_S, HARD_S = 0.15, 0.19
 """Processor time of one run after which it is stopped (between two instructions), or killed with its process: for
 what the counters do not see."""
-REFUSED = frozenset(
-    [
-        "gc.get_objects",
-        "gc.get_referrers",
-        "gc.get_referents",
-        "sys.settrace",
-        "sys.setprofile",
-        "sys._current_frames",
-        "sys._current_exceptions",
-        "sys.addaudithook",
-    ]
-)
+LOOKERS = """
+gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.setprofile sys._current_frames
+sys._current_exceptions sys.addaudithook
+"""
+REFUSED = frozenset(LOOKERS.split())
 INNER = frozenset({"gi_frame", "gi_code", "__code__"})
 MODULES = ("_ctypes", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
 WORLDS = ("<closed>", "<lazy>")
@@ -72,9 +66,16 @@ def serve(kind: str) -> None:
     sys.addaudithook(guard)
     answer = closed_run.answer if kind == "closed" else lazy_run.answer
     write, dumps, leave, requests = os.write, json.dumps, os._exit, asked["requests"]
-    while requests:
-        said = dumps(answer(requests.pop(0), asked["single"], limited)) + "\n"
-        data = said.encode("ascii")
+    gc.freeze()
+
+    def say(part: dict[str, Any]) -> None:
+        data = (dumps(part) + "\n").encode("ascii")
         while data:
             data = data[write(channel, data) :]
+
+    while requests:
+        for part in answer(requests.pop(0), asked["single"], limited):
+            say(part)
+        gc.collect()  # what one program leaves may not take memory from the next
+        say({})
     leave(0)

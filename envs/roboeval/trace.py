@@ -174,7 +174,7 @@ def _pattern(value: Any) -> Matcher:
         return lambda text: not inner(text)
     if name == "has" and _texts(parts):
         found_all = [re.compile("|".join(map(re.escape, item.split("/"))), re.IGNORECASE).search for item in parts]
-        return lambda text: all([found(text) is not None for found in found_all])
+        return lambda text: all(found(text) is not None for found in found_all)
     if name in ("all", "any") and isinstance(parts, list):
         matchers, combine = [_pattern(part) for part in parts], all if name == "all" else any
         return lambda text: combine([matches(text) for matches in matchers])
