@@ -97,7 +97,11 @@ def robot_functions(call: Callable[[tuple[Any, ...]], Any], emit: Callable[..., 
         return offered[put("ask", question, [str.__str__(str(option)) for option in offered], shown)]
 
     def say(message):
-        act("say", "Say", text_of(message, "Say", "message"), True)
+        text = text_of(message, "Say", "message")
+        if emit:
+            emit("Say", text)
+        else:
+            put("say", text)
 
     def pick(obj):
         act("pick", "Pick", text_of(obj, "Pick", "obj"), False)
