@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import random
 import sys
 import time
 import traceback
@@ -170,6 +171,7 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     tick, turns = counter(TURNS)
     space.update({"time": clock, TICK: tick})
     if not prepared.plain:
+        random.seed(0)
         vars(time).update({key: value for key, value in vars(clock).items() if not key.startswith("__")})
         space["time"] = time
     if compat:
