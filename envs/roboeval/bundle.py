@@ -28,8 +28,8 @@ LIMITS: dict[Kind, Limits] = {
 BATCH: dict[Kind, int] = {"closed": 16, "open": 4}
 Kind = Literal["closed", "open"]
 LAUNCH = """
-import ast, base64, bisect, builtins, collections.abc, io, json, marshal, math, os, random, re, signal, string, sys
-import time, traceback, types
+import ast, base64, bisect, builtins, collections.abc, contextlib, fractions, functools, gc, heapq, io, json, marshal
+import math, os, random, re, signal, string, sys, time, traceback, types
 TEXT = {text!r}
 def load():
     for name in ("envs", "envs.roboeval"):

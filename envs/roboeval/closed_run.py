@@ -8,6 +8,7 @@ names, events stay in the world's generator, what the program prints is thrown a
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import random
 import sys
@@ -51,8 +52,8 @@ class Sink(io.TextIOBase):
         return True
 
 
-def robot_functions(call: Callable[[tuple[Any, ...]], Any], emit: Callable[..., None] | None) -> dict[str, Function]:
-    """The eight functions over a world. `emit` prints events (compat); else the world keeps them itself."""
+def caller(call: Callable[[tuple[Any, ...]], Any]) -> Function:
+    """Puts calls to a world and raises what it answers."""
 
     def put(*request: Any) -> Any:
         kind, value = call(request)
@@ -61,6 +62,12 @@ def robot_functions(call: Callable[[tuple[Any, ...]], Any], emit: Callable[..., 
         if kind == "late":
             raise TimeLimit
         raise (TypeError if value.startswith("TypeError: ") else Exception)(value)
+
+    return put
+
+
+def robot_functions(put: Function, emit: Callable[..., None] | None) -> dict[str, Function]:
+    """The eight functions over a world. `emit` prints events (compat); else the world keeps them itself."""
 
     def text_of(value: Any, name: str, parameter: str) -> str:
         if not isinstance(value, str):
@@ -165,7 +172,7 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     def emit(kind: str, text: str, options: str = "None") -> None:
         print(event_text(kind, text, options))
 
-    functions = robot_functions(call, emit if compat else None)
+    functions = robot_functions(caller(call), emit if compat else None)
     clock = virtual_time(VIRTUAL_S if compat else None)
     space = namespace(prepared.plain, "__main__" if compat else "program", {"time": clock})
     tick, turns = counter(TURNS)
@@ -190,7 +197,9 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     if compat:
         trace = read_back(output.getvalue(), status == "timeout")
     else:
-        trace = call(("trace",))[1]
+        trace = []
+        with contextlib.suppress(StopIteration):  # the program ended it from inside, by going too deep for one
+            trace = call(("trace",))[1]
         trace = kept(trace) if status == "timeout" else trace
     return {"status": status, "error": error, "place": place, "trace": trace}
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from envs.roboeval.closed_run import Sink, said, virtual_time
+from envs.roboeval.closed_run import Function, Sink, caller, said, virtual_time
 from envs.roboeval.lazy import open_world
 from envs.roboeval.program import (
     SHAKE,
@@ -137,7 +137,7 @@ class Explored:
         """Globals of one run."""
         world = open_world(choices.uniform, calls)
         next(world)
-        functions = robot_functions(world.send, str if self.compat else str.lower)
+        functions = robot_functions(caller(world.send), str if self.compat else str.lower)
         clock = virtual_time(None)
         space = namespace(prepared.plain, "__main__" if self.compat else "program", {"time": clock})
         space["time"] = clock
@@ -177,16 +177,8 @@ def shakers(choices: Choices) -> dict[str, Callable[[int], bool]]:
     return {SHAKEN: is_shaken, SHAKE: lambda number: become[number] == 0}
 
 
-def robot_functions(
-    call: Callable[[tuple[Any, ...]], Any], fold: Callable[[str], str]
-) -> dict[str, Callable[..., Any]]:
+def robot_functions(put: Function, fold: Callable[[str], str]) -> dict[str, Function]:
     """The eight functions over an open world; names are stripped and folded."""
-
-    def put(*request: Any) -> Any:
-        kind, value = call(request)
-        if kind == "ok":
-            return value
-        raise Exception(value)
 
     def name_of(value: Any, kind: str, empty: bool = False) -> str:
         text = fold(str.__str__(value)).strip() if isinstance(value, str) else ""

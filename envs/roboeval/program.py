@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -258,8 +259,9 @@ def place_of(source: Source, error: BaseException) -> list[int] | None:
     found = None
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILE:
-            found = trace
+        with contextlib.suppress(RuntimeError):  # the frame of a world, which is guarded
+            if trace.tb_frame.f_code.co_filename == FILE:
+                found = trace
         trace = trace.tb_next
     if found is None:
         return None

@@ -26,15 +26,25 @@ MODULES = ("_ctypes", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
 WORLDS = ("<closed>", "<lazy>")
 
 
+looking: list[Any] = []
+"""Tracebacks whose frames the guard itself asks for."""
+
+
 def guard(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook: refuses what leads into the frame of a generator that waits, where a world is kept, or would put
-    other code into it."""
+    """Audit hook: refuses what leads into the frame of a generator, where a world is kept, or would put other code
+    into it."""
     if event in REFUSED or event.startswith("ctypes.") or (event == "import" and arguments[0] in MODULES):
         raise RuntimeError(f"{event} is not allowed here")
     if (event == "object.__getattr__" and arguments[1] in INNER) or (
         event == "object.__setattr__" and arguments[1] == "__code__"
     ):
         raise RuntimeError(f"{arguments[1]} is not allowed here")
+    if event == "object.__getattr__" and arguments[1] == "tb_frame" and not looking:
+        looking.append(arguments[0])
+        frame = arguments[0].tb_frame
+        looking.clear()
+        if frame.f_code.co_filename in WORLDS:
+            raise RuntimeError("a world's frame is not to be had")
 
 
 def stop(number: int, frame: Any) -> None:

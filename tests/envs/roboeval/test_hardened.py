@@ -89,12 +89,17 @@ FORGERIES = {
                 pass
         os._exit(0)
         """,
-    "leaving early": "import os\n        os._exit(0)",
+    "leaving early": "import os\nos._exit(0)",
     "the functions' cells": """
-        for function in (say, go_to):
-            for cell in function.__closure__:
-                for inner in cell.cell_contents.__closure__ or ():
-                    inner.cell_contents.__self__.gi_frame.f_locals["events"].append(["Pick", "swordfish", None])
+        def worlds(function):
+            for cell in function.__closure__ or ():
+                inner = cell.cell_contents
+                if hasattr(inner, "__closure__"):
+                    yield from worlds(inner)
+                elif hasattr(inner, "__self__"):
+                    yield inner.__self__
+        for world in worlds(say):
+            world.gi_frame.f_locals["events"].append(["Pick", "swordfish", None])
         """,
     "other builtins": """
         import builtins, re
@@ -149,6 +154,24 @@ DIGGERS = {
     "standard input": """
         import os, sys
         found = [sys.stdin.read(), sys.__stdin__.read(), os.read(0, 10000), os.pread(0, 10000, 0)]
+        """,
+    "a traceback out of it": """
+        def worlds(function):
+            for cell in function.__closure__ or ():
+                inner = cell.cell_contents
+                if hasattr(inner, "__closure__"):
+                    yield from worlds(inner)
+                elif hasattr(inner, "__self__"):
+                    yield inner.__self__
+        found = []
+        for world in worlds(say):
+            try:
+                world.throw(ValueError)
+            except ValueError as error:
+                trace = error.__traceback__
+                while trace:
+                    found.append(trace.tb_frame.f_locals)
+                    trace = trace.tb_next
         """,
     "traceback": """
         found = []
@@ -239,6 +262,16 @@ def test_endless_programs_end(sandbox):
     for text, each in zip(ENDLESS, found, strict=True):
         assert each.verdict == "PythonError", text
         assert each.worlds[0].status == "timeout" or "MemoryError" in each.note, text
+
+
+@pytest.mark.parametrize("mode", ["hardened", "compat"])
+def test_going_too_deep(judged, mode):
+    """Wherever the last call is, the robot's own included."""
+    for call in ("is_in_room('x')", "ask('', 'x', ['swordfish'])", "len('x')", "get_all_rooms()"):
+        program = f"def f(n):\n    {call}\n    f(n + 1)\ndef task_program():\n    go_to('hall')\n    f(0)\n"
+        found = judged(program, SECRET, mode=mode)
+        assert found.verdict == "PythonError" and found.note.startswith("world 0: RecursionError"), found
+        assert found.span is not None and found.span.line in (1, 2, 3)
 
 
 def test_the_trace_of_a_stopped_program_is_judged_where_waiting_is_allowed(judged):
