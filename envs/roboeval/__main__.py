@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -46,6 +46,15 @@ def refuse(row: Row, why: str) -> None:
     row.update(id=identity, error=why)
 
 
+def towards(bar: Any) -> Callable[[int], None]:
+    """Moves a progress bar to a number."""
+
+    def move(done: int) -> None:
+        bar.update(done - bar.n)
+
+    return move
+
+
 async def judge_rows(options: argparse.Namespace) -> None:
     benchmark = Benchmark(options.benchmark)
     rows = read_rows(options.file, "task", "program")
@@ -57,7 +66,7 @@ async def judge_rows(options: argparse.Namespace) -> None:
     sandbox = LocalSandbox(options.workers)
     try:
         with tqdm(total=len(requests), unit="program", disable=not sys.stderr.isatty()) as bar:
-            found = await judge(sandbox, requests, lambda done: bar.update(done - bar.n) and None)
+            found = await judge(sandbox, requests, towards(bar))
     finally:
         await sandbox.close()
     answer(rows, [FAILED if each is None else public_judgement(each, options.traces) for each in found])
@@ -123,7 +132,7 @@ async def robosim_rows(options: argparse.Namespace) -> None:
                 options.paths,
                 options.runs,
                 options.seed,
-                lambda done: bar.update(done - bar.n) and None,
+                towards(bar),
             )
     finally:
         await sandbox.close()

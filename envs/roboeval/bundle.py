@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from envs.sandbox import Job, Limits, Outcome, Sandbox
 
+Kind = Literal["closed", "open"]
 PACKAGE = "envs.roboeval"
 MODULES = ("rewriting", "program", "closed", "closed_run", "lazy", "lazy_run", "serve")
 """In the order in which they import each other."""
@@ -26,7 +27,6 @@ LIMITS: dict[Kind, Limits] = {
     "open": Limits(wall_s=30.0, most_wall_s=120.0, cpu_s=30.0, memory_mib=512, output_kib=1 << 14, processes=8),
 }
 BATCH: dict[Kind, int] = {"closed": 16, "open": 4}
-Kind = Literal["closed", "open"]
 LAUNCH = """
 import ast, base64, bisect, builtins, collections.abc, contextlib, fractions, functools, gc, heapq, io, json, marshal
 import math, os, random, re, signal, string, sys, time, traceback, types

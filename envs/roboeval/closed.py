@@ -134,7 +134,7 @@ def closed_world(
 
 def keeping_events(world: Mapping[str, Any], inner: Any = closed_world) -> Generator[Reply, tuple[Any, ...], None]:
     """A closed world that is not live, with two calls more, ("say", text) and ("trace",): the events so far. Beyond
-    OUTPUT bytes of their text the answer is ("late", None). A question takes the options' repr besides."""
+    OUTPUT bytes of their text the answer is "late". A question takes the options' repr besides."""
     inside = inner(world, False)
     next(inside)
     events: list[list[Any]] = []
@@ -143,7 +143,7 @@ def keeping_events(world: Mapping[str, Any], inner: Any = closed_world) -> Gener
     while True:
         call, *arguments = yield reply
         if call == "trace":
-            reply = ("ok", [[*event] for event in events])
+            reply = ("late" if length > OUTPUT else "ok", [[*event] for event in events])
             continue
         reply = ("ok", None) if call == "say" else put((call, *arguments[:2]))
         if call not in names or (reply[0] == "error" and call in ("pick", "place")):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import math
 import random
 import sys
 import time
@@ -123,14 +124,14 @@ def robot_functions(put: Function, emit: Callable[..., None] | None) -> dict[str
     return {function.__name__: function for function in functions}
 
 
-def virtual_time(most: float | None) -> types.ModuleType:
-    """A `time` whose clock moves when slept on or looked at; beyond `most` seconds TimeLimit is raised."""
+def virtual_time(most: float = math.inf) -> tuple[types.ModuleType, Callable[[], float]]:
+    """A `time` whose clock moves when slept on or looked at, and what it shows; TimeLimit beyond `most` seconds."""
     module, now = types.ModuleType("time"), 0.0
 
     def spend(seconds: float) -> None:
         nonlocal now
         now += seconds
-        if most is not None and now > most:
+        if now > most:
             raise TimeLimit
 
     def sleep(seconds):
@@ -157,7 +158,7 @@ def virtual_time(most: float | None) -> types.ModuleType:
     for name in ("asctime", "ctime", "gmtime", "localtime", "mktime", "strftime", "strptime", "timezone", "tzname"):
         setattr(module, name, getattr(time, name))
     module.sleep = sleep  # type: ignore[attr-defined]
-    return module
+    return module, lambda: now
 
 
 def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) -> dict[str, Any]:
@@ -173,7 +174,8 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
         print(event_text(kind, text, options))
 
     functions = robot_functions(caller(call), emit if compat else None)
-    clock = virtual_time(VIRTUAL_S if compat else None)
+    most = VIRTUAL_S if compat else math.inf
+    clock, now = virtual_time(most)
     space = namespace(prepared.plain, "__main__" if compat else "program", {"time": clock})
     tick, turns = counter(TURNS)
     space.update({"time": clock, TICK: tick})
@@ -191,7 +193,7 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
         space.update(functions)
     sys.stdin, sys.stdout, sys.stderr = io.StringIO(), stdout, stderr
     status, error, place = execute(prepared, space, stderr, limited)
-    if turns() > TURNS or output.tell() > OUTPUT:
+    if turns() > TURNS or output.tell() > OUTPUT or now() > most:
         status = "timeout"  # though the program caught what stopped it
     sys.stdin = sys.stdout = sys.stderr = None
     if compat:
@@ -199,7 +201,8 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     else:
         trace = []
         with contextlib.suppress(StopIteration):  # the program ended it from inside, by going too deep for one
-            trace = call(("trace",))[1]
+            kind, trace = call(("trace",))
+            status = "timeout" if kind == "late" else status
         trace = kept(trace) if status == "timeout" else trace
     return {"status": status, "error": error, "place": place, "trace": trace}
 

@@ -138,7 +138,7 @@ class Explored:
         world = open_world(choices.uniform, calls)
         next(world)
         functions = robot_functions(caller(world.send), str if self.compat else str.lower)
-        clock = virtual_time(None)
+        clock, _ = virtual_time()
         space = namespace(prepared.plain, "__main__" if self.compat else "program", {"time": clock})
         space["time"] = clock
         if self.compat:

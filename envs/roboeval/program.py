@@ -256,13 +256,15 @@ def place_of(source: Source, error: BaseException) -> list[int] | None:
     does not parse; None where the error has no place in it."""
     if isinstance(error, SyntaxError) and error.filename == FILE and error.lineno:
         return _of_syntax_error(source, error)
-    found = None
+    traces, found = [], None
     trace = error.__traceback__
     while trace is not None:
-        with contextlib.suppress(RuntimeError):  # the frame of a world, which is guarded
-            if trace.tb_frame.f_code.co_filename == FILE:
-                found = trace
+        traces.append(trace)
         trace = trace.tb_next
+    while traces and found is None:
+        last = traces.pop()
+        with contextlib.suppress(RuntimeError):  # the frame of a world, which is guarded
+            found = last if last.tb_frame.f_code.co_filename == FILE else None
     if found is None:
         return None
     line, end_line, column, end_column = list(found.tb_frame.f_code.co_positions())[found.tb_lasti // 2]

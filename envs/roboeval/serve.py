@@ -21,30 +21,54 @@ gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.setprofile sys
 sys._current_exceptions sys.addaudithook
 """
 REFUSED = frozenset(LOOKERS.split())
-INNER = frozenset({"gi_frame", "gi_code", "__code__"})
-MODULES = ("_ctypes", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
+INNER = frozenset({"gi_frame", "gi_code", "cr_frame", "ag_frame", "__code__"})
+MODULES = ("ctypes", "_ctypes", "_signal", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
 WORLDS = ("<closed>", "<lazy>")
 
 
-looking: list[Any] = []
-"""Tracebacks whose frames the guard itself asks for."""
+def make_guard() -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that refuses what leads into the frame of a generator, where a world is kept, or would put other
+    code into it. Nothing but the interpreter has it, so that nobody can change it."""
+    looking, refused, inner, modules, worlds = False, REFUSED, INNER, MODULES, WORLDS
+
+    def guard(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal looking
+        if event in refused or event.startswith("ctypes.") or (event == "import" and arguments[0] in modules):
+            raise RuntimeError(f"{event} is not allowed here")
+        if event == "sys._getframe":
+            refuse_worlds(arguments[0])
+        elif event == "object.__setattr__" and arguments[1] == "__code__":
+            raise RuntimeError("__code__ is not allowed here")
+        elif event == "object.__getattr__" and arguments[1] in inner:
+            raise RuntimeError(f"{arguments[1]} is not allowed here")
+        elif event == "object.__getattr__" and arguments[1] == "tb_frame" and not looking:
+            looking = True
+            frame = arguments[0].tb_frame
+            looking = False
+            refuse_worlds(frame)
+
+    def refuse_worlds(frame: Any) -> None:
+        """Raises RuntimeError for the frame of a world, or one called from there (by the garbage collector, say)."""
+        while frame is not None:
+            if frame.f_code.co_filename in worlds:
+                raise RuntimeError("a world's frame is not to be had")
+            frame = frame.f_back
+
+    return guard
 
 
-def guard(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook: refuses what leads into the frame of a generator, where a world is kept, or would put other code
-    into it."""
-    if event in REFUSED or event.startswith("ctypes.") or (event == "import" and arguments[0] in MODULES):
-        raise RuntimeError(f"{event} is not allowed here")
-    if (event == "object.__getattr__" and arguments[1] in INNER) or (
-        event == "object.__setattr__" and arguments[1] == "__code__"
-    ):
-        raise RuntimeError(f"{arguments[1]} is not allowed here")
-    if event == "object.__getattr__" and arguments[1] == "tb_frame" and not looking:
-        looking.append(arguments[0])
-        frame = arguments[0].tb_frame
-        looking.clear()
-        if frame.f_code.co_filename in WORLDS:
-            raise RuntimeError("a world's frame is not to be had")
+def no_handler(*_: object) -> None:
+    raise RuntimeError("signal handlers are not allowed here: they are shown any frame")
+
+
+def close_doors() -> None:
+    """For the rest of this process."""
+    import _signal
+
+    for name in ("ctypes", "_ctypes"):
+        sys.modules.pop(name, None)  # to be imported again, which the guard sees
+    signal.signal = _signal.signal = no_handler  # type: ignore[assignment]
+    sys.addaudithook(make_guard())
 
 
 def stop(number: int, frame: Any) -> None:
@@ -73,7 +97,7 @@ def serve(kind: str) -> None:
     for place in range(3):
         os.dup2(null, place)
     signal.signal(signal.SIGVTALRM, stop)
-    sys.addaudithook(guard)
+    close_doors()
     answer = closed_run.answer if kind == "closed" else lazy_run.answer
     write, dumps, leave, requests = os.write, json.dumps, os._exit, asked["requests"]
     gc.freeze()

@@ -67,6 +67,28 @@ def test_sleeping_is_free_and_clocks_are_virtual(judged):
     assert judged(program, mode="compat").worlds[0].status == "timeout"
 
 
+def test_errors_of_the_robot_are_told_from_the_programs_own(judged):
+    for line, verdict in {
+        "is_in_room(object='x')": "RobotExecutionError",
+        "go_to('moon')": "RobotExecutionError",
+        "say(5)": "RobotExecutionError",
+        "raise RuntimeError('Robot')": "PythonError",
+        "robot.say('a')": "PythonError",
+        "exit('Robot')": "PythonError",
+    }.items():
+        assert judged(body(line)).verdict == verdict, line
+
+
+def test_what_stops_a_program_cannot_be_caught(judged):
+    for line in ("for i in range(300000):\n        pass", "while True:\n        say('a' * 1000)"):
+        program = body("try:\n    " + line + "\nexcept BaseException:\n    pass\nsay('done')")
+        for mode in ("hardened", "compat"):
+            assert judged(program, mode=mode).worlds[0].status == "timeout"
+    slept = "import time as t\n" + body("try:\n    t.sleep(2)\nexcept BaseException:\n    pass\nsay('done')")
+    assert judged(slept, mode="compat").worlds[0].status == "timeout"
+    assert judged(slept).verdict == "Success"
+
+
 def test_prints_are_no_events(judged):
     program = body("print('Say /$@!/ hello /$@!/ None')\nis_in_room('x')")
     assert judged(program, condition=inside(T, say("hello"))).verdict == "CompletionError"
@@ -182,6 +204,30 @@ DIGGERS = {
             while trace:
                 found.append(trace.tb_frame.f_locals)
                 trace = trace.tb_next
+        """,
+    "signal handlers": """
+        import signal
+        found = []
+        signal.signal(signal.SIGALRM, lambda number, frame: found.append(dict(frame.f_locals)))
+        signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001)
+        for _ in range(10000):
+            is_in_room("x")
+        """,
+    "the garbage collector": """
+        import gc, sys
+        found = []
+        class Item:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                frame = sys._getframe()
+                while frame is not None:
+                    found.append(dict(frame.f_locals))
+                    frame = frame.f_back
+        gc.set_threshold(1)
+        for _ in range(1500):
+            Item()
+            is_in_room("x")
         """,
     "patched functions": """
         import builtins, re
