@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.rows import answer, command, read_rows
 from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
 from rewards.analysis import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.rows import answer, command, read_rows
 
 PACKAGES = ("tree_sitter", "tree_sitter_python")
 PROGRAM = (

@@ -22,9 +22,9 @@ from typing import Any
 
 from ruff import find_ruff_bin
 
+from envs.rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.rows import answer, command, read_rows
 
 SELECT = ("E4", "E7", "E9", "F", "B", "S", "W605")
 IGNORE = ("S101", "S311", "E741", "B905")

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from envs.rows import answer, command, read_rows
 from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
 from rewards.analysis import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.rows import answer, command, read_rows
 
 PROGRAM = (
     Path(__file__).with_name("grammar.py").read_text()

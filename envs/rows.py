@@ -1,4 +1,4 @@
-"""JSON-lines files of the channels' commands: rows in, one answer a row out, bad rows answered with what is wrong."""
+"""JSON-lines files of commands: rows in, one answer a row out, bad rows answered with what is wrong."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""Closed worlds, and RoboEval's own: read from a folder that the user names, since their licence (BSD 3-Clause with a
+machine-learning restriction) allows evaluation but not training."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from envs.roboeval.checks import TASKS
+from envs.task import TaskError
+
+
+@dataclass(frozen=True)
+class World:
+    """One closed world.
+
+    rooms: in the order in which `get_all_rooms` gives them; the robot starts in `robot_start`, one of them.
+    objects: labels by room. people: for each person of a room the queue of answers. Rooms, labels and answers are
+    regular expressions, searched in the program's text, ignoring case.
+    may_timeout: a program may wait here for ever; its trace is judged all the same.
+    """
+
+    rooms: tuple[str, ...]
+    robot_start: str = "start_loc"
+    objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    people: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    may_timeout: bool = False
+
+    @classmethod
+    def of(cls, row: Any) -> World:
+        """From JSON, as in worlds.json. Raises TaskError."""
+        try:
+            rooms = tuple(row["rooms"])
+            objects = {room: tuple(labels) for room, labels in row.get("objects", {}).items()}
+            people = {room: tuple(map(tuple, queues)) for room, queues in row.get("people", {}).items()}
+            answers = [answer for queues in people.values() for queue in queues for answer in queue]
+            for text in [*rooms, *(label for labels in objects.values() for label in labels), *answers]:
+                re.compile(text)
+            start, may_timeout = row["robot_start"], row.get("may_timeout", False)
+            for room in [start, *objects, *people]:
+                if room not in rooms:
+                    raise ValueError(f"{room!r} is not among the rooms")
+        except (KeyError, TypeError, ValueError, AttributeError, re.error) as error:
+            raise TaskError(f"not a world: {type(error).__name__}: {error}") from error
+        return cls(rooms, start, objects, people, bool(may_timeout))
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What a simulator is given."""
+        return {
+            "rooms": list(self.rooms),
+            "robot_start": self.robot_start,
+            "objects": {room: list(labels) for room, labels in self.objects.items()},
+            "people": {room: [list(queue) for queue in queues] for room, queues in self.people.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One of RoboEval's 80 instructions."""
+
+    id: str
+    task: str
+    prompt: str
+
+
+class Benchmark:
+    """RoboEval's folder: worlds.json, prompts.jsonl and tests.jsonl.
+
+    Raises:
+        TaskError: something is missing or is not RoboEval's; the message says what.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        found = self._read("worlds.json")
+        if not isinstance(found, dict):
+            raise TaskError(f"{self.folder}/worlds.json: an object with a list of worlds for each task is needed")
+        self.worlds: dict[str, Sequence[World]] = {}
+        for task, (_, number) in TASKS.items():
+            rows = found.get(task)
+            if not isinstance(rows, list) or len(rows) != number:
+                raise TaskError(f"{self.folder}/worlds.json: {number} worlds are needed for {task}")
+            self.worlds[task] = tuple(World.of(row) for row in rows)
+        for row in self._read("tests.jsonl"):
+            world = self._world(row)
+            if world.may_timeout != row.get("timeout_expected"):
+                raise TaskError(
+                    f"{self.folder}: tests.jsonl and worlds.json differ on whether a run of {row['task']} may time "
+                    "out; fetch both from the same source"
+                )
+
+    def _world(self, row: Any) -> World:
+        try:
+            return self.worlds[row["task"]][row["test_index"]]
+        except (KeyError, IndexError, TypeError) as error:
+            raise TaskError(f"{self.folder}/tests.jsonl has a row for no world of worlds.json: {row!r:.80}") from error
+
+    def prompts(self) -> list[Prompt]:
+        """The instructions, for evaluation only. Raises TaskError."""
+        try:
+            return [Prompt(row["id"], row["task"], row["prompt"]) for row in self._read("prompts.jsonl")]
+        except (KeyError, TypeError) as error:
+            raise TaskError(f"{self.folder}/prompts.jsonl: every row needs id, task and prompt") from error
+
+    def _read(self, name: str) -> Any:
+        path = self.folder / name
+        try:
+            text = path.read_text(encoding="utf-8")
+            return json.loads(text) if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
+        except OSError as error:
+            raise TaskError(
+                f"{path} cannot be read ({error.strerror}): --benchmark takes a folder with RoboEval's worlds.json, "
+                "prompts.jsonl and tests.jsonl"
+            ) from error
+        except ValueError as error:
+            raise TaskError(f"{path} is not JSON ({error})") from error
