@@ -25,9 +25,10 @@ def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], se
     from datasets import load_dataset  # seconds to import
 
     try:
-        loaded = load_dataset(name, part, split=split, streaming=seed is not None)
-        if seed is not None:
-            loaded = loaded.shuffle(seed=seed, buffer_size=20_000)
+        if seed is None:
+            loaded = load_dataset(name, part, split=split)
+        else:
+            loaded = load_dataset(name, part, split=split, streaming=True).shuffle(seed=seed, buffer_size=20_000)
         loaded = loaded.select_columns([c for c in columns if loaded.column_names is None or c in loaded.column_names])
         yield from loaded
     except Exception as error:  # offline, no such part, a broken download: dozens of types from four libraries
