@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.bleu import bleu
+from envs.rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.rows import answer, command, read_rows
 
 STRING = r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 SYMBOL = (
