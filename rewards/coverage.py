@@ -18,7 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-NAME = "<solution>"
+NAME = "<answer>"
+"""Of the solution's source; not the sandbox's name for what it runs, which this program bears."""
 MOST_EVENTS, SECONDS = 100_000, 0.5
 """Lines followed in one test and its CPU time; a loop without end has shown its lines by then."""
 
@@ -61,8 +62,8 @@ class Recorder:
             call()
         except BaseException as error:
             sys.settrace(None)
-            failed, raised = True, _innermost(error)
-            self.over = isinstance(error, Enough)
+            failed, self.over = True, isinstance(error, Enough)
+            raised = None if self.over else _innermost(error)
         finally:
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)
