@@ -18,8 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-NAME = "<answer>"
-"""Of the solution's source; not the sandbox's name for what it runs, which this program bears."""
+NAME = "<graded>"  # not the name that the sandbox gives to this program
 MOST_EVENTS, SECONDS = 100_000, 0.5
 """Lines followed in one test and its CPU time; a loop without end has shown its lines by then."""
 

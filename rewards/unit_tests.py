@@ -55,7 +55,8 @@ class UnitTests:
         note = outcome.note or f"{outcome.passed} of {outcome.total} tests"
         spans: tuple[Span, ...] = ()
         if places := line_spans(completion, lines):
-            note += f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
+            where = f"(line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
+            note = note if note.endswith(where) else f"{note} {where}"
             assert completion.code_span is not None
             spans = (Span(*completion.code_span, 1.0), *(Span(*p, (score - 1) / len(places)) for p in places))
         return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note)

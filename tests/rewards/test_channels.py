@@ -106,6 +106,7 @@ def test_where_passing_tests_execute_the_same_lines_the_traceback_is_charged(san
     code = "def sign(x):\n    y = 6 // x\n    return (y > 0) - (y < 0)\n"
     assert blamed(sandbox, MIXED, code) == (pytest.approx(2 / 3), ["y = 6 // x"])
     assert blamed(sandbox, MIXED, "import nothing\n" + code) == (0.0, ["import nothing"])
+    assert blamed(sandbox, MIXED, "def sign(x):\n    return (x\n") == (0.0, ["return (x"])
     assert blamed(sandbox, MIXED, "def sign(x):\n    return 1\n") == (pytest.approx(1 / 3), [])
 
 

@@ -1,0 +1,153 @@
+"""Look at a run's completions: each token in the colour of its reward, what each channel says, and does it still.
+
+    python recipes/look.py run=runs/grpo/basics/smollm2_135m-dense-seed0            the last step
+    python recipes/look.py run=... step=37 reward=lint                              one step, one channel
+    python recipes/look.py run=... step=37 html=look.html                           the same as a page
+    python recipes/look.py run=... replay=true                                      grade every stored row again
+
+Green is reward, red is penalty; the strongest token shown has the full colour. Replaying builds the run's task, sandbox
+and channels from its config.yaml, grades every row of completions.jsonl and compares score and token rewards with what
+was stored; the exit status is 1 where any differs.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from omegaconf import MISSING, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from recipes.support.console import quiet_libraries
+from recipes.support.main import UserError
+from recipes.support.run_dir import write_text
+from recipes.support.run_log import read_jsonl
+
+SUM = "weighted sum"
+
+
+@dataclass
+class LookConfig:
+    run: str = MISSING
+    """The run directory."""
+    step: int | None = None
+    """null: the last one that has completions."""
+    reward: str | None = None
+    """The channel whose token rewards are drawn; null: the weighted sum, which the policy was trained on."""
+    problem: str | None = None
+    """Only completions of this problem; without `step`, of every step."""
+    limit: int = 8
+    html: str | None = None
+    """Write a page there instead of to the terminal."""
+    replay: bool = False
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; its status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0 if arguments else 2
+    quiet_libraries()
+    try:
+        cfg: Any = OmegaConf.merge(OmegaConf.structured(LookConfig), OmegaConf.from_cli(arguments))
+        return look(cfg)
+    except (UserError, OmegaConfBaseException, OSError) as error:
+        print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
+        return 2
+
+
+def look(cfg: LookConfig) -> int:
+    """Draw or replay what the configuration asks for."""
+    from recipes.support.replay import replay, run_folder
+
+    folder = run_folder(cfg.run)
+    rows = read_jsonl(folder / "completions.jsonl")
+    if not rows:
+        raise UserError(f"{folder} has no completions yet")
+    if cfg.replay:
+        graded = sum(row["reward"] is not None for row in rows)
+        differing = replay(OmegaConf.load(folder / "config.yaml"), rows)  # type: ignore[arg-type]
+        for row, how in differing[:20]:
+            print(f"step {row['step']} {row['task_id']}: {how}")
+        print(f"{graded - len(differing)} of {graded} stored rows give the stored numbers")
+        return 1 if differing else 0
+    shown = chosen(rows, cfg)
+    command = f"python recipes/look.py run={folder} replay=true"
+    drawing = Group(*cards(shown, cfg.reward), Text(f"grade all {len(rows)} stored rows again: {command}", "dim"))
+    if cfg.html is None:
+        Console().print(drawing)
+        return 0
+    page = Console(record=True, width=120, file=io.StringIO())
+    page.print(drawing)
+    write_text(Path(cfg.html), page.export_html(inline_styles=True))
+    print(cfg.html)
+    return 0
+
+
+def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:
+    """The rows asked for. Raises UserError where there are none."""
+    step = cfg.step if cfg.step is not None or cfg.problem else rows[-1]["step"]
+    found = [r for r in rows if step in (None, r["step"]) and cfg.problem in (None, r["task_id"])]
+    if not found:
+        steps = sorted({row["step"] for row in rows})
+        raise UserError(f"no such completions; steps kept: {steps[0]} to {steps[-1]}")
+    return found[: cfg.limit]
+
+
+def cards(rows: list[dict[str, Any]], channel: str | None) -> list[Panel]:
+    """A panel a completion. Raises UserError for a channel that the run does not have."""
+    names = list(dict.fromkeys(name for row in rows for name in row.get("scores", {})))
+    if channel is not None and channel not in names:
+        raise UserError(f"reward={channel}: this run has {', '.join(names) or 'no graded completion here'}")
+    values = [token_rewards(row, channel) for row in rows]
+    scale = max((abs(v) for each in values for v in each), default=0.0) or 1.0
+    return [card(row, each, channel, scale) for row, each in zip(rows, values, strict=True)]
+
+
+def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
+    """One channel's token rewards, or their weighted sum; zeros where the row was not graded."""
+    if row["reward"] is None:
+        return [0.0] * len(row["tokens"])
+    if channel is not None:
+        return row["token_rewards"][channel]
+    weighted = ([row["weights"][name] * v for v in each] for name, each in row["token_rewards"].items())
+    return [sum(column) for column in zip(*weighted, strict=True)]
+
+
+def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
+    """One completion: its coloured tokens, then what each channel says."""
+    text = Text()
+    for token, value in zip(row["tokens"], values, strict=True):
+        mark = "⏎" if value and not token.strip("\n") else ""  # neither a line break nor an end has a width to colour
+        text.append(mark + token, colour(value / scale))
+    said = Table(box=None, pad_edge=False, show_header=False)
+    for name, score in row.get("scores", {}).items():
+        if channel in (None, name):
+            said.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
+    reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
+    verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
+    title = f"step {row['step']}  {row['task_id']}  {reward}{verdict}, advantage {row['advantage']:+.3f}"
+    legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
+    return Panel(Group(text, Text(), said, legend), title=Text(title), title_align="left")
+
+
+def colour(share: float) -> str:
+    """A style for a share of the strongest reward shown, from -1 to 1."""
+    if abs(share) < 0.004:
+        return ""
+    pale = round(235 - 150 * min(1.0, abs(share)))
+    return f"black on rgb({pale},235,{pale})" if share > 0 else f"black on rgb(245,{pale},{pale})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Look at stored completions and grade them again: a thousand rows of real answers, right, wrong and hostile."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from recipes import look
+from recipes.support import config
+from recipes.support.build import build_reward, build_sandbox, build_task
+from recipes.support.main import CONF
+from recipes.support.rollout import Rollout, rollout_rows
+from rewards.channel import Completion
+
+FURTHER = (
+    "task.reward.unit_tests.locate=true",
+    "+task.reward.syntax={_target_: rewards.syntax.Syntax, sandbox: true, weight: 0.1}",
+    "+task.reward.lint={_target_: rewards.lint.Lint, weights: {F: 0.5, E: 0.2, B: 0.3}, weight: 0.1}",
+    "+task.reward.similarity={_target_: rewards.similarity.Similarity, weight: 0.1}",
+)
+CHANGES = (("", ""), ("return ", "return not "), ("return ", "retrun "), ("):", "):\n    import os\n    os._exit(0)"))
+
+
+def answers(task, edit: tuple[str, str]):
+    for problem in (*task.problems("train"), *task.problems("test")):
+        text = f"```python\n{problem.reference.replace(*edit)}```"
+        code = task.extract(text)
+        edges = [*range(0, len(text), 3), len(text)]
+        offsets = [*itertools.pairwise(edges), (len(text), len(text))]
+        yield problem, Completion(text, range(len(offsets)), offsets, (code.start, code.end), closed=code.closed)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run directory with 1,064 graded completions of basics."""
+    config.register()
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", ["recipe=grpo", "task=basics", *FURTHER])
+    OmegaConf.resolve(cfg)
+    folder = tmp_path_factory.mktemp("run")
+    task, sandbox = build_task(cfg), build_sandbox(cfg)
+    reward = build_reward(cfg, sandbox)
+    with (folder / "completions.jsonl").open("w") as file, asyncio.Runner() as runner:
+        for step, edit in enumerate(CHANGES, 1):
+            problems, completions = map(list, zip(*answers(task, edit), strict=True))
+            grades = runner.run(reward.grade(problems, completions))
+            rollout = Rollout(problems, completions, grades, torch.zeros(0))
+            rows = rollout_rows(rollout, torch.zeros(len(problems)), step, len(problems))
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        runner.run(sandbox.close())
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(cfg))
+    return folder
+
+
+def test_every_stored_row_gives_its_numbers_again(run, capsys):
+    assert look.main([f"run={run}", "replay=true"]) == 0
+    assert "1064 of 1064 stored rows give the stored numbers" in capsys.readouterr().out
+
+
+def test_a_row_whose_numbers_were_changed_is_named(run, tmp_path, capsys):
+    rows = [json.loads(line) for line in (run / "completions.jsonl").read_text().splitlines()[:4]]
+    rows[0]["reward"] += 0.5
+    rows[1]["token_rewards"]["similarity"] = rows[1]["token_rewards"]["similarity"][::-1]
+    (tmp_path / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
+    assert look.main([f"run={tmp_path}", "replay=true"]) == 1
+    said = capsys.readouterr().out
+    assert "2 of 4 stored rows" in said and "now" in said and "similarity lies on other tokens" in said
+
+
+def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
+    assert look.main([f"run={run}", "step=3", "limit=2"]) == 0
+    said = capsys.readouterr().out
+    assert "retrun" in said and "no program can go on" in said and "unit_tests" in said and "replay=true" in said
+    page = tmp_path / "look.html"
+    assert look.main([f"run={run}", "step=3", "reward=syntax", f"html={page}"]) == 0
+    assert "background-color" in page.read_text() and "similarity" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run=/nowhere"], "no run directory"),
+        (["run=RUN", "step=99"], "steps kept: 1 to 4"),
+        (["run=RUN", "reward=beauty"], "this run has unit_tests, form"),
+        (["run=RUN", "colour=red"], "colour"),
+        (["run=RUN", "step=many"], "many"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_line(run, capsys, arguments, said):
+    assert look.main([a.replace("RUN", str(run)) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1
