@@ -21,6 +21,8 @@ from rewards.channel import ChannelResult, Completion, Span
 from rewards.rows import answer, command, read_rows
 
 PACKAGES = ("tree_sitter", "tree_sitter_python")
+BATCH = 32
+"""Pairs that one process compares, about a millisecond each; the sandbox's workers share a step's."""
 PROGRAM = (
     Path(__file__).with_name("flows.py").read_text()
     + """
@@ -49,7 +51,7 @@ class Dataflow:
         there = [i for i, completion in enumerate(completions) if completion.code is not None]
         pairs = [[completions[i].code, problems[i].reference] for i in there]
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
-        for i, found in zip(there, await analyse(self.sandbox, PROGRAM, pairs), strict=True):
+        for i, found in zip(there, await analyse(self.sandbox, PROGRAM, pairs, BATCH), strict=True):
             results[i] = self._result(completions[i], found)
         return results
 

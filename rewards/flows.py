@@ -85,14 +85,15 @@ def flows(text: str) -> list[tuple[Flow, tuple[int, int]]]:
 
 
 class Node:
-    """A node of the syntax tree: its children, and by name those that FIELDS has; a leaf's text and place."""
+    """A node of the syntax tree: its children, in the order in which they are walked too, and by name those that FIELDS
+    has; a leaf's text and place."""
 
-    __slots__ = ("children", "fields", "kind", "name", "place", "variables")
+    __slots__ = ("children", "fields", "kind", "name", "place", "variables", "walked")
 
     def __init__(self, kind: str):
         self.kind, self.name, self.place = kind, "", -1
-        self.children: list[Node] = []
-        self.fields: dict[str, Node] = {}
+        self.children = self.walked = NO_CHILDREN
+        self.fields = NO_FIELDS
         self.variables: list[Node] | None = None
 
     def below(self) -> list[Node]:
@@ -105,6 +106,8 @@ class Node:
         return self.variables
 
 
+NO_CHILDREN: list[Node] = []
+NO_FIELDS: dict[str, Node] = {}
 FIELDS = {
     "default_parameter": ("name", "value"),
     "assignment": ("left", "right"),
@@ -156,7 +159,10 @@ def _tree(data: bytes) -> tuple[Node, list[tuple[int, int]]]:
             found.append(span)
             leaves.append(here)
             continue
-        here.children = [Node(child.type) for child in children]
+        kinds = [child.type for child in children]
+        here.children = here.walked = list(map(Node, kinds))
+        if "for_in_clause" in kinds:
+            here.walked = sorted(here.children, key=lambda child: child.kind != "for_in_clause")
         if names := FIELDS.get(here.kind):
             own = {child.id: node for child, node in zip(children, here.children, strict=True)}
             fields = ((name, there.child_by_field_name(name)) for name in names)
@@ -193,14 +199,23 @@ def strip(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _without_blank_lines(kept: Sequence[tuple[str, int]]) -> tuple[str, list[tuple[int, int]]]:
-    joined = "".join(string for string, _ in kept)
-    original = [begin + i for string, begin in kept for i in range(len(string))]
-    out, starts, place, length = [], [(0, 0)], 0, 0
-    for line in joined.split("\n"):
+    edges: list[tuple[int, int]] = []  # where stretches of the text begin in the joined one, and in the text
+    pieces, position, expected = [], 0, -1
+    for string, begin in kept:
+        if string:
+            if begin != expected:
+                edges.append((position, begin))
+            pieces.append(string)
+            position, expected = position + len(string), begin + len(string)
+    out, starts, place, length, edge = [], [(0, 0)], 0, 0, 0
+    for line in "".join(pieces).split("\n"):
         if line.strip():
-            for i in range(len(line)):
-                if not i or original[place + i] != original[place + i - 1] + 1:
-                    starts.append((length + i, original[place + i]))
+            while edge + 1 < len(edges) and edges[edge + 1][0] <= place:
+                edge += 1
+            starts.append((length, edges[edge][1] + place - edges[edge][0]))
+            while edge + 1 < len(edges) and edges[edge + 1][0] < place + len(line):
+                edge += 1
+                starts.append((length + edges[edge][0] - place, edges[edge][1]))
             out.append(line)
             length += len(line) + 1
         place += len(line) + 1
@@ -232,15 +247,10 @@ def _place(item: Item) -> int:
 def _children(node: Node, states: States) -> tuple[list[Item], States]:
     """One after another; the clauses of a comprehension come first."""
     items: list[Item] = []
-    clauses = [child for child in node.children if child.kind == "for_in_clause"]
-    for child in clauses:
+    for child in node.walked:
         found, states = _walk(child, states)
         items += found
-    for child in node.children:
-        if child.kind != "for_in_clause":
-            found, states = _walk(child, states)
-            items += found
-    return sorted(items, key=_place) if clauses else items, states
+    return items if node.walked is node.children else sorted(items, key=_place), states
 
 
 def _default_parameter(node: Node, states: States) -> tuple[list[Item], States]:
