@@ -6,8 +6,9 @@
 
 Each channel as a task runs it: 64 programs a batch, through the sandbox, its workers warm. Programs: HumanEval's
 references (prompt and solution), and the same with a planted fault (tests/bench/planted.py); tokens are SmolLM2's.
-Rounds alternate between ours and theirs; figures are medians over rounds. `syntax_us_per_token_*_parser` is the parser
-alone, in this process. Theirs:
+Rounds alternate between ours and theirs; times are medians over rounds, ratios medians of each round's, and `cpu` is
+processor time, of the sandbox's workers too, for machines where others are at work. `*_parser` is the parser alone, in
+this process. Theirs:
 
     lark      one parse of each text by lark's LALR Python grammar, up to its first error (which is not always the
               first illegal token); `ratio_lark`: its time over ours, valid and broken programs together
@@ -27,6 +28,7 @@ import argparse
 import asyncio
 import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -34,7 +36,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -45,14 +47,16 @@ from envs.basics import Basics
 from envs.humaneval import HumanEval
 from envs.sandbox import LocalSandbox
 from envs.task import CodeBlockTask, Problem
-from rewards import flows, grammar
+from rewards import flows
 from rewards.channel import Completion
 from rewards.compose import Reward
 from rewards.dataflow import PACKAGES, Dataflow
+from rewards.grammar import complete, first_illegal
 from rewards.lint import IGNORE, SELECT, Lint
 from rewards.syntax import Syntax, judge
 from rewards.unit_tests import UnitTests
 from tests.bench import planted
+from tests.bench.bench_sandbox import cpu_seconds
 from tests.bench.corpora_sandbox import mbpp_job, rows
 from tests.bench.faults import answer
 
@@ -92,15 +96,32 @@ def faulty(code: str, kinds: dict[str, planted.Sites], seed: str) -> str:
     return found[sum(map(ord, seed)) % len(found)].code if found else code
 
 
-async def median_seconds(work: Sequence[Work], rounds: int) -> list[float]:
-    """Of each, over alternating rounds after one to warm up."""
-    seen: list[list[float]] = [[] for _ in work]
-    for _ in range(rounds + 1):
+class Times(NamedTuple):
+    """Seconds of one piece of work: on the clock, the median, and of processors, this process and its descendants."""
+
+    wall: list[float]
+    cpu: list[float]
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(self.wall)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return statistics.fmean(self.cpu)  # counted in hundredths, so a median would be coarse
+
+
+async def race(work: Sequence[Work], rounds: int) -> list[Times]:
+    """Each in turn, in alternating rounds after one to warm up."""
+    seen = [Times([], []) for _ in work]
+    for number in range(rounds + 1):
         for times, each in zip(seen, work, strict=True):
-            started = time.perf_counter()
+            started, before = time.perf_counter(), cpu_seconds(os.getpid())
             await each()
-            times.append(time.perf_counter() - started)
-    return [statistics.median(times[1:]) for times in seen]
+            if number:
+                times.cpu.append(cpu_seconds(os.getpid()) - before)
+                times.wall.append(time.perf_counter() - started)
+    return seen
 
 
 def here(call: Callable[[], Any]) -> Work:
@@ -112,8 +133,15 @@ def here(call: Callable[[], Any]) -> Work:
     return work
 
 
-def ratio(theirs: float | None, ours: float) -> float | None:
-    return None if theirs is None else round(theirs / ours, 2)
+def ratios(name: str, theirs: Sequence[Times], ours: Sequence[Times]) -> dict[str, float | None]:
+    """Theirs over ours, in time and in processor time; null where theirs is not installed."""
+    if not theirs:
+        return {name: None, f"{name}_cpu": None}
+    pairs = [sum(times) for times in zip(*(t.wall for t in theirs), strict=True)]
+    own = [sum(times) for times in zip(*(t.wall for t in ours), strict=True)]
+    wall = statistics.median(a / b for a, b in zip(pairs, own, strict=True))  # of one round, which met the same weather
+    cpu = sum(t.cpu_seconds for t in theirs) / sum(t.cpu_seconds for t in ours)
+    return {name: round(wall, 2), f"{name}_cpu": round(cpu, 2)}
 
 
 async def syntax(sandbox: LocalSandbox, codes: Sequence[str], rounds: int, tokens: Callable[[str], int]) -> dict:
@@ -121,24 +149,22 @@ async def syntax(sandbox: LocalSandbox, codes: Sequence[str], rounds: int, token
     work: list[Work] = [lambda texts=texts: judge(sandbox, texts) for texts in (codes, broken)]
 
     def parser(texts: Sequence[str]) -> Callable[[], Any]:
-        return lambda: [(grammar.first_illegal(text), grammar.complete(text)) for text in texts]
+        return lambda: [complete(text) or first_illegal(text) for text in texts]
 
     work += [here(parser(codes)), here(parser(broken))]
     if parse := lark_parser():
         work += [here(lambda texts=texts: [parse(text) for text in texts]) for texts in (codes, broken)]
-    times = await median_seconds(work, rounds)
+    times = await race(work, rounds)
     counts = [sum(map(tokens, texts)) for texts in (codes, broken)]
-    us = [1e6 * seconds / counts[n % 2] for n, seconds in enumerate(times)]
-    names = ("", "_parser", "_lark")[: len(us) // 2]
-    result: dict[str, Any] = {
-        f"syntax_us_per_token_{kind}{name}": round(us[2 * n + k], 2)
-        for n, name in enumerate(names)
-        for k, kind in enumerate(("valid", "broken"))
-    }
-    result["ratio_lark"] = ratio(sum(times[4:6]), sum(times[:2])) if parse else None
-    result["ratio_lark_parser_alone"] = ratio(sum(times[4:6]), sum(times[2:4])) if parse else None
-    result["ratio_syncode_cited"] = round(SYNCODE_US / us[1])
-    result["syntax_tokens"] = counts[0]
+    result: dict[str, Any] = {"syntax_tokens": counts[0]}
+    for n, each in enumerate(times):
+        name = ("", "_parser", "_lark")[n // 2]
+        for clock, seconds in (("", each.seconds), ("cpu_", each.cpu_seconds)):
+            key = f"syntax_{clock}us_per_token_{('valid', 'broken')[n % 2]}{name}"
+            result[key] = round(1e6 * seconds / counts[n % 2], 2)
+    result |= ratios("ratio_lark", times[4:], times[:2])
+    result |= ratios("ratio_lark_parser_alone", times[4:], times[2:4])
+    result["ratio_syncode_cited"] = round(SYNCODE_US / result["syntax_us_per_token_broken"])
     return result
 
 
@@ -183,8 +209,10 @@ async def lint(problems: Sequence[Problem], rounds: int) -> dict:
     codes = [faulty(p.reference, planted.LINT, p.id) for p in problems]
     channel, answers = Lint(dict.fromkeys("EWFBS", 1.0)), [answer(code) for code in codes]
     plain = [Problem(p.id, "") for p in problems]
-    ours, each = await median_seconds([lambda: channel.score(plain, answers), here(ruff_each(codes))], rounds)
-    return {"lint_per_second_64": round(len(codes) / ours, 1), "ratio_ruff_each": ratio(each, ours)}
+    ours, each = await race([lambda: channel.score(plain, answers), here(ruff_each(codes))], rounds)
+    rates = {"lint_per_second_64": len(codes) / ours.seconds, "lint_per_cpu_second_64": len(codes) / ours.cpu_seconds}
+    rates["ruff_each_per_second"] = len(codes) / each.seconds
+    return {**{name: round(rate, 1) for name, rate in rates.items()}, **ratios("ratio_ruff_each", [each], [ours])}
 
 
 async def dataflow(sandbox: LocalSandbox, problems: Sequence[Problem], rounds: int) -> dict:
@@ -198,15 +226,12 @@ async def dataflow(sandbox: LocalSandbox, problems: Sequence[Problem], rounds: i
     work: list[Work] = [lambda: channel.score(problems, answers), here(parser)]
     if match := codebleu_match():
         work.append(here(lambda: [match(p.reference, code) for p, code in zip(problems, codes, strict=True)]))
-    times = await median_seconds(work, rounds)
-    ms = [1e3 * seconds / len(codes) for seconds in times]
-    theirs = ms[2] if match else None
-    return {
-        "dataflow_ms_per_pair": round(ms[0], 3),
-        "dataflow_ms_per_pair_parser": round(ms[1], 3),
-        "codebleu_ms_per_pair": theirs and round(theirs, 3),
-        "ratio_codebleu": ratio(theirs, ms[0]),
-    }
+    times = await race(work, rounds)
+    result: dict[str, Any] = {}
+    for name, each in zip(("dataflow_{}", "dataflow_{}_parser", "codebleu_{}"), times, strict=False):
+        result[name.format("ms_per_pair")] = round(1e3 * each.seconds / len(codes), 3)
+        result[name.format("cpu_ms_per_pair")] = round(1e3 * each.cpu_seconds / len(codes), 3)
+    return result | ratios("ratio_codebleu", times[2:], times[:1])
 
 
 def codebleu_match() -> Callable[[str, str], float] | None:
@@ -241,24 +266,24 @@ class Policy:
         self.end_ids = end_ids(self.tokenizer, self.model)
         self.sampler = Sampler(Decoding(max_new_tokens), self.end_ids, 0, copy_dtype=torch.bfloat16)
 
-    def draw(self, task: CodeBlockTask, problems: Sequence[Problem], each: int) -> tuple[float, list[Completion]]:
-        """Seconds, and `each` completions of each problem."""
+    def draw(self, task: CodeBlockTask, problems: Sequence[Problem], each: int) -> tuple[Times, list[Completion]]:
+        """`each` completions of each problem, and what they took."""
         from recipes.support.rollout import AnswerComplete, completion_of
 
         asked = [self.tokenizer.apply_chat_template(task.messages(p), add_generation_prompt=True) for p in problems]
         prompts = [ids if isinstance(ids, list) else ids["input_ids"] for ids in asked]
         self.sampler.complete = AnswerComplete(task, self.bytes)
         self.sampler(self.model, prompts[:1], 1)  # compiles kernels, copies weights
-        started = time.perf_counter()
+        started, before = time.perf_counter(), cpu_seconds(os.getpid())
         drawn = self.sampler(self.model, prompts, each)
-        seconds = time.perf_counter() - started
-        return seconds, [completion_of(ids, self.bytes, task, self.end_ids) for ids in drawn]
+        took = Times([time.perf_counter() - started], [cpu_seconds(os.getpid()) - before])
+        return took, [completion_of(ids, self.bytes, task, self.end_ids) for ids in drawn]
 
 
 async def share(sandbox: LocalSandbox, policy: Policy, mbpp: Path | None, rounds: int) -> dict:
     task = Mbpp(mbpp) if mbpp else Basics(PROMPTS)
     problems = task.problems("train")
-    seconds, completions = policy.draw(task, problems, BATCH // PROMPTS)
+    sampling, completions = policy.draw(task, problems, BATCH // PROMPTS)
     groups = [problem for problem in problems for _ in range(BATCH // PROMPTS)]
     code = [answer(faulty(p.reference, planted.MEANING, f"{p.id}{n}")) for n, p in enumerate(groups)]
     channels = {
@@ -270,15 +295,17 @@ async def share(sandbox: LocalSandbox, policy: Policy, mbpp: Path | None, rounds
     reward = Reward(channels, WEIGHTS)
     work: list[Work] = [lambda: reward.grade(groups, completions), lambda: reward.grade(groups, code)]
     work += [lambda channel=channel: channel.score(groups, completions) for channel in channels.values()]
-    grade, grade_code, *parts = await median_seconds(work, rounds)
+    grade, grade_code, *parts = await race(work, rounds)
     grades = await reward.grade(groups, completions)
     return {
-        "share_of_sampling": round(grade / seconds, 4),
-        "share_of_sampling_all_code": round(grade_code / seconds, 4),
-        "sampling_seconds": round(seconds, 2),
-        "reward_seconds": round(grade, 3),
-        "reward_seconds_all_code": round(grade_code, 3),
-        "channel_seconds": {name: round(part, 3) for name, part in zip(channels, parts, strict=True)},
+        "share_of_sampling": round(grade.seconds / sampling.seconds, 4),
+        "share_of_sampling_cpu": round(grade.cpu_seconds / sampling.cpu_seconds, 4),
+        "share_of_sampling_all_code": round(grade_code.seconds / sampling.seconds, 4),
+        "share_of_sampling_all_code_cpu": round(grade_code.cpu_seconds / sampling.cpu_seconds, 4),
+        "sampling_seconds": round(sampling.seconds, 2),
+        "reward_seconds": round(grade.seconds, 3),
+        "reward_seconds_all_code": round(grade_code.seconds, 3),
+        "channel_seconds": {name: round(part.seconds, 3) for name, part in zip(channels, parts, strict=True)},
         "sampled_tokens": sum(len(c.token_ids) for c in completions),
         "with_code": sum(c.code is not None for c in completions),
         "passed": sum(bool(g and g.passed) for g in grades),
