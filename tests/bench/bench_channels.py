@@ -13,7 +13,8 @@ this process. Theirs:
     lark      one parse of each text by lark's LALR Python grammar, up to its first error (which is not always the
               first illegal token); `ratio_lark`: its time over ours, valid and broken programs together
     Ruff      a process for each program, two at a time
-    codebleu  its data-flow match in this process, the same pairs
+    codebleu  its data-flow match in this process, the same pairs; `8_a_reference` is ours where eight answers share a
+              reference, as in a training step
 
 `share_of_sampling`: the whole reward (unit tests 0.7, syntax, lint and data flow 0.1 each) of 8 prompts x 8 completions
 over the time that SmolLM2-135M takes to draw them in bf16, in this process, with the same processors. The problems are
@@ -223,15 +224,22 @@ async def dataflow(sandbox: LocalSandbox, problems: Sequence[Problem], rounds: i
         flows.flows.cache_clear()
         return [flows.match(code, p.reference) for code, p in zip(codes, problems, strict=True)]
 
-    work: list[Work] = [lambda: channel.score(problems, answers), here(parser)]
+    groups = [problem for problem in problems[:PROMPTS] for _ in range(BATCH // PROMPTS)]
+    drawn = [answer(faulty(p.reference, planted.MEANING, f"{p.id}{n}")) for n, p in enumerate(groups)]
+    work: list[Work] = [
+        lambda: channel.score(problems, answers),
+        lambda: channel.score(groups, drawn),
+        here(parser),
+    ]
     if match := codebleu_match():
         work.append(here(lambda: [match(p.reference, code) for p, code in zip(problems, codes, strict=True)]))
     times = await race(work, rounds)
     result: dict[str, Any] = {}
-    for name, each in zip(("dataflow_{}", "dataflow_{}_parser", "codebleu_{}"), times, strict=False):
+    names = ("dataflow_{}", "dataflow_{}_8_a_reference", "dataflow_{}_parser", "codebleu_{}")
+    for name, each in zip(names, times, strict=False):
         result[name.format("ms_per_pair")] = round(1e3 * each.seconds / len(codes), 3)
         result[name.format("cpu_ms_per_pair")] = round(1e3 * each.cpu_seconds / len(codes), 3)
-    return result | ratios("ratio_codebleu", times[2:], times[:1])
+    return result | ratios("ratio_codebleu", times[3:], times[:1])
 
 
 def codebleu_match() -> Callable[[str, str], float] | None:
