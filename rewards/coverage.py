@@ -61,8 +61,8 @@ class Recorder:
             call()
         except BaseException as error:
             sys.settrace(None)
-            failed, raised = True, _innermost(error)
-            self.over = isinstance(error, Enough)
+            failed, self.over = True, isinstance(error, Enough)
+            raised = None if self.over else _innermost(error)
         finally:
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import functools
 import io
 import tokenize
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import tree_sitter
 import tree_sitter_python
@@ -70,7 +71,7 @@ def match(candidate: str, reference: str) -> Match | None:
 def flows(text: str) -> list[tuple[Flow, tuple[int, int]]]:
     """Normalised flows of a text in order of place, each with the characters of its variable."""
     source = Source.of(text)
-    items = _united(_connected(_walk(source, source.root, {})[0]))
+    items = _united(_connected(_walk(source.root, {})[0]))
     numbers: dict[str, str] = {}
 
     def number(name: str) -> str:
@@ -78,9 +79,42 @@ def flows(text: str) -> list[tuple[Flow, tuple[int, int]]]:
 
     found = []
     for item in items:
-        parents = tuple(number(parent) for parent in item.parents)
+        parents = tuple([number(parent) for parent in item.parents])
         found.append(((number(item.name), item.relation, parents), source.span(item.place)))
     return found
+
+
+class Node:
+    """A node of the syntax tree: its children, in the order in which they are walked too, and by name those that FIELDS
+    has; a leaf's text and place."""
+
+    __slots__ = ("children", "fields", "kind", "name", "place", "variables", "walked")
+
+    def __init__(self, kind: str):
+        self.kind, self.name, self.place = kind, "", -1
+        self.children = self.walked = NO_CHILDREN
+        self.fields = NO_FIELDS
+        self.variables: list[Node] | None = None
+
+    def below(self) -> list[Node]:
+        """The variables at or below."""
+        if self.variables is None:
+            if self.place >= 0:
+                self.variables = [self] if self.name != self.kind else []
+            else:
+                self.variables = [variable for child in self.children for variable in child.below()]
+        return self.variables
+
+
+NO_CHILDREN: list[Node] = []
+NO_FIELDS: dict[str, Node] = {}
+FIELDS = {
+    "default_parameter": ("name", "value"),
+    "assignment": ("left", "right"),
+    "augmented_assignment": ("left", "right"),
+    "for_in_clause": ("left",),
+    "for_statement": ("left", "right"),
+}
 
 
 @dataclass
@@ -88,55 +122,55 @@ class Source:
     """A parsed text without comments and docstrings, and the way back to its characters."""
 
     data: bytes
-    root: Any
+    root: Node
+    leaves: list[tuple[int, int]]
+    """Bytes of each leaf."""
     starts: list[tuple[int, int]]
     """(character of the stripped text, character of the text) where stretches that were kept begin."""
-    leaves: list[tuple[int, int]] = field(default_factory=list)
-    """Bytes of each leaf."""
-    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str) -> Source:
         stripped, starts = strip(text)
         data = stripped.encode("utf-8", "replace")
-        source = cls(data, PARSER.parse(data).root_node, starts)
-        source._number(source.root)
-        return source
-
-    def _number(self, root: Any) -> None:
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            if is_leaf(node):
-                self.numbers[node.start_byte, node.end_byte] = len(self.leaves)
-                self.leaves.append((node.start_byte, node.end_byte))
-            else:
-                waiting.extend(reversed(node.children))
-
-    def leaf(self, node: Any) -> tuple[str, int]:
-        return self.data[node.start_byte : node.end_byte].decode(), self.numbers[node.start_byte, node.end_byte]
-
-    def variables(self, node: Any) -> list[tuple[str, int]]:
-        """Name and place of each variable at or below a node."""
-        found, waiting = [], [node]
-        while waiting:
-            here = waiting.pop()
-            if not is_leaf(here):
-                waiting.extend(reversed(here.children))
-            elif (leaf := self.leaf(here))[0] != here.type:
-                found.append(leaf)
-        return found
+        return cls(data, *_tree(data), starts)
 
     def span(self, place: int) -> tuple[int, int]:
         """Characters of a leaf in the text as it was given."""
-        first, last = (len(self.data[:byte].decode()) for byte in self.leaves[place])
-        kept, original = max(s for s in self.starts if s[0] <= first)
+        first, last = self.leaves[place]
+        if not self.data.isascii():
+            first, last = len(self.data[:first].decode()), len(self.data[:last].decode())
+        kept, original = self.starts[bisect_right(self.starts, first, key=lambda start: start[0]) - 1]
         return original + first - kept, original + last - kept
 
 
-def is_leaf(node: Any) -> bool:
-    """Strings count as a whole; comments are none, but have no children either."""
-    return (not node.children or node.type == "string") and node.type != "comment"
+def _tree(data: bytes) -> tuple[Node, list[tuple[int, int]]]:
+    """Root and leaves. Strings count as a whole; comments are no leaves, but have no children either."""
+    there = PARSER.parse(data).root_node
+    root = Node(there.type)
+    waiting, leaves, places = [(there, root)], [], {}
+    found: list[tuple[int, int]] = []
+    while waiting:
+        there, here = waiting.pop()
+        children = [] if here.kind == "string" else there.children
+        if not children and here.kind != "comment":
+            span = there.start_byte, there.end_byte
+            here.name = data[span[0] : span[1]].decode()
+            places[span] = len(found)
+            found.append(span)
+            leaves.append(here)
+            continue
+        kinds = [child.type for child in children]
+        here.children = here.walked = list(map(Node, kinds))
+        if "for_in_clause" in kinds:
+            here.walked = sorted(here.children, key=lambda child: child.kind != "for_in_clause")
+        if names := FIELDS.get(here.kind):
+            own = {child.id: node for child, node in zip(children, here.children, strict=True)}
+            fields = ((name, there.child_by_field_name(name)) for name in names)
+            here.fields = {name: own[field.id] for name, field in fields if field is not None}
+        waiting.extend(zip(reversed(children), reversed(here.children), strict=True))
+    for leaf, span in zip(leaves, found, strict=True):
+        leaf.place = places[span]  # of empty leaves in one place, the last
+    return root, found
 
 
 def strip(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -165,120 +199,136 @@ def strip(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _without_blank_lines(kept: Sequence[tuple[str, int]]) -> tuple[str, list[tuple[int, int]]]:
-    joined = "".join(string for string, _ in kept)
-    original = [begin + i for string, begin in kept for i in range(len(string))]
-    out, starts, place, length = [], [(0, 0)], 0, 0
-    for line in joined.split("\n"):
+    edges: list[tuple[int, int]] = []  # where stretches of the text begin in the joined one, and in the text
+    pieces, position, expected = [], 0, -1
+    for string, begin in kept:
+        if string:
+            if begin != expected:
+                edges.append((position, begin))
+            pieces.append(string)
+            position, expected = position + len(string), begin + len(string)
+    out, starts, place, length, edge = [], [(0, 0)], 0, 0, 0
+    for line in "".join(pieces).split("\n"):
         if line.strip():
-            for i in range(len(line)):
-                if not i or original[place + i] != original[place + i - 1] + 1:
-                    starts.append((length + i, original[place + i]))
+            while edge + 1 < len(edges) and edges[edge + 1][0] <= place:
+                edge += 1
+            starts.append((length, edges[edge][1] + place - edges[edge][0]))
+            while edge + 1 < len(edges) and edges[edge + 1][0] < place + len(line):
+                edge += 1
+                starts.append((length + edges[edge][0] - place, edges[edge][1]))
             out.append(line)
             length += len(line) + 1
         place += len(line) + 1
     return "\n".join(out), starts
 
 
-def _walk(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
-    """Items at and below a node, and which leaves each name has its value from afterwards."""
-    states = dict(states)
-    if is_leaf(node):
-        name, place = source.leaf(node)
-        if node.type == name:
+def _walk(node: Node, states: States) -> tuple[list[Item], States]:
+    """Items at and below a node in order of place, and which leaves each name has its value from afterwards."""
+    if node.place >= 0:
+        name, place = node.name, node.place
+        if node.kind == name:
             return [], states
         if name in states:
             return [Item(name, place, "comesFrom", [name], list(states[name]))], states
-        if node.type == "identifier":
-            states[name] = [place]
+        if node.kind == "identifier":
+            states = {**states, name: [place]}
         return [Item(name, place, "comesFrom", [], [])], states
-    special = SPECIAL.get(node.type)
-    items, states = special(source, node, states) if special else _children(source, node, states)
-    return sorted(items, key=lambda item: item.place), states
+    special = SPECIAL.get(node.kind)
+    if special is None:
+        return _children(node, states)
+    items, states = special(node, states)
+    return sorted(items, key=_place), states
 
 
-def _children(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
+def _place(item: Item) -> int:
+    return item.place
+
+
+def _children(node: Node, states: States) -> tuple[list[Item], States]:
     """One after another; the clauses of a comprehension come first."""
     items: list[Item] = []
-    for child in sorted(node.children, key=lambda child: child.type != "for_in_clause"):
-        found, states = _walk(source, child, states)
+    for child in node.walked:
+        found, states = _walk(child, states)
         items += found
+    return items if node.walked is node.children else sorted(items, key=_place), states
+
+
+def _default_parameter(node: Node, states: States) -> tuple[list[Item], States]:
+    name, value = node.fields["name"], node.fields["value"]
+    items, states = _walk(value, states)
+    states = dict(states)
+    for variable in name.below():
+        items += [Item(variable.name, variable.place, "comesFrom", [v.name], [v.place]) for v in value.below()]
+        states[variable.name] = [variable.place]
     return items, states
 
 
-def _default_parameter(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
-    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    items, states = _walk(source, value, states)
-    for variable, place in source.variables(name):
-        items += [Item(variable, place, "comesFrom", [v], [p]) for v, p in source.variables(value)]
-        states[variable] = [place]
-    return items, states
-
-
-def _assignment(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
-    right = node.child_by_field_name("right")
+def _assignment(node: Node, states: States) -> tuple[list[Item], States]:
+    right = node.fields.get("right")
     if right is None:
         return [], states
-    return _assign(source, *_parts(node.child_by_field_name("left"), right), states)
+    return _assign(*_parts(node.fields["left"], right), states)
 
 
-def _for_in_clause(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
-    return _assign(source, [node.child_by_field_name("left")], [node.children[-1]], states)
+def _for_in_clause(node: Node, states: States) -> tuple[list[Item], States]:
+    return _assign([node.fields["left"]], [node.children[-1]], states)
 
 
-def _parts(left: Any, right: Any) -> tuple[list[Any], list[Any]]:
+def _parts(left: Node, right: Node) -> tuple[list[Node], list[Node]]:
     """Both sides taken apart where they pair up, as in a, b = b, a."""
-    lefts, rights = ([part for part in side.children if part.type != ","] for side in (left, right))
+    lefts, rights = ([part for part in side.children if part.kind != ","] for side in (left, right))
     return (lefts, rights) if lefts and len(lefts) == len(rights) else ([left], [right])
 
 
-def _assign(source: Source, lefts: list[Any], rights: list[Any], states: States) -> tuple[list[Item], States]:
+def _assign(lefts: list[Node], rights: list[Node], states: States) -> tuple[list[Item], States]:
     items: list[Item] = []
     for part in rights:
-        found, states = _walk(source, part, states)
+        found, states = _walk(part, states)
         items += found
+    states = dict(states)
     for target, value in zip(lefts, rights, strict=True):
-        parents = source.variables(value)
-        names, places = [name for name, _ in parents], [place for _, place in parents]
-        for name, place in source.variables(target):
-            items.append(Item(name, place, "computedFrom", list(names), list(places)))
-            states[name] = [place]
+        parents = value.below()
+        names, places = [parent.name for parent in parents], [parent.place for parent in parents]
+        for variable in target.below():
+            items.append(Item(variable.name, variable.place, "computedFrom", names, places))
+            states[variable.name] = [variable.place]
     return items, states
 
 
-def _if_statement(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
+def _if_statement(node: Node, states: States) -> tuple[list[Item], States]:
     items: list[Item] = []
-    current, after = dict(states), []
+    current, after = states, []
     for child in node.children:
-        if child.type in ("elif_clause", "else_clause"):
-            found, ended = _walk(source, child, states)
+        if child.kind in ("elif_clause", "else_clause"):
+            found, ended = _walk(child, states)
             after.append(ended)
         else:
-            found, current = _walk(source, child, current)
+            found, current = _walk(child, current)
         items += found
     after.append(current)
-    if not any("else" in child.type for child in node.children):
+    if not any("else" in child.kind for child in node.children):
         after.append(states)
     names = dict.fromkeys(name for ended in after for name in ended)
     return items, {name: sorted({p for ended in after for p in ended.get(name, [])}) for name in names}
 
 
-def _for_statement(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
+def _for_statement(node: Node, states: States) -> tuple[list[Item], States]:
     items: list[Item] = []
-    lefts, rights = _parts(node.child_by_field_name("left"), node.child_by_field_name("right"))
+    lefts, rights = _parts(node.fields["left"], node.fields["right"])
     for _ in range(2):  # what the first pass leaves, the second finds
-        found, states = _assign(source, lefts, rights, states)
+        found, states = _assign(lefts, rights, states)
         items += found
-        if node.children[-1].type == "block":
-            found, states = _walk(source, node.children[-1], states)
+        if node.children[-1].kind == "block":
+            found, states = _walk(node.children[-1], states)
             items += found
     return _merged(items), states
 
 
-def _while_statement(source: Source, node: Any, states: States) -> tuple[list[Item], States]:
+def _while_statement(node: Node, states: States) -> tuple[list[Item], States]:
     items: list[Item] = []
     for _ in range(2):
         for child in node.children:
-            found, states = _walk(source, child, states)
+            found, states = _walk(child, states)
             items += found
     return _merged(items), states
 

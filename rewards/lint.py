@@ -140,31 +140,40 @@ class Lint:
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        codes = [completion.code for completion in completions]
-        there = [i for i, code in enumerate(codes) if code is not None]
-        # what the prompt supplies (imports, helpers) comes first, so that using it is no undefined name
-        before = [f"{problems[i].setup}\n" if problems[i].setup else "" for i in there]
-        found = await self.linter.findings([head + (codes[i] or "") for head, i in zip(before, there, strict=True)])
+        there = [i for i, completion in enumerate(completions) if completion.code is not None]
+        supplied = [problems[i].setup for i in there]
+        found = await self._judge([s and f"{s}\n" for s in supplied], [completions[i].code or "" for i in there])
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
-        for i, head, findings in zip(there, before, found, strict=True):
-            results[i] = self._result(completions[i], len(head), findings)
+        for i, findings in zip(there, found, strict=True):
+            results[i] = self._result(completions[i], findings)
         return results
+
+    async def _judge(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
+        """Findings of each code that it has alone and behind its head, what the prompt supplies (imports, helpers):
+        using that is no undefined name, and saying it again no redefinition."""
+        behind = [n for n, head in enumerate(heads) if head]
+        found = await self.linter.findings([*codes, *(f"{heads[n]}{codes[n]}" for n in behind)])
+        for n, joined in zip(behind, found[len(codes) :], strict=True):
+            alone, shift = found[n], len(heads[n] or "")
+            if alone is not None and joined is not None:
+                there = {(f.rule, f.start - shift, f.end - shift) for f in joined}
+                found[n] = [f for f in alone if (f.rule, f.start, f.end) in there]
+        return found[: len(codes)]
 
     def weight(self, rule: str) -> float:
         """Of the longest prefix of the rule that has one."""
         known = [prefix for prefix in self.weights if rule.startswith(prefix)]
         return self.weights[max(known, key=len)] if known else 0.0
 
-    def _result(self, completion: Completion, head: int, findings: list[Finding] | None) -> ChannelResult:
+    def _result(self, completion: Completion, findings: list[Finding] | None) -> ChannelResult:
         assert completion.code_span is not None
         start, end = completion.code_span
         if findings is None:
             return ChannelResult(-self.cap, (Span(start, end, -self.cap),), note="brings the linter down")
-        shift = start - head
-        counted = [(f, self.weight(f.rule)) for f in findings if f.end > head and self.weight(f.rule)]
+        counted = [(f, self.weight(f.rule)) for f in findings if self.weight(f.rule)]
         total = sum(weight for _, weight in counted)
         scale = min(1.0, self.cap / total) if total else 1.0
-        spans = tuple(Span(max(f.start + shift, start), f.end + shift, -w * scale) for f, w in counted)
+        spans = tuple(Span(start + f.start, start + f.end, -w * scale) for f, w in counted)
         note = "; ".join(f"{f.rule} {f.message}" for f, _ in counted[:3])
         return ChannelResult(sum(span.value for span in spans), spans, note=note)
 

@@ -24,7 +24,7 @@ PROGRAM = (
     Path(__file__).with_name("grammar.py").read_text()
     + """
 import json
-print(json.dumps([[first_illegal(text), complete(text)] for text in json.load(sys.stdin)]))
+print(json.dumps([[None, True] if complete(text) else [first_illegal(text), False] for text in json.load(sys.stdin)]))
 """
 )
 FATAL = (0, False)

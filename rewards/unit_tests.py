@@ -2,7 +2,7 @@
 
 Range 0 to 1. Spread over the code; with `locate`, the code is paid 1 and what is missing to 1 is taken from the lines
 that failing tests execute and passing ones do not (spectrum-based fault localisation: Wong et al. 2016, "A survey on
-software fault localization"), else from the lines where failing tests raised. No code, no run: score 0.
+software fault localization"); from those of them where failing tests raised, if any did. No code, no run: score 0.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def _row(job: Job) -> dict[str, Any]:
 def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
     """Lines (from 1) to blame, from what rewards/coverage.py printed and which cases passed; empty: no line stands out.
 
+    Where all tests raise at one line, all that they executed before it stands out too: the line itself says more.
     Tests that have no verdict in `passed` (those of a check) bring their own.
     """
     try:
@@ -99,7 +100,8 @@ def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
     failing = [lines for lines, fine in zip(cases, ok, strict=True) if not fine]
     passing = [lines for lines, fine in zip(cases, ok, strict=True) if fine]
     lines = set().union(*failing) - set().union(*passing)
-    return sorted(lines or {line for line, fine in zip(raised, ok, strict=True) if line is not None and not fine})
+    ends = {line for line, fine in zip(raised, ok, strict=True) if line is not None and not fine}
+    return sorted(lines & ends or lines or ends)
 
 
 def _padded(passed: Sequence[bool], cases: Sequence[Any]) -> list[bool]:

@@ -279,7 +279,7 @@ def _folders_of(package: str) -> list[str]:
     found = importlib.util.find_spec(package.partition(".")[0])
     if found is None or not found.submodule_search_locations:
         raise ValueError(f"sandbox.packages names {package}, which is not installed")
-    folder = found.submodule_search_locations[0]
+    folder = os.path.realpath(found.submodule_search_locations[0])  # an environment may lie behind a link
     return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 

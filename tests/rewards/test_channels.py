@@ -110,6 +110,17 @@ def test_where_passing_tests_execute_the_same_lines_the_traceback_is_charged(san
     assert blamed(sandbox, MIXED, "def sign(x):\n    return 1\n") == (pytest.approx(1 / 3), [])
 
 
+def test_a_line_that_raises_is_charged_and_not_the_way_to_it(sandbox):
+    code = "def sign(x):\n    y = x\n    if y > 0:\n        y = nope\n    return nope\n"
+    assert blamed(sandbox, MIXED, code) == (0.0, ["y = nope", "return nope"])
+
+
+def test_no_line_of_the_recorder_itself_is_charged(sandbox):
+    cases = (StdioCase("2", "2"), StdioCase("1", "1"))
+    code = "n = 0\nif n:\n" + "    n = 1\n" * 150 + "print(n)\n"
+    assert blamed(sandbox, Problem("t/stdio", "", None, cases), code)[1] == ["n = 0", "if n:", "print(n)"]
+
+
 def test_asserts_of_a_check_and_programs_are_located_too(sandbox):
     asserts = ("candidate(3) == 1", "candidate(-3) == -1", "candidate(0) == 0")
     check = "def check(candidate):\n" + "".join(f"    assert {each}\n" for each in asserts)

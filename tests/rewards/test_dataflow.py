@@ -66,6 +66,11 @@ def f(a, b):
 '''
 
 
+def test_a_string_that_is_unpacked_is_one_value():
+    found = match('a, b, c = "xyz"\nd = a\n', "a, b, c = x\nd = a\n")
+    assert found is not None and found.f1 == 1 and found.unmatched == []
+
+
 def test_spans_lead_back_through_comments_docstrings_and_wide_characters():
     stripped, starts = strip(TEXT)
     assert stripped == "def f(a, b):\n    größe = a + b  \n    return wrong + größe" and starts[0] == (0, 0)

@@ -93,6 +93,17 @@ def test_what_the_prompt_supplies_is_known_and_not_counted():
     assert result.note.startswith("F821") and result.score == pytest.approx(-0.3)
 
 
+def test_an_answer_may_repeat_what_the_prompt_supplies():
+    setup = "from math import pi\n\n\ndef helper(x):\n    return x\n\n\n"
+    problem = Problem("p", "", setup=setup)
+    repeated = completion(f"{setup}def f(x):\n    return helper(x) * pi\n")
+    unused = completion(f"{setup}import os\n\n\ndef f(x):\n    return helper(x) * pi\n")
+    first, second = asyncio.run(Lint({"F": 0.3, "E402": 0.1}).score([problem] * 2, [repeated, unused]))
+    assert first.score == 0
+    # an import in the middle of the answer's own text
+    assert second.score == pytest.approx(-0.3 - 0.1) and {unused.text[s.start : s.end] for s in second.spans} >= {"os"}
+
+
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "texts.jsonl"
     path.write_text('{"id": "a", "text": "import os\\n"}\n{"id": "b"}\n')
