@@ -66,6 +66,7 @@ def grpo_config(cfg, folder: Path):
     r, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()
     ours = trainer_settings(cfg, folder) | {
+        "temperature": r.temperature,
         "max_steps": r.max_steps,
         "num_generations": r.num_generations,
         "max_completion_length": r.max_new_tokens,

@@ -14,6 +14,7 @@ from envs.sandbox import Sandbox
 from envs.task import Task, TaskError
 from recipes.support.console import log
 from recipes.support.main import CONF, UserError
+from recipes.support.run_dir import processes
 from rewards.channel import RewardChannel
 from rewards.compose import Reward
 
@@ -26,12 +27,11 @@ def as_dict(node: Any) -> dict[str, Any]:
 
 
 def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
-    """cfg.recipe and cfg.hardware as the fields that all of TRL's online trainers share."""
+    """cfg.recipe and cfg.hardware as the fields that all of TRL's trainers share."""
     r, hardware = cfg.recipe, cfg.hardware
     return {
         "output_dir": str(folder / "checkpoints"),
         "seed": cfg.seed,
-        "temperature": r.temperature,
         "learning_rate": r.learning_rate,
         "lr_scheduler_type": r.lr_schedule,
         "warmup_steps": r.warmup_steps,
@@ -46,6 +46,20 @@ def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
         "logging_steps": 1,
         "report_to": list(r.report_to) or "none",
         "disable_tqdm": True,  # run_log prints a line a step
+    }
+
+
+def batch_settings(cfg: DictConfig, rows: int) -> dict[str, int]:
+    """`rows` examples an update as per-device batch and accumulation. Raises UserError where they do not divide."""
+    at_once = min(cfg.hardware.rows_per_device, max(1, rows // processes()))
+    if rows % (at_once * processes()):
+        raise UserError(
+            f"recipe.batch_size={rows} does not divide into hardware.rows_per_device={cfg.hardware.rows_per_device} x "
+            f"{processes()} processes"
+        )
+    return {
+        "per_device_train_batch_size": at_once,
+        "gradient_accumulation_steps": rows // (at_once * processes()),
     }
 
 

@@ -129,6 +129,37 @@ class ReinforceConfig(RolloutConfig):
 
 
 @dataclass
+class OfflineConfig(RecipeConfig):
+    """What learns from examples that are there before: SFT."""
+
+    batch_size: int = MISSING
+    """Examples an update, over all processes."""
+    max_length: int = MISSING
+    """Tokens of prompt and answer; longer examples are cut at the end."""
+    trl: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class DpoConfig(OfflineConfig):
+    pairs: str = MISSING
+    """A run directory of recipes/pairs.py, or a pairs.jsonl."""
+    beta: float = MISSING
+    loss_type: str = MISSING
+
+
+@dataclass
+class PairsConfig:
+    name: str = MISSING
+    samples_per_prompt: int = MISSING
+    pairs_per_prompt: int = MISSING
+    margin: float = MISSING
+    """Least difference in reward between chosen and rejected."""
+    temperature: float = MISSING
+    top_p: float = MISSING
+    prompts_at_once: int = MISSING
+
+
+@dataclass
 class ValueConfig:
     name: str = MISSING
     """"shared" or "separate"."""
@@ -224,5 +255,8 @@ def register() -> None:
     store.store(group="recipe", name="grpo_schema", node=GrpoConfig)
     store.store(group="recipe", name="ppo_schema", node=PpoConfig)
     store.store(group="recipe", name="reinforce_schema", node=ReinforceConfig)
+    store.store(group="recipe", name="sft_schema", node=OfflineConfig)
+    store.store(group="recipe", name="dpo_schema", node=DpoConfig)
+    store.store(group="recipe", name="pairs_schema", node=PairsConfig)
     store.store(group="recipe", name="eval_schema", node=EvalConfig)
     store.store(group="recipe", name="check_schema", node=EvalConfig)

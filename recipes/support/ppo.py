@@ -55,6 +55,7 @@ def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfi
     """cfg.recipe and cfg.hardware as the trainer's configuration; `algorithm` is what the two recipes differ in."""
     r = cfg.recipe
     ours = trainer_settings(cfg, folder) | {
+        "temperature": r.temperature,
         "total_episodes": r.max_steps * r.prompts_per_step,
         "per_device_train_batch_size": r.prompts_per_step // processes(),
         "samples_per_prompt": r.samples_per_prompt,

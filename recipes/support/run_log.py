@@ -15,6 +15,8 @@ from recipes.support.console import log
 from recipes.support.run_dir import write_text
 
 RENAMED = {
+    "rewards/accuracies": "preferred",
+    "rewards/margins": "margin",
     "completions/mean_length": "completion_tokens",
     "step_time": "seconds/update_and_rollout",
 }
@@ -27,6 +29,7 @@ DROPPED = (
     "frac_reward_zero_std",
     "reward_std",
 )
+OFFLINE = ("loss", "mean_token_accuracy", "preferred", "margin")
 CLOCK = ("seconds/", "tokens_per_second")
 """Metrics that differ between two runs of the same seed."""
 
@@ -109,6 +112,10 @@ def _tidy(logs: dict[str, Any]) -> dict[str, float]:
 def _progress(row: dict[str, float], steps: int, left_s: float) -> str:
     minutes, seconds = divmod(int(left_s), 60)
     ungraded = f"  ungraded {row['ungraded']:.0f}" if row.get("ungraded") else ""
+    if "reward" not in row:  # learnt from examples: nothing is sampled or graded
+        parts = [f"{name.split('/')[-1]} {row[name]:.3f}" for name in OFFLINE if name in row]
+        said = "  ".join(parts)
+        return f"step {row['step']:>4}/{steps}  {said}  {row['seconds/total']:5.1f} s  left {minutes}:{seconds:02d}"
     return (
         f"step {row['step']:>4}/{steps}  reward {row.get('reward', math.nan):6.3f}"
         f"  pass {row.get('pass_rate', math.nan):5.1%}"

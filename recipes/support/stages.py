@@ -29,6 +29,18 @@ def prompt_dataset(task: Task) -> Dataset:
     return Dataset.from_dict({"prompt": [task.messages(p) for p in problems], "problem_id": [p.id for p in problems]})
 
 
+def demonstrations(task: Task) -> Dataset:
+    """Training problems with their references as answers, as TRL's SFTTrainer takes them: `prompt`, `completion`."""
+    problems = [p for p in task.problems("train") if p.reference]
+    answers = [f"```python\n{p.reference.rstrip()}\n```" for p in problems]
+    return Dataset.from_dict(
+        {
+            "prompt": [task.messages(p) for p in problems],
+            "completion": [[{"role": "assistant", "content": answer}] for answer in answers],
+        }
+    )
+
+
 def tokenized_prompts(task: Task, tokenizer: Any) -> Dataset:
     """The training problems as DensePPOTrainer takes them: `input_ids` of the prompt and `problem_id`."""
     problems = task.problems("train")

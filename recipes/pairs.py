@@ -1,0 +1,115 @@
+"""Preference pairs: sample k answers to each training problem, grade them, keep pairs that differ in reward.
+
+    python recipes/pairs.py task=humaneval recipe.samples_per_prompt=8
+    python recipes/pairs.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
+
+Writes samples.jsonl (a line each graded answer, as they come: the same command goes on where it stopped), pairs.jsonl
+(prompt, chosen, rejected, their rewards and lengths) for recipes/dpo.py, and summary.json with the number of graded
+samples.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from recipes.support.main import UserError, recipe
+
+
+@recipe("pairs")
+def main(cfg) -> None:
+    import asyncio
+    import itertools
+    import json
+
+    from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.console import log, log_to
+    from recipes.support.models import check_model, load_policy
+    from recipes.support.preferences import PAIRS, preference_pairs
+    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.run_log import read_jsonl
+    from recipes.support.soundness import training_problems
+
+    r = cfg.recipe
+    if r.samples_per_prompt < 2:
+        raise UserError("recipe.samples_per_prompt must be 2 or more: a pair takes two answers")
+    task = build_task(cfg)
+    check_model(cfg)
+    folder = open_run_dir(cfg)
+    log_to(folder)
+    sandbox = build_sandbox(cfg)
+    task, reward = training_problems(cfg, task, sandbox), build_reward(cfg, sandbox)
+    file = folder / "samples.jsonl"
+    rows = read_jsonl(file)
+    write_text(file, "".join(json.dumps(row) + "\n" for row in rows))  # without a line that a kill cut off
+    done = {
+        name
+        for name, found in itertools.groupby(rows, lambda r: r["task_id"])
+        if len(list(found)) == r.samples_per_prompt
+    }
+    rows = [row for row in rows if row["task_id"] in done]
+    problems = task.problems("train")
+    left = [p for p in problems if p.id not in done]
+    if left:
+        policy, tokenizer = load_policy(cfg)
+        with asyncio.Runner() as runner, file.open("a") as kept:
+            for row in sample(cfg, policy, tokenizer, task, reward, runner, left):
+                kept.write(json.dumps(row) + "\n")
+                kept.flush()
+                rows.append(row)
+    by_problem: dict[str, list] = {p.id: [] for p in problems}
+    for row in rows:
+        by_problem[row["task_id"]].append(row)
+    pairs = [
+        {
+            "problem_id": problem.id,
+            "prompt": task.messages(problem),
+            "chosen": [{"role": "assistant", "content": chosen["completion"]}],
+            "rejected": [{"role": "assistant", "content": rejected["completion"]}],
+            "rewards": [chosen["reward"], rejected["reward"]],
+            "tokens": [chosen["tokens"], rejected["tokens"]],
+        }
+        for problem in problems
+        for chosen, rejected in preference_pairs(by_problem[problem.id], r.margin, r.pairs_per_prompt)
+    ]
+    write_text(folder / PAIRS, "".join(json.dumps(pair) + "\n" for pair in pairs))
+    mean = [sum(pair["tokens"][side] for pair in pairs) / max(len(pairs), 1) for side in (0, 1)]
+    summary = {"graded_samples": len(rows), "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean}
+    write_text(folder / "summary.json", json.dumps(summary))
+    log.info(
+        "%d pairs from %d graded samples of %d problems; chosen %.0f tokens, rejected %.0f: %s",
+        *(len(pairs), len(rows), len(problems), *mean, folder / PAIRS),
+    )
+
+
+def sample(cfg, policy, tokenizer, task, reward, runner, problems):
+    """Graded answers to `problems`, a few problems at a time; a problem's own draws do not depend on the others."""
+    from envs.task import Filtered
+    from recipes.support.evaluation import evaluate_policy
+    from recipes.support.sampling import Decoding
+    from recipes.support.stages import policy_to_sample
+
+    r = cfg.recipe
+    policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
+    decoding = Decoding(cfg.task.max_new_tokens, r.temperature, r.top_p)
+    for first in range(0, len(problems), r.prompts_at_once):
+        batch = problems[first : first + r.prompts_at_once]
+        result = evaluate_policy(
+            policy,
+            tokenizer,
+            Filtered(task, batch.__contains__),
+            reward,
+            runner,
+            decoding,
+            r.samples_per_prompt,
+            split="train",
+            rows_at_once=cfg.hardware.eval_rows,
+            seed=cfg.seed + first,
+        )
+        yield from result.rows
+
+
+if __name__ == "__main__":
+    main()
