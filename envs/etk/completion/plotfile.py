@@ -144,8 +144,8 @@ class Plotfile:
         """
         if name not in self.names:
             raise KeyError(name)
-        if math.prod(self.finest_shape) > most_cells:
-            raise PlotfileError(f"{self.name}: {'x'.join(map(str, self.finest_shape))} cells are too many")
+        if max(math.prod(level.domain.shape) for level in self.levels) > most_cells:
+            raise PlotfileError(f"{self.name}: {'x'.join(map(str, self.finest_shape))[:80]} cells are too many")
         whole = np.full((1,) * self.dimension, np.nan)
         for level in self.levels:
             whole = inject(whole, level.domain.shape)
@@ -153,7 +153,7 @@ class Plotfile:
                 self._fill(whole, level, self.names.index(name))
             except FileNotFoundError as error:
                 raise PlotfileError(f"{self.name}: no file {error}") from None
-            except (StopIteration, ValueError, IndexError, OverflowError) as error:
+            except (StopIteration, ValueError, IndexError, OverflowError, OSError) as error:
                 what = str(error) or "Cell_H ends too early"
                 raise PlotfileError(f"{self.name}/{level.path[:80]}: {what}") from None
         return whole
