@@ -1,4 +1,4 @@
-"""`python -m envs.etk.completion score FILE` compares runs with reference runs.
+"""`python -m envs.etk.completion score FILE` compares runs with reference runs; `check` measures the embedded cases.
 
 FILE has one JSON object a line: id, run_dir, reference_dir, and perhaps expect, field, norm, compare, strict_finite,
 weights. Nothing is compiled, and what has run has compiled: `compile` counts as 1.0 in the total unless the row says
@@ -9,14 +9,22 @@ had it been built here. `skill` and `baseline` are null where the reference has 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from envs.etk.completion.cases import case_row
+from envs.etk.completion.check import faults, measure, with_expected
 from envs.etk.completion.compare import CompletionError, Metric, Reference
+from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
 from envs.etk.completion.outputs import Folder
+from envs.etk.completion.scorer import CompletionScorer
 from envs.etk.rows import Row, answer
+from envs.sandbox import LocalSandbox
 
 OPTIONAL = ("expect", "field", "norm", "compare", "strict_finite", "weights")
 
@@ -31,23 +39,50 @@ def score_row(row: Row) -> Row:
     if compiled not in (0.0, 1.0):
         raise CompletionError("compile: 0 or 1")
     reference = Reference(Folder(Path(row["reference_dir"])), metric)
-    score = dataclasses.asdict(reference.score(Folder(Path(row["run_dir"]))))
-    stages = {name: score[name] for name in ("execution", "header", "density")}
-    if not compiled:
-        stages = dict.fromkeys(stages, 0.0)
-        score["skill"] = score["skill"] and 0.0
-    return {**score, **stages, "compile": compiled, "total": metric.total(compile=compiled, **stages)}
+    run = reference.score(Folder(Path(row["run_dir"]))) if compiled else reference.failed("it did not compile")
+    stages = {"compile": compiled, "execution": run.execution, "header": run.header, "density": run.density}
+    return {**stages, "skill": run.skill, "total": metric.total(**stages), **dataclasses.asdict(run)}
+
+
+async def check(write: bool, workers: int) -> int:
+    """Measure every variant of every embedded case; returns how many are at fault. `write` makes what was measured
+    the expected scores."""
+    cases = flow2d_cases()
+    sandbox = LocalSandbox(workers)
+    try:
+        with tempfile.TemporaryDirectory() as cache:
+            measured = await measure(CompletionScorer(flow2d(), sandbox, Path(cache)), cases)
+    finally:
+        await sandbox.close()
+    if write:
+        cases = [with_expected(case, scores) for case, scores in zip(cases, measured, strict=True)]
+        temporary = CASES.with_suffix(".tmp")
+        temporary.write_text("".join(f"{case_row(case)}\n" for case in cases), encoding="utf-8")
+        temporary.replace(CASES)
+    bad = 0
+    for case, scores in zip(cases, measured, strict=True):
+        found = faults(case, scores)
+        bad += bool(found)
+        totals = " ".join(f"{scores[variant]['total']:.3f}" for variant in scores)
+        print("\n".join(found) if found else f"{case.id}: {totals}")
+    print(f"{len(cases)} cases, {bad} at fault (totals: original, empty, broken)", file=sys.stderr)
+    return bad
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; the exit status is 0 unless the file cannot be read."""
+    """Command line. `score` ends with 0 unless the file cannot be read, `check` with 1 where a case is at fault."""
     parser = argparse.ArgumentParser(prog="python -m envs.etk.completion", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("score", help="a JSON-lines file, one answer a row").add_argument("file")
+    checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
+    checker.add_argument("--write", action="store_true", help="make what is measured the expected scores")
+    checker.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     try:
+        if options.verb == "check":
+            return int(asyncio.run(check(options.write, options.workers)) > 0)
         answer(options.file, score_row)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, CompletionError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)
         return 1
     return 0

@@ -121,7 +121,15 @@ class Run:
 
 
 class Reference(Run):
-    """The reference run, checked when made. Raises CompletionError."""
+    """The reference run, checked when made.
+
+    Attributes:
+        initial: name of the plotfile of its initial state, empty where there is none.
+        baseline: the density score of that state, None without.
+
+    Raises:
+        CompletionError: a plotfile, Header or field that is missing, damaged or not finite.
+    """
 
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
         super().__init__(outputs, metric)
@@ -141,6 +149,7 @@ class Reference(Run):
                 raise CompletionError(f"reference: {name} has no field {metric.field!r}") from None
             except PlotfileError as error:
                 raise CompletionError(f"reference: {error}") from None
+        self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
 
     def _has(self, name: str) -> bool:
         try:
@@ -148,25 +157,25 @@ class Reference(Run):
         except FileNotFoundError:
             return False
 
+    def failed(self, *reasons: str) -> RunScore:
+        """The score of a run that did not end well."""
+        return RunScore(skill=0.0 if self.initial else None, baseline=self.baseline, reasons=reasons)
+
     def score(self, outputs: Outputs) -> RunScore:
         """Compare a run that ended well by its exit status."""
-        reasons: list[str] = []
         most = FINER * max(self.values(name).size for name in self.metric.compared)
         run = Run(outputs, self.metric, most)
-        baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
-        failed = RunScore(skill=0.0 if self.initial else None, baseline=baseline)
         headers = []
         for name in self.metric.expect:
             try:
                 headers.append(bleu(run.header(name), self.header(name)))
             except FileNotFoundError as error:
-                return _because(failed, [f"no {name}: {error}"])
+                return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:
-            reasons += [
-                f"{name}: {self.metric.field} is not finite" for name in self.metric.expect if _spoilt(run, name)
-            ]
-            if reasons:
-                return _because(failed, reasons)
+            spoilt = [name for name in self.metric.expect if _spoilt(run, name)]
+            if spoilt:
+                return self.failed(f"{self.metric.field} is not finite in {', '.join(spoilt)}")
+        reasons: list[str] = []
         densities, skills = zip(*(self._field_scores(run, name, reasons) for name in self.metric.compared), strict=True)
         late = [name for name in self.metric.expect if self._time_differs(run, name)]
         if late:
@@ -176,14 +185,19 @@ class Reference(Run):
             header=_mean(headers),
             density=_mean(densities),
             skill=_mean(skills) if self.initial else None,
-            baseline=baseline,
+            baseline=self.baseline,
             time_mismatch=bool(late),
             equal_time=self._equal_time(run, densities) if late else None,
             reasons=tuple(reasons),
         )
 
     def _mean_similarity(self, values: np.ndarray) -> float:
-        return _mean([similarity(values, self.values(name), self.metric.norm) for name in self.metric.compared])
+        return _mean([self._similarity_to(name, values) for name in self.metric.compared])
+
+    def _similarity_to(self, name: str, values: np.ndarray) -> float:
+        its = self.values(name)
+        shape = tuple(map(max, values.shape[::-1], its.shape[::-1]))
+        return similarity(inject(values, shape), inject(its, shape), self.metric.norm)
 
     def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
         """Density score and skill of one plotfile; why they are zero goes to `reasons`."""
@@ -242,10 +256,6 @@ class Reference(Run):
         if mine is None or its is None or mine.shape != its.shape or not np.isfinite(mine).all():
             return None
         return mine, its
-
-
-def _because(score: RunScore, reasons: Sequence[str]) -> RunScore:
-    return dataclasses.replace(score, reasons=tuple(reasons))
 
 
 def _between(run: Run, names: Sequence[str], time: float) -> np.ndarray | None:

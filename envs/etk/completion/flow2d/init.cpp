@@ -23,14 +23,14 @@ double bump(double x, double y, double x0, double y0, double width) {
 }
 
 Primitive gas_at(double x, double y, const Options& options) {
-    const double blob = bump(x, y, 0.5, 0.5, 0.15);
-    const double spot = bump(x, y, 0.3, 0.3, 0.035);
+    const double blob = bump(x, y, 0.5, 0.5, 0.18);
+    const double spot = bump(x, y, 0.3, 0.3, 0.04);
     Primitive gas;
     gas.density = options.background_density;
     gas.density += 1.0 * blob;
-    gas.pressure = options.background_pressure + 16.0 * spot;
-    gas.u = 0.2 + 0.1 * std::sin(2.0 * pi * y);
-    gas.v = 0.12 * std::cos(2.0 * pi * x);
+    gas.pressure = options.background_pressure + 5.0 * spot;
+    gas.u = 0.3 + 0.15 * std::sin(2.0 * pi * y);
+    gas.v = 0.3 * std::cos(2.0 * pi * x);
     return gas;
 }
 
