@@ -198,8 +198,9 @@ class Plotfile:
         if not stored.contains(box) or int(found[6]) != len(self.names):
             raise PlotfileError(f"{path}: the FAB at byte {offset} does not hold its box or its components")
         size = math.prod(stored.shape) * width
-        data = self._read(path, offset + found.end() + component * size, size)
-        if len(data) != size:
+        start = offset + found.end()
+        data = self._read(path, start + component * size, size)
+        if len(data) != size or not self._read(path, start + len(self.names) * size - 1, 1):
             raise PlotfileError(f"{path} is truncated")
         numbers = np.frombuffer(data, f"{'<' if order[0] == width else '>'}f{width}")
         return numbers.reshape(stored.shape[::-1])[stored.slices(box)]
