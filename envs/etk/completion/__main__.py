@@ -46,7 +46,7 @@ def score_row(row: Row) -> Row:
 
 async def check(write: bool, workers: int) -> int:
     """Measure every variant of every embedded case; returns how many are at fault. `write` makes what was measured
-    the expected scores."""
+    the expected scores, and takes the cases out of the set that are still at fault."""
     cases = flow2d_cases()
     sandbox = LocalSandbox(workers)
     try:
@@ -56,17 +56,20 @@ async def check(write: bool, workers: int) -> int:
         await sandbox.close()
     if write:
         cases = [with_expected(case, scores) for case, scores in zip(cases, measured, strict=True)]
-        temporary = CASES.with_suffix(".tmp")
-        temporary.write_text("".join(f"{case_row(case)}\n" for case in cases), encoding="utf-8")
-        temporary.replace(CASES)
-    bad = 0
+    good = []
     for case, scores in zip(cases, measured, strict=True):
         found = faults(case, scores)
-        bad += bool(found)
-        totals = " ".join(f"{scores[variant]['total']:.3f}" for variant in scores)
-        print("\n".join(found) if found else f"{case.id}: {totals}")
-    print(f"{len(cases)} cases, {bad} at fault (totals: original, empty, broken)", file=sys.stderr)
-    return bad
+        if not found:
+            good.append(case)
+        totals = " ".join(f"{variant} {scores[variant]['total']:.3f}" for variant in scores)
+        print("\n".join(found) or f"{case.id}: {totals}")
+    if write:
+        temporary = CASES.with_suffix(".tmp")
+        temporary.write_text("".join(f"{case_row(case)}\n" for case in good), encoding="utf-8")
+        temporary.replace(CASES)
+    bad = len(cases) - len(good)
+    print(f"{len(cases)} cases, {bad} at fault{' and taken out' if write and bad else ''}", file=sys.stderr)
+    return 0 if write else bad
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

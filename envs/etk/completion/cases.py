@@ -69,7 +69,7 @@ class Gap:
     def filled(self, completion: str) -> bytes:
         """The file with the completion in the gap: no padding, no cutting; the original restores its bytes."""
         lines = [*self.before, *self.lines_of(completion), *self.after]
-        return encoded("\n".join(lines))
+        return b"\n".join(map(encoded, lines))
 
 
 def decoded(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +15,11 @@ from envs.etk.completion.compare import RunScore
 from envs.etk.completion.messages import CompilerMessage, compiler_messages
 from envs.etk.completion.outputs import InMemory
 from envs.etk.completion.prepared import Prepared, build_log, prepare, program_of, run_job, why_not_built
-from envs.sandbox import Sandbox
+from envs.sandbox import Outcome, Sandbox
 
+Key = tuple[str, ...]
+Work = tuple[Gap, str]
+"""A gap and the completion for it."""
 REMEMBERED = 20_000
 """Scores kept in memory; the oldest go first."""
 
@@ -79,7 +82,7 @@ class CompletionScorer:
     def __init__(self, application: Application, sandbox: Sandbox, cache: Path) -> None:
         self.application, self.sandbox, self.cache = application, sandbox, cache
         self._prepared: Prepared | None = None
-        self._scores: dict[tuple[str, ...], CompletionScore] = {}
+        self._scores: dict[Key, CompletionScore] = {}
         self._runs: dict[str, RunScore] = {}
 
     async def ready(self) -> Prepared:
@@ -103,48 +106,76 @@ class CompletionScorer:
         keys = [_key(gap, request.completion) for gap, request in zip(gaps, requests, strict=True)]
         wanted = {key: (gap, request.completion) for key, gap, request in zip(keys, gaps, requests, strict=True)}
         missing = [key for key in wanted if key not in self._scores]
-        found = await asyncio.gather(*(self._evaluate(prepared, *wanted[key]) for key in missing))
-        fresh = {key: score for key, score in zip(missing, found, strict=True) if score is not None}
+        fresh = await self._evaluate(prepared, {key: wanted[key] for key in missing})
         answers = [fresh.get(key) or self._scores.get(key) for key in keys]
         _remember(self._scores, fresh)
         return answers
 
-    async def _evaluate(self, prepared: Prepared, gap: Gap, completion: str) -> CompletionScore | None:
-        name, text = gap.case.id, gap.filled(completion)
-        built = (await self.sandbox.run([prepared.build_job(f"{name}/build", gap.case.file, text)]))[0]
-        if not built.graded:
-            return None
-        score = CompletionScore(
-            compile=0.0,
+    async def _evaluate(self, prepared: Prepared, wanted: Mapping[Key, Work]) -> dict[Key, CompletionScore]:
+        """Build all, run the programs that are new, compare. What the sandbox failed on is left out."""
+        jobs = [
+            prepared.build_job(f"{gap.case.id}/build", gap.case.file, gap.filled(text)) for gap, text in wanted.values()
+        ]
+        scores: dict[Key, CompletionScore] = {}
+        programs: dict[Key, str] = {}
+        files: dict[str, dict[str, bytes]] = {}
+        for (key, (gap, text)), built in zip(wanted.items(), await self.sandbox.run(jobs), strict=True):
+            if not built.graded:
+                continue
+            scores[key] = self._built(prepared, gap, text, built)
+            if scores[key].compile:
+                program = program_of(self.application, built)
+                programs[key] = _digest(program)
+                files[programs[key]] = program
+        new = {digest: program for digest, program in files.items() if digest not in self._runs}
+        ran = await self._run(prepared, new)
+        known = {**self._runs, **{digest: run for digest, (run, _) in ran.items()}}
+        _remember(self._runs, {digest: run for digest, (run, _) in ran.items()})
+        for key, digest in programs.items():
+            if digest in known:
+                seconds = ran[digest][1] if digest in ran else Seconds()
+                scores[key] = self._with_run(scores[key], known[digest], seconds)
+            else:
+                del scores[key]
+        return scores
+
+    def _built(self, prepared: Prepared, gap: Gap, completion: str, built: Outcome) -> CompletionScore:
+        """The score as far as the build tells."""
+        trouble = why_not_built(self.application, built)
+        compiled = 0.0 if trouble else 1.0
+        lines = gap.lines_of(completion)
+        return CompletionScore(
+            compile=compiled,
             execution=0.0,
             header=0.0,
             density=0.0,
-            total=0.0,
+            total=self.application.metric.total(compile=compiled),
             skill=prepared.reference.failed().skill,
             baseline=prepared.reference.baseline,
-            exact=gap.lines_of(completion) == gap.masked,
-            line_count_match=len(gap.lines_of(completion)) == gap.case.count,
+            exact=lines == gap.masked,
+            line_count_match=len(lines) == gap.case.count,
+            reasons=(trouble,) if trouble else (),
             messages=compiler_messages(f"{built.stderr}\n{build_log(self.application, built)}", gap, completion),
             seconds=Seconds(compile=built.seconds),
         )
-        if trouble := why_not_built(self.application, built):
-            return replace(score, reasons=(trouble,))
-        files = program_of(self.application, built)
-        digest = _digest(files)
-        spent = score.seconds
-        if digest not in self._runs:
-            ran = (await self.sandbox.run([run_job(self.application, f"{name}/run", files)]))[0]
+
+    async def _run(
+        self, prepared: Prepared, programs: Mapping[str, dict[str, bytes]]
+    ) -> dict[str, tuple[RunScore, Seconds]]:
+        """Run programs, by digest, and compare. What the sandbox failed on is left out."""
+        jobs = [run_job(self.application, f"{digest[:12]}/run", files) for digest, files in programs.items()]
+        found = {}
+        for digest, ran in zip(programs, await self.sandbox.run(jobs), strict=True):
             if not ran.graded:
-                return None
+                continue
             started = time.perf_counter()
             if ran.verdict == "pass":
                 outputs = InMemory({path.removeprefix("run/"): data for path, data in ran.files.items()})
                 run = await asyncio.to_thread(prepared.reference.score, outputs)
             else:
                 run = prepared.reference.failed(f"run: {ran.verdict}, {ran.note}")
-            _remember(self._runs, {digest: run})
-            spent = Seconds(built.seconds, ran.seconds, time.perf_counter() - started)
-        return self._with_run(score, self._runs[digest], spent)
+            found[digest] = run, Seconds(run=ran.seconds, compare=time.perf_counter() - started)
+        return found
 
     def _with_run(self, score: CompletionScore, run: RunScore, seconds: Seconds) -> CompletionScore:
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
@@ -159,11 +190,11 @@ class CompletionScorer:
             time_mismatch=run.time_mismatch,
             equal_time=run.equal_time,
             reasons=run.reasons,
-            seconds=seconds,
+            seconds=replace(seconds, compile=score.seconds.compile),
         )
 
 
-def _key(gap: Gap, completion: str) -> tuple[str, ...]:
+def _key(gap: Gap, completion: str) -> Key:
     return gap.case.file, str(gap.case.start), str(gap.case.end), completion
 
 
