@@ -3,7 +3,7 @@
     python tests/bench/bench_completion.py
 
 Every completion is another one, compiles and runs to its end, so that no cache helps and no stage is skipped: the
-slowest that a training can meet. Times of a stage are of the clock inside the sandbox. The last line is one JSON object.
+slowest that a training can meet. Times of a stage are of the clock inside the sandbox. The last line is JSON.
 """
 
 from __future__ import annotations
