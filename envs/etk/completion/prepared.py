@@ -50,8 +50,9 @@ class Prepared:
         with tarfile.open(fileobj=io.BytesIO(self.archive)) as source, tarfile.open(fileobj=target, mode="w") as copy:
             for member in source:
                 name = PurePosixPath(member.name)
-                made = name.suffix in OBJECTS and name.name.split(".")[0] == path.stem
-                if made or member.name == build.artifact or name == path or _matches(name, *build.discard):
+                made = name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
+                program = build.artifact is not None and name == PurePosixPath(build.artifact)
+                if made or program or name == path or _matches(name, *build.discard):
                     continue
                 member.mtime = int(member.mtime)
                 copy.addfile(member, source.extractfile(member) if member.isfile() else None)

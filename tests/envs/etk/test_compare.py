@@ -22,7 +22,7 @@ BASE = 1.0 + X * Y
 def write_run(folder, fields, *, cells=(8, 8), size=4, times=(0.1, 0.2), first=1, **options):
     """Plotfiles plt0000`first`, ... with one density field each."""
     for number, (field, time) in enumerate(zip(fields, times, strict=True), first):
-        made = [patches({"density": field, "energy": 2.0 * field}, size)]
+        made = [patches({"density": field, "energy": 2.0 * np.clip(field, -1e300, 1e300)}, size)]
         write_plotfile(folder / f"plt{number:05d}", made, cells, time=time, **options)
 
 
