@@ -33,7 +33,8 @@ class Build:
     None: its standard output. success_regex: must match as a whole word in the last `success_lines` lines of the log
     that are not blank; None: the exit status alone decides. artifact: the program; None where none is to be looked
     for. discard: patterns of files that are not in the private copy, beside the artifact and the objects of the file
-    with the masked lines: archives that hold such an object, other copies of the source. memory_mib: of one process. disk_mib: of the whole copy.
+    with the masked lines: archives that hold such an object, other copies of the source. memory_mib: of one process.
+    disk_mib: of the whole copy.
     """
 
     command: Command

@@ -25,7 +25,8 @@ Norm = Literal["l1", "l2", "linf"]
 STAGES = ("compile", "execution", "header", "density")
 EXPECT = tuple(f"plt{number:05d}" for number in range(1, 6))
 FINER = 64
-"""A candidate may have this many times the reference's cells before it counts as damaged."""
+"""A candidate with more than this many times the reference's cells counts as damaged, and no more than this many times
+the length of its Header is read."""
 SAME_TIME = 1e-9
 
 
@@ -168,7 +169,8 @@ class Reference(Run):
         headers = []
         for name in self.metric.expect:
             try:
-                headers.append(bleu(run.header(name), self.header(name)))
+                its = self.header(name)
+                headers.append(bleu(run.header(name)[: FINER * len(its)], its))
             except FileNotFoundError as error:
                 return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:

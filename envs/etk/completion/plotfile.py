@@ -174,6 +174,8 @@ class Plotfile:
         boxes = [Box.parse(next(lines), self.dimension) for _ in range(count)]
         if next(lines).strip() != ")" or int(next(lines)) != count:
             raise PlotfileError("the boxes and their data differ in number")
+        if sum(math.prod(box.shape) for box in boxes) > math.prod(level.domain.shape):
+            raise PlotfileError("boxes that overlap")  # else a short file could take hours to read
         for box in boxes:
             mark, file, offset = next(lines).split()
             if mark != "FabOnDisk:" or int(offset) < 0:

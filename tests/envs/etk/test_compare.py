@@ -188,6 +188,14 @@ def test_damaged_data(tmp_path, reference, file, change):
     assert (score.execution, score.header, score.density, len(score.reasons)) == (1.0, 1.0, 0.0, 1)
 
 
+def test_a_header_without_end_is_cut(tmp_path, reference):
+    write_run(tmp_path / "run", [2.0 * BASE, 3.0 * BASE])
+    header = tmp_path / "run" / "plt00001" / "Header"
+    header.write_text(header.read_text() + 1_000_000 * "a b c ")
+    score = scored(tmp_path / "run", reference)
+    assert score.density == 1.0 and 0.5 < score.header < 0.55  # the mean over two
+
+
 def test_a_candidate_cannot_point_at_the_reference(tmp_path, reference):
     write_run(tmp_path / "run", [2.0 * BASE, BASE])
     header = tmp_path / "run" / "plt00002" / "Header"

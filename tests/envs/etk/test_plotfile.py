@@ -97,6 +97,7 @@ DAMAGE = {
     "an offset": ("Cell_H", lambda data: data.replace(b"Cell_D_00000 0", b"Cell_D_00000 9", 1), "no FAB at byte 9"),
     "a huge offset": ("Cell_H", lambda data: data.replace(b"00 0\n", b"00 " + b"9" * 30 + b"\n", 1), None),
     "a box outside": ("Cell_H", lambda data: data.replace(b"((4,4) (7,7)", b"((5,5) (8,8)", 1), "outside its domain"),
+    "boxes that overlap": ("Cell_H", lambda data: data.replace(b"((4,4) (7,7)", b"((0,0) (7,7)", 1), "overlap"),
     "a short index": ("Cell_H", lambda data: data[:40], None),
     "an index of noise": ("Cell_H", lambda data: bytes(range(256)), None),
     "a path that leads out": ("Cell_H", lambda data: data.replace(b"Cell_D", b"../../plt00002/Cell_D"), "leads out"),
