@@ -1,0 +1,1 @@
+"""Scientific code in C++: simulations whose lines are filled in, built, run and compared."""

@@ -1,0 +1,54 @@
+"""The simulation that comes along: a gas in two dimensions (folder flow2d), and its cases.
+
+Needs g++ 7 or later and make. Small enough that one completion is built, run and compared in half a second of
+processor time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from envs.etk.completion.application import Application, Build, Run
+from envs.etk.completion.cases import Case, read_cases
+
+FLOW2D = Path(__file__).with_name("flow2d")
+CASES = FLOW2D / "cases.jsonl"
+CHECKS = {11: "-fdiagnostics-column-unit=byte", 12: "-ftrivial-auto-var-init=zero"}
+"""Options by the version of GCC that brought them: places as `messages` reads them; no variable without a value, so
+that a forgotten one gives the same score everywhere."""
+
+
+def flow2d() -> Application:
+    """The application. Its scores are defined by the specification's defaults: five plotfiles, density, l1, last."""
+    checks = " ".join(option for version, option in CHECKS.items() if version <= _gcc())
+    return Application(
+        name="flow2d",
+        source_dir=FLOW2D,
+        # make only plans: make 4.3 sets the user of each program that it starts, which the sandbox refuses
+        build=Build(
+            command=f"make -n CHECKS='{checks}' | sh -e",
+            timeout=30.0,
+            success_regex="SUCCESS",
+            artifact="flow",
+            discard=("*.jsonl",),
+            memory_mib=2048,
+            disk_mib=64,
+        ),
+        run=Run(command=("./flow", "inputs"), inputs=("inputs",), timeout=4.0, memory_mib=512, disk_mib=16),
+        toolchain=("g++", "make"),
+    )
+
+
+def flow2d_cases() -> list[Case]:
+    """The cases, from easy to hard."""
+    return read_cases(CASES)
+
+
+def _gcc() -> int:
+    """The compiler's main version; 0 without one."""
+    if shutil.which("g++") is None:
+        return 0
+    said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    return int(said.split(".")[0])

@@ -1,0 +1,239 @@
+"""An application made ready once: built in the sandbox, run for reference, kept under a hash of what goes into it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from envs.etk.completion.application import GENERATE, Application, words
+from envs.etk.completion.compare import CompletionError, Reference
+from envs.etk.completion.outputs import Folder
+from envs.sandbox import Job, Outcome, Sandbox
+
+TREE = "tree"
+"""Folder of the private copy in a job."""
+MOST_MIB = 256
+"""A copy travels with every job."""
+VERSION_CONTROL = (".git", ".hg", ".svn")
+OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
+IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
+
+
+class Prepared:
+    """A built tree and its reference run."""
+
+    def __init__(self, application: Application, archive: bytes, reference: Reference) -> None:
+        self.application, self.archive, self.reference = application, archive, reference
+        self._trees: dict[str, bytes] = {}
+
+    def build_job(self, job_id: str, file: str, text: bytes) -> Job:
+        """The job that builds a private copy in which `file` has another text."""
+        if file not in self._trees:
+            self._trees[file] = self._without(file)
+        return _build_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
+
+    def _without(self, file: str) -> bytes:
+        """The built tree without the file, what was made of it, the program and what the application discards.
+
+        The object is not only stale: whoever can read it, can read the masked lines. Time stamps stay, in whole seconds
+        rounded down, so that what was newer is not older; files written now are newer than all of them.
+        """
+        build, path = self.application.build, PurePosixPath(file)
+        target = io.BytesIO()
+        with tarfile.open(fileobj=io.BytesIO(self.archive)) as source, tarfile.open(fileobj=target, mode="w") as copy:
+            for member in source:
+                name = PurePosixPath(member.name)
+                made = name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
+                program = build.artifact is not None and name == PurePosixPath(build.artifact)
+                if made or program or name == path or _matches(name, *build.discard):
+                    continue
+                member.mtime = int(member.mtime)
+                copy.addfile(member, source.extractfile(member) if member.isfile() else None)
+        return target.getvalue()
+
+
+def _matches(path: PurePosixPath, *patterns: str) -> bool:
+    return any(fnmatch(str(path), pattern) or fnmatch(path.name, pattern) for pattern in patterns)
+
+
+def in_folder(folder: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that is run in a folder."""
+    return (*IN_FOLDER, folder, *command)
+
+
+def _build_job(application: Application, job_id: str, tree: bytes, files: dict[str, bytes], *keep: str) -> Job:
+    build = application.build
+    brought = [*application.run.inputs, *filter(None, [build.artifact, build.log])]
+    return Job(
+        job_id,
+        "command",
+        files={"tree.tar": tree, **files},
+        commands=(
+            ("mkdir", "-p", TREE),
+            ("tar", "-xf", "tree.tar", "-C", TREE),
+            in_folder(f"{TREE}/{build.cwd}", words(build.command)),
+            *([("tar", "-cf", "built.tar", "-C", TREE, ".")] if keep else []),
+        ),
+        keep=(*(f"{TREE}/{name}" for name in brought), *keep),
+        limits=build.limits,
+    )
+
+
+def run_job(application: Application, job_id: str, files: dict[str, bytes], *also: str) -> Job:
+    """The job that runs a program in an empty folder; `files` are it and its inputs, by base name."""
+    run = application.run
+    environment = [f"{name}={value}" for name, value in run.env.items()]
+    expected = [*application.metric.expect, *also]
+    return Job(
+        job_id,
+        "command",
+        files={f"run/{name}": data for name, data in files.items()},
+        commands=(
+            in_folder("run", ("/bin/chmod", "700", *sorted(files))),
+            in_folder("run", ("/usr/bin/env", *environment, *words(run.command))),
+        ),
+        keep=tuple(f"run/{name}/{file}" for name in expected for file in ("Header", "Level_*/*")),
+        limits=run.limits,
+    )
+
+
+def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
+    """The artifact and the inputs that a build brought back, by base name."""
+    log = application.build.log
+    found = {name.removeprefix(f"{TREE}/"): data for name, data in built.files.items()}
+    return {PurePosixPath(name).name: data for name, data in found.items() if name != log and name != "built.tar"}
+
+
+def why_not_built(application: Application, outcome: Outcome) -> str | None:
+    """Why a build does not count as one, None where it does (4.4)."""
+    build = application.build
+    if outcome.verdict != "pass":
+        return f"build: {outcome.verdict}, {outcome.note}"
+    if not build.succeeded(build_log(application, outcome)):
+        return f"build: the log does not end with {build.success_regex}"
+    if build.artifact and f"{TREE}/{build.artifact}" not in outcome.files:
+        return f"build: there is no {build.artifact}"
+    return None
+
+
+def build_log(application: Application, outcome: Outcome) -> str:
+    """What the build wrote to its log, or printed."""
+    log = application.build.log
+    return outcome.files.get(f"{TREE}/{log}", b"").decode("utf-8", "replace") if log else outcome.stdout
+
+
+async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Prepared:
+    """Build and run the source as it is, unless `cache` has it.
+
+    Raises:
+        CompletionError: it does not build, run or write what is expected, or a program for that is missing.
+        RuntimeError: the sandbox failed.
+    """
+    application.require_toolchain()
+    archive = _archive(application.source_dir)
+    folder = cache / f"{application.name}-{_digest(application, archive)}"
+    if not (folder / "reference").is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".preparing-") as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir()
+            await _make(application, sandbox, archive, made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not (folder / "reference").is_dir():  # else another process was first
+                    shutil.rmtree(folder, ignore_errors=True)
+                    made.rename(folder)
+    where = folder / "reference" if application.reference == GENERATE else Path(application.reference)
+    return Prepared(application, (folder / "built.tar").read_bytes(), Reference(Folder(where), application.metric))
+
+
+async def _make(application: Application, sandbox: Sandbox, archive: bytes, folder: Path) -> None:
+    """Put built.tar and the reference run into `folder`."""
+    job = _build_job(application, f"{application.name}/build", archive, {}, "built.tar")
+    built = _graded(await sandbox.run([job]))
+    if (trouble := why_not_built(application, built)) or "built.tar" not in built.files:
+        said = " ".join(built.stderr.split())[-300:]
+        raise CompletionError(f"{application.name} as it is: {trouble or 'build.disk_mib is too little'}; {said}")
+    (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
+    reference = folder / "reference"
+    reference.mkdir()
+    if application.reference != GENERATE:
+        return
+    job = run_job(application, f"{application.name}/run", program_of(application, built), "*")
+    ran = _graded(await sandbox.run([job]))
+    if ran.verdict != "pass":
+        said = " ".join(ran.stderr.split())[-300:]
+        raise CompletionError(f"{application.name} as it is: run: {ran.verdict}, {ran.note}; {said}")
+    for name, data in ran.files.items():
+        path = reference / name.removeprefix("run/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    Reference(Folder(reference), application.metric)
+
+
+def _graded(outcomes: list[Outcome]) -> Outcome:
+    if not outcomes[0].graded:
+        raise RuntimeError(f"the sandbox failed on {outcomes[0].id}: {outcomes[0].note}")
+    return outcomes[0]
+
+
+def _normalized(archive: bytes) -> bytes:
+    """Member names without ./ in front."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as source, tarfile.open(fileobj=target, mode="w") as copy:
+        for member in source:
+            member.name = str(PurePosixPath(member.name))
+            if member.name != ".":
+                copy.addfile(member, source.extractfile(member) if member.isfile() else None)
+    return target.getvalue()
+
+
+def _archive(source_dir: Path) -> bytes:
+    """The source tree with its time stamps, in a fixed order. Raises CompletionError where it is too large."""
+    target, size = io.BytesIO(), 0
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for path in _files(source_dir):
+            size += 0 if path.is_symlink() else path.stat().st_size
+            if size > MOST_MIB << 20:
+                raise CompletionError(
+                    f"source_dir: more than {MOST_MIB} MiB in {source_dir}; remove what is not needed"
+                )
+            archive.add(path, str(path.relative_to(source_dir)), recursive=False)
+    return target.getvalue()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            if path.name not in VERSION_CONTROL:
+                yield path
+                yield from _files(path)
+        elif path.is_file() or path.is_symlink():
+            yield path
+
+
+def _digest(application: Application, archive: bytes) -> str:
+    """Of the files, the commands, what is expected, and the compiler; not of time stamps."""
+    hasher = hashlib.sha256()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as source:
+        for member in source:
+            content = source.extractfile(member) if member.isfile() else None
+            data = content.read() if content else b""
+            hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
+    tools = [Path(found).resolve() for name in application.toolchain if (found := shutil.which(name))]
+    build, run = application.build, application.run
+    facts = [
+        build.command, build.cwd, build.artifact, build.log, run.command, list(run.inputs), sorted(run.env.items()),
+        list(application.metric.expect), application.reference == GENERATE,
+        [(str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools],
+    ]  # fmt: skip
+    hasher.update(json.dumps(facts, default=list).encode())
+    return hasher.hexdigest()[:16]

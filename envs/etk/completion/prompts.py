@@ -1,0 +1,88 @@
+"""The prompt of a case, and the completion in what a model answers. Specification: sections 4.1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envs.etk.completion.cases import Gap
+from envs.task import Extracted, Message
+
+SYSTEM = (
+    "You are an expert C++ developer. You know physics and numerical methods, and your code is correct and efficient."
+)
+TAGS = ("c", "cpp", "c++", "cxx", "cc")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a model is asked. `prefill` begins its answer, inside an open code block."""
+
+    system: str
+    user: str
+    prefill: str
+
+    @property
+    def messages(self) -> list[Message]:
+        """For a chat template; the answer is to be continued from `prefill`."""
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
+
+    @property
+    def literal(self) -> str:
+        """With the marks of the roles as plain text, for models that know no chat template."""
+        return f"<|system|>\n{self.system}\n<|user|>\n{self.user}\n<|assistant|>\n{self.prefill}"
+
+
+def prompt(gap: Gap, budget: int = 12000) -> Prompt:
+    """The request to fill a gap; of a longer file, the lines nearest to the gap, in at most `budget` characters."""
+    before, after = nearest(gap.before, gap.after, budget)
+    count = gap.case.count
+    lines = "line" if count == 1 else "lines"
+    user = (
+        f"Complete the {count} missing {lines} in the file `{gap.case.file}`.\n\n"
+        "## Code context\n\n"
+        f"The code before the missing {lines}:\n```cpp\n{_block(before)}```\n\n"
+        f"The code after the missing {lines}:\n```cpp\n{_block(after)}```\n\n"
+        f"Write only the {count} missing {lines}, in the style of the code around them and compatible with its "
+        "framework. Do not repeat the code around them."
+    )
+    lead = "Here is the missing line" if count == 1 else f"Here are the {count} missing lines"
+    return Prompt(SYSTEM, user, f"{lead}:\n```cpp\n")
+
+
+def _block(lines: tuple[str, ...]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def nearest(before: tuple[str, ...], after: tuple[str, ...], budget: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """As many whole lines next to the gap as fit into `budget` characters, line ends included, taken from both sides in
+    turn; where one side ends, the other has the rest."""
+    above, below = list(reversed(before)), list(after)
+    kept: tuple[list[str], list[str]] = ([], [])
+    open_sides = [0, 1]
+    while open_sides:
+        side = open_sides.pop(0)
+        rest = (above, below)[side]
+        if rest and len(rest[0]) + 1 <= budget:
+            budget -= len(rest[0]) + 1
+            kept[side].append(rest.pop(0))
+            open_sides.append(side)
+    return tuple(reversed(kept[0])), tuple(kept[1])
+
+
+def extract(answer: str) -> Extracted:
+    """Where the completion lies in an answer that began inside an open code block.
+
+    A fence line that opens the answer, and a bare language tag on the first line of a longer one, are no part of it; it
+    ends before the first line that begins with three backquotes. Leading blanks stay. No code: an empty stretch.
+    """
+    start = 0
+    lines = answer.splitlines(keepends=True)
+    fence = bool(lines) and lines[0].lstrip().startswith("```")
+    if fence or (len(lines) > 1 and lines[0].strip().lower() in TAGS):
+        start += len(lines.pop(0))
+    end = start
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            return Extracted(start, end, closed=True)
+        end += len(line)
+    return Extracted(start, end, closed=False)

@@ -1,0 +1,197 @@
+"""Cases, prompts, answers, compiler messages and configuration: what needs no compiler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import pairwise
+
+import pytest
+
+from envs.etk.completion import (
+    Application,
+    Build,
+    Case,
+    CompletionError,
+    Gap,
+    Metric,
+    extract,
+    flow2d_cases,
+    prompt,
+    read_cases,
+)
+from envs.etk.completion.application import Run
+from envs.etk.completion.check import USELESS, faults
+from envs.etk.completion.embedded import FLOW2D
+from envs.etk.completion.messages import compiler_messages
+from envs.etk.completion.prepared import prepare
+from envs.etk.completion.prompts import nearest
+
+SOURCE = "int a;\n\tint b = 1;\n\nint c;"
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "x.cpp").write_text(SOURCE)
+    return tmp_path
+
+
+def gap(source, start, end, file="x.cpp"):
+    return Gap.of(Case("x", file, start, end), source)
+
+
+@pytest.mark.parametrize("start, end", [(0, 1), (1, 2), (1, 3), (2, 3), (0, 4), (3, 4)])
+def test_the_original_lines_restore_the_bytes(source, start, end):
+    assert gap(source, start, end).filled(gap(source, start, end).original) == SOURCE.encode()
+
+
+def test_odd_bytes_survive(tmp_path):
+    data = b"// caf\xe9\r\nint x;\r\n\xff\n"
+    (tmp_path / "y.cpp").write_bytes(data)
+    found = gap(tmp_path, 1, 2, "y.cpp")
+    assert found.filled(found.original) == data
+    assert found.filled("\ud800 \u00e9") == b"// caf\xe9\r\n? \xc3\xa9\n\xff\n"
+
+
+def test_completions_of_any_length(source):
+    assert gap(source, 1, 2).filled("") == b"int a;\n\nint c;"
+    assert gap(source, 1, 2).filled("\n") == b"int a;\n\n\nint c;"
+    assert gap(source, 1, 2).filled("x;\ny;") == gap(source, 1, 2).filled("x;\ny;\n") == b"int a;\nx;\ny;\n\nint c;"
+    assert gap(source, 1, 2).lines_of("") == () and gap(source, 1, 2).lines_of("\n") == ("",)
+
+
+@pytest.mark.parametrize("start, end, file", [
+    (2, 2, "x.cpp"), (3, 2, "x.cpp"), (-1, 1, "x.cpp"), (0, 5, "x.cpp"), (0, 1, "y.cpp"), (0, 1, "../x.cpp"),
+    (0, 1, "/x"),
+])  # fmt: skip
+def test_cases_that_cannot_be(source, start, end, file):
+    with pytest.raises(CompletionError, match="case x"):
+        gap(source, start, end, file)
+
+
+@pytest.mark.parametrize("row", [
+    {"id": "a", "file": "x"}, {"id": "a", "file": "x", "start": 0.0, "end": 1}, [],
+    {"id": 1, "file": "x", "start": 0, "end": 1},
+    {"id": "a", "file": "x", "start": 0, "end": 1, "lines": 2},
+])  # fmt: skip
+def test_bad_rows_of_cases(tmp_path, row):
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps({"id": "a", "file": "x", "start": 0, "end": 1}) + "\n" + json.dumps(row))
+    with pytest.raises(CompletionError, match=r"cases\.jsonl, line 2"):
+        read_cases(path)
+    path.write_text(2 * (json.dumps({"id": "a", "file": "x", "start": 0, "end": 1}) + "\n"))
+    with pytest.raises(CompletionError, match="a second case a"):
+        read_cases(path)
+
+
+def test_the_prompt_shows_all_of_a_short_file_but_the_gap(source):
+    found = prompt(gap(source, 1, 3))
+    assert "2 missing lines in the file `x.cpp`" in found.user and "int b" not in found.literal
+    assert "```cpp\nint a;\n```" in found.user and "```cpp\nint c;\n```" in found.user
+    assert found.literal.endswith("<|assistant|>\nHere are the 2 missing lines:\n```cpp\n")
+    assert [message["role"] for message in found.messages] == ["system", "user"]
+
+
+def test_the_nearest_lines_are_kept():
+    before, after = tuple(f"b{k}" for k in range(10)), tuple(f"a{k}" for k in range(10))
+    assert nearest(before, after, 12) == (("b8", "b9"), ("a0", "a1"))
+    assert nearest(before, after, 14) == (("b8", "b9"), ("a0", "a1"))
+    assert nearest(before, after[:1], 12) == (("b7", "b8", "b9"), ("a0",))
+    assert nearest(before, after, 1000) == (before, after)
+    assert nearest((*before, "x" * 50), after, 12) == ((), ("a0", "a1", "a2", "a3"))
+
+
+@pytest.mark.parametrize("answer, code, closed", [
+    ("  x = 1;\n", "  x = 1;\n", False), ("  x = 1;\n```\nDone.", "  x = 1;\n", True),
+    ("```cpp\nx;\n```", "x;\n", True),
+    ("cpp\nx;\n```", "x;\n", True), ("x;\n  ```c++\ny;", "x;\n", True), ("s = \"```\";\n", "s = \"```\";\n", False),
+    ("", "", False), ("```", "", False), ("return;\ny;\n", "return;\ny;\n", False), ("c", "c", False),
+])  # fmt: skip
+def test_the_completion_in_an_answer(answer, code, closed):
+    found = extract(answer)
+    assert (answer[found.start : found.end], found.closed) == (code, closed)
+
+
+def test_messages_land_in_the_completion(source):
+    log = (
+        "make: entering\nx.cpp: In function 'int f()':\nx.cpp:2:9: error: 'é' was not declared\n   2 | \tint q\n"
+        "../src/x.cpp:3:6: warning: unused\nx.cpp:1:5: error: before\nx.cpp:4:1: fatal error: after\n"
+        "other.h:2:1: error: elsewhere\nx.cpp:2:900: error: far right\ncollect2: error: ld returned 1\n"
+    )
+    found = compiler_messages(log, gap(source, 1, 2), "\té = 2 + x;\ny += z;\n")
+    assert [(m.severity, m.line, m.column, m.offset) for m in found] == [
+        ("error", 1, 8, 7), ("warning", 2, 6, 17), ("error", 1, 5, None), ("error", 4, 1, None), ("error", 2, 1, None),
+        ("error", 1, 12, 11),
+    ]  # fmt: skip
+    assert found[0].text == "'é' was not declared" and found[4].file == "other.h"
+
+
+@pytest.mark.parametrize("log, lines, good", [
+    ("SUCCESS\n\n", 1, True), ("UNSUCCESSFUL\n", 1, False), ("SUCCESSFUL", 1, False), ("SUCCESS\nerror: x\n", 1, False),
+    ("SUCCESS\nbye\n", 2, True), ("", 1, False), ("g++ -Werror=all\nBuild SUCCESS.", 1, True),
+])  # fmt: skip
+def test_the_success_pattern(log, lines, good):
+    assert Build("make", success_regex="SUCCESS", success_lines=lines).succeeded(log) is good
+    assert Build("make").succeeded(log)
+
+
+def test_an_application_from_plain_configuration(tmp_path):
+    config = {
+        "source_dir": str(tmp_path),
+        "build": {
+            "command": "make -j8 > build.log",
+            "log": "build.log",
+            "success_regex": "SUCCESS",
+            "artifact": "main.ex",
+        },
+        "run": {"command": ["./main.ex", "inputs"], "inputs": ["inputs"], "expect": ["plt00001"], "env": {"A": "1"}},
+        "field": "phi",
+        "norm": "l2",
+        "weights": {"density": 1.0},
+    }
+    found = Application.from_config(config)
+    assert found.metric == Metric(expect=["plt00001"], field="phi", norm="l2", weights={"density": 1.0})
+    assert (found.name, found.run.env, found.build.log) == (tmp_path.name, {"A": "1"}, "build.log")
+    for wrong, said in [
+        ({"source_dir": "/no/such/folder"}, "no folder"), ({"biuld": {}}, "no key biuld"), ({"run": {}}, "command"),
+        ({"build": {"command": "make", "cwd": "../x"}}, "leads out"), ({"reference": "/no/such"}, "reference"),
+        ({"build": {"command": "make", "timeout": 0}}, "positive"), ({"run": None}, "run: expected a mapping"),
+        ({"build": {"command": "make", "success_regex": "("}}, "success_regex"), ({"norm": "l0"}, "norm"),
+    ]:  # fmt: skip
+        with pytest.raises(CompletionError, match=said):
+            Application.from_config({**config, **wrong})
+
+
+async def prepared_without(tools, tmp_path):
+    application = Application("x", tmp_path, Build("make"), Run("./x"), toolchain=tools)
+    await prepare(application, None, tmp_path / "cache")
+
+
+def test_a_missing_compiler_is_named(tmp_path):
+    with pytest.raises(CompletionError, match="building x needs no-such-g: apt install no-such-g"):
+        asyncio.run(prepared_without(["sh", "no-such-g"], tmp_path))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_embedded_set():
+    cases = flow2d_cases()
+    assert len(cases) >= 40 and {case.file for case in cases} == {"init.cpp", "hydro.cpp"}
+    assert {case.difficulty for case in cases} == {"easy", "medium", "hard"}
+    ranks = [["easy", "medium", "hard"].index(case.difficulty) for case in cases]
+    assert all(a <= b for a, b in pairwise(ranks))
+    assert len({case.kind for case in cases}) >= 7
+    for case in cases:
+        found = Gap.of(case, FLOW2D)
+        assert 1 <= case.count <= 6 and found.original.strip() and found.original != case.broken
+        assert not faults(case, case.expected)
+        assert case.expected["empty"]["total"] <= USELESS
+
+
+def test_a_useless_mask_is_rejected():
+    case = flow2d_cases()[0]
+    nearly = {**case.expected, "empty": dict.fromkeys(case.expected["empty"], 0.951)}
+    assert any("more than 0.95" in fault for fault in faults(case, nearly))
+    assert any("the original scores" in fault for fault in faults(case, {**case.expected, "original": nearly["empty"]}))
+    assert any(
+        "scores as the original" in f for f in faults(case, {**case.expected, "broken": case.expected["original"]})
+    )

@@ -1,0 +1,192 @@
+"""The embedded simulation, built and run: what the specification expects of it, and how completions are kept apart."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import io
+import shutil
+import tarfile
+
+import pytest
+
+from envs.etk.completion import (
+    Application,
+    Case,
+    CompletionError,
+    CompletionScore,
+    CompletionScorer,
+    Request,
+    flow2d,
+    flow2d_cases,
+)
+from envs.etk.completion.check import faults, measure
+from envs.etk.completion.embedded import FLOW2D
+
+pytestmark = pytest.mark.cxx
+
+HLL = "flux[k] = (mean + fastest * slowest * jump) / width;"
+HEUN = "state(i, j)[k] = 0.5 * (state(i, j)[k] + second(i, j)[k]);"
+STEP = "return options.cfl * state.h / fastest;"
+SET_DENSITY = "cell[Density] = gas.density;"
+CHANGES = {
+    # what: (file, line, lines masked, completion, execution, header, density)
+    "original": ("hydro.cpp", HLL, 1, HLL, 1, 1.0, 1.0),
+    "HLL dissipation * 0.9": ("hydro.cpp", HLL, 1, HLL.replace("fastest", "0.9 * fastest"), 1, 1.0, 0.998),
+    "first order in time": ("hydro.cpp", HEUN, 1, "state(i, j)[k] = first(i, j)[k];", 1, 1.0, 0.990),
+    "step doubled": ("hydro.cpp", STEP, 1, STEP.replace("options", "2.0 * options"), 1, 0.873, 0.997),
+    "0.95 * density": ("init.cpp", SET_DENSITY, 1, SET_DENSITY.replace("gas", "0.95 * gas"), 1, 0.898, 0.948),
+    "momentum lines removed": ("init.cpp", "cell[MomentumX] =", 2, "", 1, 0.873, 0.854),
+    "final stage removed": ("hydro.cpp", HEUN, 1, "", 1, 0.898, 0.812),
+    "flux returns zero": ("hydro.cpp", "flux[Density] = cell[MomentumX];", 4, "", 1, 0.898, 0.812),
+    "final stage factor 0.49": ("hydro.cpp", HEUN, 1, HEUN.replace("0.5", "0.49"), 1, 1.0, 0.29),
+    "initial data removed": ("init.cpp", SET_DENSITY, 4, "", 0, 0, 0),
+    "negative density": ("init.cpp", SET_DENSITY, 1, "cell[Density] = -gas.density;", 0, 0, 0),
+    "wrong sign in the HLL flux": ("hydro.cpp", HLL, 1, HLL.replace("+", "-"), 0, 0, 0),
+    "step x 10": ("hydro.cpp", STEP, 1, STEP.replace("options", "10.0 * options"), 0, 0, 0),
+    "out-of-range write": ("hydro.cpp", HEUN, 1, "state(i + 1000000, j)[k] = 1.0;", 0, 0, 0),
+    "wild pointer": ("hydro.cpp", HEUN, 1, "*reinterpret_cast<double*>(8) = 1.0;", 0, 0, 0),
+    "uncaught exception": ("hydro.cpp", HEUN, 1, "throw 1;", 0, 0, 0),
+}
+BROKEN = {
+    "missing semicolon": ("hydro.cpp", HLL, 1, HLL[:-1]),
+    "undeclared function": ("hydro.cpp", HLL, 1, "flux[k] = hllc(left, right);"),
+    "no return": ("hydro.cpp", STEP, 1, ""),
+}
+
+
+def test_the_expected_behaviour(scoring):
+    """The table of section 6: each change's scores, and the order of the damage."""
+    requests = [(scoring.at(file, first, count), text) for file, first, count, text, *_ in CHANGES.values()]
+    found = dict(zip(CHANGES, scoring.all(*requests), strict=True))
+    for what, score in found.items():
+        *_, execution, header, density = CHANGES[what]
+        assert (what, score.compile, score.execution) == (what, 1.0, execution)
+        assert (what, score.density) == (what, pytest.approx(density, abs=0.002))
+        assert (what, score.header) == (what, pytest.approx(header, abs=0.001))
+        assert score.total == pytest.approx((1 + execution + score.header + score.density) / 4)
+    totals = [score.total for score in found.values()]
+    assert totals == sorted(totals, reverse=True)
+    assert found["original"].total == found["original"].skill == 1.0
+    assert found["final stage removed"].skill == 0.0
+    assert found["final stage removed"].density == pytest.approx(found["original"].baseline)
+    for what in ("negative density", "step x 10"):
+        assert "ended with status" in found[what].reasons[0]
+
+
+def test_what_does_not_compile(scoring):
+    requests = [(scoring.at(file, first, count), text) for file, first, count, text in BROKEN.values()]
+    semicolon, undeclared, nothing = scoring.all(*requests)
+    for score in (semicolon, undeclared, nothing):
+        assert (score.compile, score.execution, score.header, score.density, score.total) == (0.0,) * 5
+        assert score.reasons[0].startswith("build: fail")
+    [error] = [message for message in undeclared.messages if message.severity == "error"]
+    assert "hllc" in error.text and (error.line, error.column, error.offset) == (1, 11, 10)
+    assert any(message.offset == len(HLL) - 1 for message in semicolon.messages)
+    assert all(message.offset is None for message in nothing.messages)
+
+
+def test_the_same_program_is_not_run_again(scoring):
+    case = scoring.at("hydro.cpp", HLL)
+    original = scoring.scorer.gap(case).original
+    first, spaced = scoring.one(case, original), scoring.one(case, f"\n    {HLL}  // as it was\n")
+    assert spaced.total == first.total == 1.0
+    assert (first.exact, first.line_count_match) == (True, True)
+    assert spaced.seconds.run == 0.0 < spaced.seconds.compile
+    assert (spaced.exact, spaced.line_count_match) == (False, False)
+
+
+def test_a_sample_of_the_cases_scores_as_expected(scoring):
+    cases = flow2d_cases()[::26]
+    assert len(cases) >= 3
+    for case, scores in zip(cases, asyncio.run(measure(scoring.scorer, cases)), strict=True):
+        assert faults(case, scores) == []
+
+
+def test_a_program_without_end(scoring):
+    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=1.0))
+    scorer = CompletionScorer(quick, scoring.scorer.sandbox, scoring.scorer.cache)
+    request = Request(scoring.at("hydro.cpp", HEUN), "for (volatile int forever = 1; forever;) {}")
+    [score] = asyncio.run(scorer.score([request]))
+    assert (score.total, score.execution) == (0.25, 0.0) and score.reasons[0].startswith(
+        ("run: timeout", "run: killed")
+    )
+
+
+def test_the_private_copy_has_no_answer_in_it(scoring):
+    """The prebuilt objects are there with their time stamps, but for those of the masked file."""
+    prepared = asyncio.run(scoring.scorer.ready())
+    job = prepared.build_job("x", "hydro.cpp", b"int nothing;")
+    with tarfile.open(fileobj=io.BytesIO(job.files["tree.tar"])) as tree:
+        times = {member.name: member.mtime for member in tree}
+        assert all(b"fastest * slowest" not in tree.extractfile(name).read() for name in times)
+    assert {"init.o", "main.o", "init.cpp", "flow.h", "Makefile"} <= set(times)
+    assert not {"hydro.o", "hydro.cpp", "flow", "cases.jsonl"} & set(times)
+    assert times["init.o"] >= times["init.cpp"]
+
+
+def test_only_the_masked_file_is_compiled_and_the_source_stays(scoring):
+    before = {path.name: path.stat().st_mtime_ns for path in FLOW2D.iterdir()}
+    prepared = asyncio.run(scoring.scorer.ready())
+    text = (FLOW2D / "init.cpp").read_bytes() + b"\n"
+    job = prepared.build_job("x", "init.cpp", text)
+    plan = dataclasses.replace(
+        job, commands=(*job.commands[:2], ("/bin/sh", "-c", "cd tree && make -n | grep -c -e ' -c '"))
+    )
+    [outcome] = asyncio.run(scoring.scorer.sandbox.run([plan]))
+    assert outcome.stdout == "1\n"
+    assert outcome.verdict == "pass"
+    assert before == {path.name: path.stat().st_mtime_ns for path in FLOW2D.iterdir()}
+
+
+def test_a_sandbox_that_fails_gives_no_score(scoring):
+    class Failing:
+        """Says of each job that it could not be graded."""
+
+        async def run(self, jobs, progress=None):
+            real = await scoring.scorer.sandbox.run(jobs)
+            return [dataclasses.replace(outcome, verdict="error") for outcome in real]
+
+    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, scoring.scorer.cache)
+    asyncio.run(scorer.ready())
+    scorer.sandbox = Failing()
+    request = Request(scoring.at("hydro.cpp", HEUN), "")
+    assert asyncio.run(scorer.score([request, request])) == [None, None]
+    scorer.sandbox = scoring.scorer.sandbox
+    assert isinstance(asyncio.run(scorer.score([request]))[0], CompletionScore)
+
+
+def test_a_tree_of_the_users_own(scoring, tmp_path):
+    """Through plain configuration: a build log, a stored reference, another field, all plotfiles compared."""
+    tree = tmp_path / "tree" / "source"
+    shutil.copytree(FLOW2D, tree)
+    config = {
+        "name": "mine",
+        "source_dir": tmp_path / "tree",
+        "build": {
+            "command": "make -n > plan; sh -e plan > build.log 2>&1",
+            "cwd": "source",
+            "log": "source/build.log",
+            "success_regex": "SUCCESS",
+            "artifact": "source/flow",
+        },
+        "run": {"command": "./flow inputs", "inputs": ["source/inputs"], "expect": ["plt00001", "plt00002"]},
+        "field": "xmom",
+        "norm": "l2",
+        "compare": "mean",
+    }
+    scoring.one(scoring.at("hydro.cpp", HEUN), HEUN)
+    [reference] = scoring.scorer.cache.glob("flow2d-*/reference")
+    application = Application.from_config({**config, "reference": str(reference)})
+    scorer = CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache")
+    lines = (tree / "hydro.cpp").read_text().split("\n")
+    [place] = [number for number, line in enumerate(lines) if line.strip() == HEUN]
+    case = Case("x", "source/hydro.cpp", place, place + 1)
+    good, bad, none = asyncio.run(scorer.score([Request(case, text) for text in (HEUN, "", "return 1;")]))
+    assert good.total == 1.0 and bad.skill == 0.0 < bad.density < 1.0 and none.total == 0.0
+    [error] = [message for message in none.messages if message.severity == "error"]
+    assert error.offset == 7
+    (tree / "init.cpp").write_text("int broken")
+    with pytest.raises(CompletionError, match="mine as it is: build: fail"):
+        asyncio.run(CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache").ready())
+    assert len(list((tmp_path / "cache").iterdir())) == 1
