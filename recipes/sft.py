@@ -5,7 +5,7 @@
     python recipes/ppo.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
 The answer is the reference in a fenced block; the prompt's tokens do not count. The loss is TRL's; every number is in
-conf/recipe/sft.yaml. Evaluated before and after with the task's own rewards, resumed and reported as online recipes are.
+conf/recipe/sft.yaml. Evaluated before and after by the task's own rewards, resumed and reported like online recipes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from envs.etk.completion.bleu import bleu
+from envs.bleu import word_bleu
 from envs.etk.completion.outputs import Outputs
 from envs.etk.completion.plotfile import Plotfile, PlotfileError, header_text, inject
 
@@ -170,7 +170,7 @@ class Reference(Run):
         for name in self.metric.expect:
             try:
                 its = self.header(name)
-                headers.append(bleu(run.header(name)[: FINER * len(its)], its))
+                headers.append(word_bleu(run.header(name)[: FINER * len(its)], its))
             except FileNotFoundError as error:
                 return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:

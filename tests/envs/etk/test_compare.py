@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from plotfile_writer import patches, write_plotfile
 
+from envs.bleu import word_bleu as bleu
 from envs.etk.completion.__main__ import main
-from envs.etk.completion.bleu import bleu
 from envs.etk.completion.compare import CompletionError, Metric, Reference, similarity, skill
 from envs.etk.completion.outputs import Folder
 
