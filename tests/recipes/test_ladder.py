@@ -1,0 +1,115 @@
+"""The offline recipes: SFT, preference pairs, DPO, one after another on a tiny model; killed, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envs.basics import Basics
+from recipes.support.preferences import preference_pairs
+from recipes.support.run_log import read_jsonl
+from recipes.support.stages import demonstrations
+
+ROOT = Path(__file__).parents[2]
+
+
+def recipe(name: str, *overrides: str, cwd: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / "recipes" / f"{name}.py"), *overrides]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def answer(reward, tokens, sample=0):
+    return {"completion": f"{reward} {tokens} {sample}", "reward": reward, "tokens": tokens, "sample": sample}
+
+
+def test_pairs_differ_by_the_margin_and_little_in_length():
+    rows = [answer(1.0, 50), answer(1.0, 20), answer(0.9, 20), answer(0.0, 22), answer(0.0, 90), answer(None, 20)]
+    pairs = preference_pairs(rows, margin=0.5, most=2)
+    assert [(a["tokens"], b["tokens"]) for a, b in pairs] == [(20, 22), (50, 90)]
+    assert pairs[0][0]["reward"] == 1.0
+    assert preference_pairs(rows, margin=1.5, most=2) == []
+    assert preference_pairs([answer(1.0, 20), answer(1.0, 30)], margin=0.5, most=2) == []  # ties
+    assert preference_pairs([answer(1.0, 20)] * 2 + [answer(0.0, 20)] * 2, margin=0.5, most=4)[1:] == []  # one text
+
+
+def test_demonstrations_are_the_references_as_the_task_wants_them_answered():
+    task = Basics()
+    rows = demonstrations(task)
+    assert len(rows) == 200
+    for row, problem in zip(rows, task.problems("train"), strict=True):
+        text = row["completion"][0]["content"]
+        code = task.extract(text)
+        assert code.closed and text[code.start : code.end].strip() == problem.reference.strip()
+        assert row["prompt"] == task.messages(problem)
+
+
+def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
+    small = [
+        f"model.path={tiny_model}",
+        "hardware.precision=fp32",
+        "task.max_new_tokens=6",
+        "task.also_evaluate=[]",
+        "evaluation.samples=0",
+    ]
+    steps = ["recipe.max_steps=2", "recipe.save_steps=1", "recipe.batch_size=4", "recipe.max_length=128"]
+    sft = recipe("sft", *small, *steps, "run.dir=sft", cwd=tmp_path)
+    assert sft.returncode == 0, sft.stderr[-2000:]
+    rows = read_jsonl(tmp_path / "sft" / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2] and all(row["loss"] > 0 for row in rows)
+    assert "loss" in sft.stdout and "nan" not in sft.stdout
+    assert (tmp_path / "sft" / "final" / "adapter_config.json").exists()
+    assert (tmp_path / "sft" / "report.html").exists()
+
+    pairs = ["adapter=sft", "run.dir=pairs", "recipe.samples_per_prompt=2", "task.env.train_size=12", *small]
+    # any two answers differ in length, so a penalty on it makes pairs of a model that solves nothing
+    pairs += ["recipe.margin=0.0001", "task.reward.form.length_alpha=1.0", "recipe.prompts_at_once=4"]
+    done = recipe("pairs", *pairs, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    samples = read_jsonl(tmp_path / "pairs" / "samples.jsonl")
+    assert len(samples) == 24 and len({row["task_id"] for row in samples}) == 12
+    file = tmp_path / "pairs" / "samples.jsonl"
+    kept = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(kept[:8]) + kept[8][:30])  # killed while it wrote
+    again = recipe("pairs", *pairs, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert len(read_jsonl(file)) == 24 and read_jsonl(file)[:8] == samples[:8]
+
+    made = tmp_path / "pairs" / "pairs.jsonl"
+    made.write_text(  # the tiny model seldom differs in reward: preferences of our own
+        "".join(
+            json.dumps(
+                {
+                    "prompt": row["prompt"],
+                    "chosen": row["completion"],
+                    "rejected": [{"role": "assistant", "content": "no"}],
+                }
+            )
+            + "\n"
+            for row in demonstrations(Basics()).select(range(8))
+        )
+    )
+    dpo = recipe("dpo", *small, *steps, "recipe.pairs=pairs", "adapter=sft", "run.dir=dpo", cwd=tmp_path)
+    assert dpo.returncode == 0, dpo.stderr[-2000:]
+    rows = read_jsonl(tmp_path / "dpo" / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2]
+    assert rows[0]["margin"] == pytest.approx(0, abs=1e-4)  # the reference is the SFT policy, from which DPO starts
+    assert rows[0]["loss"] == pytest.approx(0.6931, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "said"),
+    [
+        ("sft", ["recipe.batch_size=12"], "does not divide"),
+        ("dpo", [], "recipe.pairs"),
+        ("dpo", ["recipe.pairs=nowhere"], "no preference pairs in nowhere"),
+        ("pairs", ["recipe.samples_per_prompt=1"], "a pair takes two answers"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(name, overrides, said, tmp_path):
+    done = recipe(name, *overrides, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
