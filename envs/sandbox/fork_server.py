@@ -34,6 +34,7 @@ CLEAN = {
     "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
     "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # or each program's process would look up for itself the functions that it is the first to call
 }
 
 

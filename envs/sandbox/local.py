@@ -266,7 +266,8 @@ def _folders_of(package: str) -> list[str]:
     found = importlib.util.find_spec(package.partition(".")[0])
     if found is None or not found.submodule_search_locations:
         raise ValueError(f"sandbox.packages names {package}, which is not installed")
-    folder = found.submodule_search_locations[0]
+    parent, name = os.path.split(found.submodule_search_locations[0])
+    folder = f"{os.path.realpath(parent)}/{name}"  # a link to an environment leads nowhere in a new root
     return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 

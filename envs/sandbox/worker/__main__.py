@@ -20,6 +20,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import select
 import socket
@@ -33,7 +34,8 @@ import kernel
 import namespaces
 import program
 from clock import Clock
-from process import CheckProcess, Process
+from process import CheckProcess, Process, Template
+from template import shared, template_body
 from workplace import Workplace
 
 COMMON = """
@@ -50,19 +52,21 @@ zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encod
 encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
 """
 """What else programs import: loaded when one first names it; from the start where they may not read its files."""
-BODIES = {"function": program.function_body, "stdio": program.stdio_body, "command": program.command_body}
 OWN = """
-checker clock codec confine kernel landlock namespaces process program tree workplace
+checker clock codec confine kernel landlock namespaces process program template tree workplace
 """
 DEALT = 8
-"""Descriptors 0 to 7 are a program's; between two programs they lead nowhere."""
+"""Descriptors 0 to 7 are a program's; here they lead nowhere."""
 MODULES = frozenset(LIBRARY.split())
 
 
-def load(name: str) -> None:
-    """Import a module for all programs to come; what it cannot have, a program cannot either."""
+def load(name: str) -> bool:
+    """Import a module for all programs to come, if it is not there; what it cannot have, a program cannot either."""
+    if name in sys.modules:
+        return False
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
+    return True
 
 
 def preload(packages: list[str], everything: bool) -> None:
@@ -96,6 +100,7 @@ class Server:
             os.dup2(self.null, place, inheritable=False)
         self.alarm, self.alarm_end = map(kernel.high, os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
         self.checker: CheckProcess | None = None
+        self.template: Template | None = None
 
     def serve(self) -> None:
         while True:
@@ -128,7 +133,7 @@ class Server:
         """Put a process behind the walls. Raises RuntimeError with the reason where one of them does not hold."""
         folder = self.workplace.open(self.walls.uid, 1)
         try:
-            self.fork(lambda *_: os._exit(0), limits, self.walls.uid, folder, self.null, (self.null,) * 4).end()
+            self.program("nothing", limits, folder, [self.null, self.null]).end()
             self.raise_alarm()
         finally:
             self.workplace.close()
@@ -141,29 +146,31 @@ class Server:
     def run(self, request: dict, given: list[int]) -> dict:
         """Fork what the request asks for, wait for its end or its deadline, leave nothing behind."""
         kind, limits = request["kind"], request["limits"]
-        for name in request["preload"]:
-            if name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages):
-                load(name)
+        for name in filter(self.has, request["preload"]):
+            if load(name):
+                self.forget_template()
         folder = self.workplace.open(self.walls.uid, limits["file_mib"])
         process = None
         try:
             if kind == "check":
                 process, reply = self.run_check(limits, folder, given)
             else:
-                stdin, stdout, stderr = self.null, self.null, self.null
-                if kind == "stdio":
-                    stdin, stdout, *rest = given[2:]
-                    stderr = rest[0] if rest else self.null
-                elif kind == "command":
-                    stdout, stderr = given[2:]
-                wanted = (stdin, stdout, stderr, given[1])
-                process = self.fork(BODIES[kind], limits, self.walls.uid, folder, given[0], wanted)
+                payload, channel, *streams = given
+                if kind == "command":
+                    streams = [self.null, *streams]
+                elif kind == "stdio" and len(streams) == 2:
+                    streams.append(self.null)
+                process = self.program(kind, limits, folder, [channel, payload, *streams])
                 reply = self.watch(process, limits)
             self.raise_alarm()
             return reply
         finally:
             self.clear(process, alone=kind != "command" and bool(self.walls.filters))
             self.workplace.close()
+
+    def has(self, name: str) -> bool:
+        """Whether programs may have that module."""
+        return name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages)
 
     def clear(self, process: Process | None, alone: bool) -> None:
         """End what a request started: a process that could have no descendants, or all there are."""
@@ -172,7 +179,9 @@ class Server:
         if not alone:
             if self.walls.tier != "none":
                 self.forget_checker()
-            confine.kill_all(self.workplace.private, self.walls.uid, self.checker.pid if self.checker else 0)
+                self.forget_template()
+            keep = {process.pid for process in (self.checker, self.template) if process is not None}
+            confine.kill_all(self.workplace.private, self.walls.uid, keep)
 
     def run_check(self, limits: dict, folder: str, given: list[int]) -> tuple[Process, dict]:
         """The candidate's process, and how the job ended in the check process that calls it over a socket."""
@@ -182,10 +191,7 @@ class Server:
         tests = self.checker
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            quiet = (self.null, self.null, self.null)
-            candidate = self.fork(
-                program.candidate_body, limits, self.walls.uid, folder, given[0], (*quiet, ours.fileno())
-            )
+            candidate = self.program("candidate", limits, folder, [ours.fileno(), given[0]])
             with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
                 tests.start(given[1], theirs.fileno(), given[2])
         started = time.monotonic()
@@ -205,51 +211,65 @@ class Server:
             reply["other_signal"] = (candidate.end(0.05) or (0, ""))[1]
         return candidate, reply
 
+    def program(self, kind: str, limits: dict, folder: str, descriptors: list[int]) -> Process:
+        """A program's process, forked from the template that its limits need."""
+        if self.template is None or self.template.limits != shared(limits):
+            self.forget_template()
+            self.template = self.fork_template(limits)
+        cpu = math.ceil(limits["cpu_s"])
+        try:
+            return self.template.fork(f"{kind} {cpu} {self.walls.processes(limits)} {folder}", descriptors)
+        except (OSError, ValueError):
+            self.raise_alarm()
+            raise
+
+    def fork_template(self, limits: dict) -> Template:
+        tools = program.Tools(limits)
+
+        def body(channel: int) -> None:
+            template_body(channel, limits, self.walls, self.alarm_end, tools)
+
+        forked, control = self.fork(body, limits)
+        return Template(forked, shared(limits), control)
+
+    def forget_template(self) -> None:
+        if self.template is not None:
+            self.template.kill()
+            self.template = None
+
     def fork_checker(self, limits: dict) -> CheckProcess:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            unmetered = {**limits, "cpu_s": None}  # it counts the processor time of each job itself
-            forked = self.fork(
-                lambda channel, _: checker.checker_body(channel, limits),
-                unmetered,
-                self.walls.checker_uid,
-                None,
-                theirs.fileno(),
-                (self.null, self.null, self.null),
-            )
-        return CheckProcess(forked, limits, ours)
+        def body(channel: int) -> None:
+            # any processor time: it counts that of each job itself
+            self.walls.close(self.walls.checker_uid, -1, self.walls.processes(limits), "program")
+            os.close(self.alarm_end)
+            checker.checker_body(channel, limits)
+
+        forked, control = self.fork(body, limits)
+        return CheckProcess(forked, limits, control)
 
     def forget_checker(self) -> None:
         if self.checker is not None:
             self.checker.kill()
             self.checker = None
 
-    def fork(
-        self, body, limits: dict, uid: int | None, folder: str | None, payload: int, wanted: tuple[int, ...]
-    ) -> Process:
-        """Start `body` in a confined process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`."""
-        self.walls.ready(limits, uid)
-        program.ready(limits)
-        given = (*wanted, payload)
-        for place, number in enumerate(given):
-            os.dup2(number, place)
-        pid = kernel.fork()
-        if pid:
-            for place in range(len(given)):
-                os.dup2(self.null, place, inheritable=False)
-            return Process(pid)
-        try:
-            try:
-                self.walls.enter(uid, folder, "tools" if body is program.command_body else "program")
+    def fork(self, body: Callable[[int], None], limits: dict) -> tuple[Process, socket.socket]:
+        """Start `body` behind the first walls, with the other end of the socket returned."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            pid = kernel.fork()
+            if pid:
+                return Process(pid), ours
+            try:  # descriptors below DEALT are taken, so that a template finds them free
+                program.set_streams()
+                self.walls.close_files(limits)
+                kept = theirs.fileno(), self.alarm_end
+                for above, below in zip((2, *kept), (*kept, 1 << 20), strict=True):
+                    os.closerange(above + 1, below)
+                body(theirs.fileno())
             except Exception as error:
                 os.write(self.alarm_end, f"{type(error).__name__}: {error}".encode())
-                raise
-            os.closerange(len(given), 1 << 20)
-            if not self.workplace.private and folder is not None:
-                os.environ["TMPDIR"] = folder
-            body(len(wanted), limits)
-        finally:
-            os._exit(70)
+            finally:
+                os._exit(70)
 
     def watch(self, process: Process, limits: dict) -> dict:
         """How a process of one program ended."""
@@ -312,6 +332,7 @@ def main() -> None:
         server.serve()
     finally:
         server.forget_checker()
+        server.forget_template()
         server.workplace.remove()
 
 

@@ -8,6 +8,7 @@ import math
 import os
 import resource
 import socket
+import sys
 import types
 
 import codec
@@ -84,7 +85,8 @@ def _compiled(source: str, name: str) -> types.CodeType:
 
 
 def _run_check(job: dict, candidate: "Candidate") -> list[str]:
-    module = program.streams("check")
+    program.restore_streams()
+    module = sys.modules["check"] = program.new_module("check")
     space, name = module.__dict__, job["entry"]
     try:
         if job["setup"]:
