@@ -24,7 +24,7 @@ from envs.sandbox import judge, seccomp
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
 
-PROGRAM = Path(__file__).with_name("worker")
+PROGRAM = Path(__file__).with_name("worker") / "__main__.py"
 GRACE_S = 10.0
 """How long after its own deadline a worker may stay silent."""
 START_S = 30.0
@@ -39,8 +39,8 @@ CLEAN = {
 
 
 @functools.lru_cache(maxsize=64)
-def _plain(limits: Limits) -> dict[str, Any]:
-    return asdict(limits)
+def _text(limits: Limits) -> str:
+    return json.dumps(asdict(limits))
 
 
 class WorkerLost(RuntimeError):
@@ -55,8 +55,8 @@ class Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
-            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S -P isolate as well.
-            command = [sys.executable, "-s", "-S", "-P", str(PROGRAM), str(theirs.fileno())]
+            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S isolate as well.
+            command = [sys.executable, "-s", "-S", str(PROGRAM), str(theirs.fileno())]
             self.process = subprocess.Popen(
                 command,
                 env=CLEAN,
@@ -70,7 +70,7 @@ class Worker:
         self.control = ours
         self.tier = tier
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": _plain(Limits())}
+        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
         ours.send(json.dumps(hello).encode())
         self.layers: dict[str, Any] = {}
 
@@ -82,7 +82,7 @@ class Worker:
         self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
     ) -> judge.Ended:
         """Run one program, with `preload` imported before. Raises WorkerLost."""
-        request = json.dumps({"kind": kind, "limits": _plain(limits), "preload": list(preload)}).encode()
+        request = f'{{"kind": "{kind}", "limits": {_text(limits)}, "preload": {json.dumps(list(preload))}}}'.encode()
         try:
             socket.send_fds(self.control, [request], descriptors)
         except OSError as error:
@@ -128,7 +128,6 @@ class Memory:
     def __init__(self, data: bytes = b"") -> None:
         self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
         if data:
-            os.truncate(self.fd, len(data))
             os.pwrite(self.fd, data, 0)
 
     def read(self, most: int) -> bytes:

@@ -35,6 +35,8 @@ class Ended:
     signal: str
     other_signal: str
     seconds: float
+    verdict: str = ""
+    """Of the check process, where there was one and it gave one."""
 
     @property
     def stopped_by(self) -> tuple[Verdict, str] | None:
@@ -266,10 +268,10 @@ def _remark(raw: bytes) -> str:
         return ""
 
 
-def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
-    """The verdict of the check process, if it gave one. `raw` comes from that trusted process."""
+def judge_check(job: Job, ended: Ended, nonce: str) -> Outcome:
+    """The verdict of the check process, which is trusted, if it gave one."""
     try:
-        said, verdict, note = json.loads(raw) if raw and not ended.signal else ("", "", "")
+        said, verdict, note = json.loads(ended.verdict) if ended.verdict and not ended.signal else ("", "", "")
     except ValueError:
         said, verdict, note = "", "", ""
     if said == nonce and verdict == "error":

@@ -213,9 +213,9 @@ class LocalSandbox:
                 return judge.judge_function(job, limits, ended, results.output(limits))
         if job.kind == "check":
             text, nonce = judge.check_payload(job)
-            with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check, Memory() as verdict:
-                ended = await worker.ask("check", limits, [payload.fd, check.fd, verdict.fd], preload)
-                return judge.judge_check(job, ended, verdict.output(limits), nonce)
+            with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check:
+                ended = await worker.ask("check", limits, [payload.fd, check.fd], preload)
+                return judge.judge_check(job, ended, nonce)
         if job.kind == "command":
             text = judge.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory() as stdout, Memory() as stderr:

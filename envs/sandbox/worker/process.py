@@ -77,15 +77,17 @@ class CheckProcess(Process):
         self.pid, self.descriptor = process.pid, process.descriptor
         self.limits, self.control = limits, control
 
-    def start(self, payload: int, line: int, verdict: int) -> None:
+    def start(self, payload: int, line: int) -> None:
         """Give it a job, by descriptors."""
-        socket.send_fds(self.control, [b"job"], [payload, line, verdict])
+        socket.send_fds(self.control, [b"job"], [payload, line])
 
-    def said(self) -> bytes:
-        """What made its socket readable: b"done", b"last" (done, and it will end), or nothing: it has ended."""
+    def said(self) -> tuple[str, str]:
+        """What made its socket readable: "done" or "last" (done, and it will end) and the verdict, or nothing: it has
+        ended."""
         with contextlib.suppress(ConnectionError):
-            return self.control.recv(16)
-        return b""
+            word, _, verdict = self.control.recv(1 << 16).decode().partition(" ")
+            return word, verdict
+        return "", ""
 
     def kill(self) -> None:
         super().kill()

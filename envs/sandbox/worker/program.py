@@ -63,8 +63,16 @@ def writer(descriptor: int):
 def reader(descriptor: int, most: int):
     """ASCII lines from a socket; None at its end. Raises ValueError beyond `most` bytes."""
     read, size, decode, error, held = os.read, len, bytearray.decode, ValueError, bytearray()
+    first, whole, only = bytes.find, bytes.decode, 1 << 12
 
     def line() -> str | None:
+        if not held:
+            piece = read(descriptor, only)
+            if piece and first(piece, b"\n") == size(piece) - 1:
+                return whole(piece[:-1], "ascii")
+            if not piece:
+                return None
+            held.extend(piece)
         while True:
             end = held.find(b"\n")
             if end >= 0:
@@ -134,14 +142,35 @@ class Tools:
         return self.modules[name]
 
 
+TYPICAL = """
+import math, sys, collections
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
+
+def f(a: List[int], b: List[str], c: Dict[str, int], d: Tuple[int, int], e: Optional[int] = None) -> List[List[int]]:
+    return [[n + 1 for n in a if n]]
+
+def g(a: List[float], b: Set[int], c: Optional[str] = None, *d: Union[int, float], e: List[Any] = ()) -> Dict[str, Any]:
+    return {name: value for name, value in sorted(zip("ab", a))}
+
+class Solution:
+    def h(self, a: List[List[str]], b: List[Tuple[int, int]], c: Optional[List[int]] = None) -> List[bool]:
+        return []
+
+f([1], ["a"], {}, (1, 2))
+g([1.5], {1})
+"""
+"""What programs consist of: annotations are made once and kept by `typing`."""
+
+
 def warm() -> None:
     """In the server: run what processes will run until the interpreter has done specialising it, since each page that
     they write to is copied."""
     encode = codec.make_encoder(1 << 20)
+    program = compile(TYPICAL, SOURCE, "exec", dont_inherit=True)
     sample = [1, 2.5, "text", None, True, (1, "x"), {"k": [1, 2]}, {3}, -1]
     for _ in range(40):
         codec.decode(codec.parse(encode(sample)))
-        exec(compile("def f(x):\n    return x + 1\ny = f(1)", SOURCE, "exec", dont_inherit=True), {})
+        exec(program, {"__name__": "solution"})
         describe(ValueError("x"))
 
 

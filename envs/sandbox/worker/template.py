@@ -8,6 +8,7 @@ An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, 
 stdin, stdout and stderr. The answer is the new process's number.
 """
 
+import gc
 import os
 import socket
 
@@ -39,6 +40,8 @@ def template_body(channel: int, limits: dict, walls: confine.Walls, alarm: int, 
     /dev/null."""
     server = socket.socket(fileno=channel)
     space = socket.CMSG_SPACE(4 * MOST)
+    gc.collect()
+    gc.freeze()
     while True:
         order = server.recvmsg(ROOM, space)[0]
         if not order:
