@@ -48,9 +48,15 @@ class WorkerLost(RuntimeError):
 
 
 class Worker:
-    """One fork server and the socket to it."""
+    """One fork server and the socket to it.
 
-    def __init__(self, tier: str, packages: Sequence[str] = ()) -> None:
+    Args:
+        tier: of TIERS.
+        packages: folders of libraries that programs may import.
+        processor: the only one that it and its programs run on; None: any.
+    """
+
+    def __init__(self, tier: str, packages: Sequence[str] = (), processor: int | None = None) -> None:
         chosen = seccomp.filters() if tier != "none" else {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -68,10 +74,10 @@ class Worker:
                 stderr=subprocess.DEVNULL,
             )
         self.control = ours
-        self.tier = tier
+        self.tier, self.processor = tier, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
         hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
-        ours.send(json.dumps(hello).encode())
+        ours.send(json.dumps({**hello, "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
 
     async def ready(self) -> None:

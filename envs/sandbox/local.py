@@ -68,7 +68,11 @@ class LocalSandbox:
         self._lock = threading.Lock()
         self._idle: deque[Worker] = deque()
         self._all: set[Worker] = set()
-        self._places = self.workers
+        # a job's processes take turns: on one processor they hand over without waking another. Jobs go to whichever
+        # worker is free, so a processor that has other work to do is given fewer
+        processors = sorted(os.sched_getaffinity(0))
+        spread = self.workers >= len(processors)
+        self._places = [processors[n % len(processors)] if spread else None for n in range(self.workers)]
         self._closed = False
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
@@ -126,22 +130,22 @@ class LocalSandbox:
             with self._lock:
                 if self._idle:
                     return self._idle.pop()
-                free = self._places > 0
-                self._places -= free
+                free = bool(self._places)
+                place = self._places.pop() if free else None
             if free:
                 try:
-                    return await self._start()
+                    return await self._start(place)
                 except BaseException:
                     with self._lock:
-                        self._places += 1
+                        self._places.append(place)
                     raise
             await asyncio.sleep(0.002)
 
-    async def _start(self) -> Worker:
+    async def _start(self, processor: int | None) -> Worker:
         reasons = []
         for tier in self.tiers:
             try:
-                worker = Worker(tier, self._folders)
+                worker = Worker(tier, self._folders, processor)
             except seccomp.Unavailable as error:
                 reasons.append(f"{tier}: {error}")
                 continue
@@ -172,7 +176,7 @@ class LocalSandbox:
         worker.stop()
         with self._lock:
             self._all.discard(worker)
-            self._places += 1
+            self._places.append(worker.processor)
 
     # --- one job --------------------------------------------------------------------------------------------
 

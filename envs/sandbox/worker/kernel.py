@@ -19,6 +19,8 @@ CAPS_HEADER, NO_CAPS = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)
 CLONE_PARENT, SIGCHLD = 0x8000, 17
 
+PROCESSORS = os.sched_getaffinity(0)
+"""Those that the caller may use, read before the server settles on one."""
 FIRST_OWN = 100
 """The server's own descriptors begin here; the lowest it deals to programs."""
 

@@ -5,7 +5,8 @@ It is executed fresh with a clean environment and holds no payload: sources, inp
 in memfds that only the forked process opens, so no program finds an earlier one's in the memory it was forked
 with.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits}; answered by {ready: layers}.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits, processor: number or null}; answered
+by {ready: layers}.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
@@ -321,6 +322,9 @@ def main() -> None:
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
     tier, packages = hello["tier"], hello["packages"]
+    if hello["processor"] is not None:
+        with contextlib.suppress(OSError):  # it may have been taken away meanwhile
+            os.sched_setaffinity(0, {hello["processor"]})
     uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
     filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
     try:

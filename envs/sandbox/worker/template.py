@@ -58,6 +58,8 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
     try:
         kind, cpu, processes, folder = order.decode().split(" ", 3)
         try:
+            if kind == "command":  # which may build with all there are
+                os.sched_setaffinity(0, kernel.PROCESSORS)
             os.chdir(folder)
             walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program")
         except Exception as error:
