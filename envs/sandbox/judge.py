@@ -35,8 +35,6 @@ class Ended:
     signal: str
     other_signal: str
     seconds: float
-    verdict: str = ""
-    """Of the check process, where there was one and it gave one."""
 
     @property
     def stopped_by(self) -> tuple[Verdict, str] | None:
@@ -268,10 +266,11 @@ def _remark(raw: bytes) -> str:
         return ""
 
 
-def judge_check(job: Job, ended: Ended, nonce: str) -> Outcome:
-    """The verdict of the check process, which is trusted, if it gave one."""
+def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
+    """The verdict of the check process, if it put one in its payload's place. `raw` comes from that trusted process."""
     try:
-        said, verdict, note = json.loads(ended.verdict) if ended.verdict and not ended.signal else ("", "", "")
+        written = json.loads(raw) if not ended.signal else None
+        said, verdict, note = written if isinstance(written, list) else ("", "", "")
     except ValueError:
         said, verdict, note = "", "", ""
     if said == nonce and verdict == "error":

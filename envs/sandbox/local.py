@@ -219,7 +219,7 @@ class LocalSandbox:
             text, nonce = judge.check_payload(job)
             with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check:
                 ended = await worker.ask("check", limits, [payload.fd, check.fd], preload)
-                return judge.judge_check(job, ended, nonce)
+                return judge.judge_check(job, ended, check.output(limits), nonce)
         if job.kind == "command":
             text = judge.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory() as stdout, Memory() as stderr:

@@ -37,9 +37,10 @@ class CandidateRaised(Exception):
 def checker_body(channel: int, limits: dict) -> None:
     """Serve `check` jobs until the server hangs up or it is time for a fresh process.
 
-    A job is one packet of two descriptors: its payload, and the line to the candidate. The answer is one packet, `done`
-    or `last` and the verdict. One process serves many jobs because tests are trusted and what they meet is plain data;
-    each has its own names, limits and processor time.
+    A job is one packet of two descriptors: its payload, which the verdict takes the place of, and the line to the
+    candidate. The answer is one packet, `done` or `last` and the verdict's word: what a test says must not stay in the
+    server's memory. One process serves many jobs because tests are trusted and what they meet is plain data; each has
+    its own names, limits and processor time.
     """
     server = socket.socket(fileno=channel)
     for left in reversed(range(JOBS)):
@@ -49,18 +50,19 @@ def checker_body(channel: int, limits: dict) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = math.ceil(used.ru_utime + used.ru_stime + limits["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
-        verdict = _check(descriptors[0], descriptors[1], limits)
+        word = _check(descriptors[0], descriptors[1], limits).encode()
         for descriptor in descriptors:
             os.close(descriptor)
         if not left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
-            server.send(b"last " + verdict)
+            server.send(b"last " + word)
             break
-        server.send(b"done " + verdict)
+        server.send(b"done " + word)
     os._exit(0)
 
 
-def _check(payload: int, line: int, limits: dict) -> bytes:
-    """The trusted side of one job: run the test against a stand-in. The verdict is JSON: the nonce, a word, a note."""
+def _check(payload: int, line: int, limits: dict) -> str:
+    """The trusted side of one job: run the test against a stand-in, and write the verdict over the payload: the nonce,
+    a word, which is returned, and a note."""
     job = json.loads(program.read_all(payload))
     calls = 0
     verdict = ["error", "no verdict"]
@@ -76,7 +78,9 @@ def _check(payload: int, line: int, limits: dict) -> bytes:
         verdict = ["fail", program.describe(error)]
     if verdict[0] == "pass" and not calls:
         verdict = ["error", "the test never called the entry point"]
-    return json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode()
+    os.ftruncate(payload, 0)
+    os.pwrite(payload, json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode(), 0)
+    return verdict[0]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -82,11 +82,11 @@ class CheckProcess(Process):
         socket.send_fds(self.control, [b"job"], [payload, line])
 
     def said(self) -> tuple[str, str]:
-        """What made its socket readable: "done" or "last" (done, and it will end) and the verdict, or nothing: it has
-        ended."""
+        """What made its socket readable: "done" or "last" (done, and it will end) and the verdict's word, or nothing:
+        it has ended."""
         with contextlib.suppress(ConnectionError):
-            word, _, verdict = self.control.recv(1 << 16).decode().partition(" ")
-            return word, verdict
+            said, _, word = self.control.recv(64).decode().partition(" ")
+            return said, word
         return "", ""
 
     def kill(self) -> None:

@@ -10,10 +10,10 @@ by {ready: layers}.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
-    check     payload, checker's payload
+    check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds, verdict}, or {broken: text}; before
-it, for each second beyond the wall limit that the program waited for a processor, {waiting: seconds}.
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}; before it, for
+each second beyond the wall limit that the program waited for a processor, {waiting: seconds}.
 A packet or a hang-up while a program runs stops it.
 """
 
@@ -209,13 +209,12 @@ class Server:
             candidate.kill()
             raise
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
-        said, verdict = tests.said() if end == "exit" else ("", "")
-        reply["verdict"] = verdict
+        said, word = tests.said() if end == "exit" else ("", "")
         if end == "exit" and not said:
             reply["code"], reply["signal"] = tests.end() or (0, "")
         if said != "done":
             self.forget_checker()
-        if end == "exit" and '", "pass", "' not in verdict:
+        if end == "exit" and word != "pass":
             # a candidate that has hung up needs a moment to become a corpse
             reply["other_signal"] = (candidate.end(0.05) or (0, ""))[1]
         return candidate, reply
