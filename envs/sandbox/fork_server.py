@@ -24,7 +24,7 @@ from envs.sandbox import judge, seccomp
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
 
-PROGRAM = Path(__file__).with_name("worker")
+PROGRAM = Path(__file__).with_name("worker") / "__main__.py"
 GRACE_S = 10.0
 """How long after its own deadline a worker may stay silent."""
 START_S = 30.0
@@ -34,12 +34,13 @@ CLEAN = {
     "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
     "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # or each program's process would look up for itself the functions that it is the first to call
 }
 
 
 @functools.lru_cache(maxsize=64)
-def _plain(limits: Limits) -> dict[str, Any]:
-    return asdict(limits)
+def _text(limits: Limits) -> str:
+    return json.dumps(asdict(limits))
 
 
 class WorkerLost(RuntimeError):
@@ -47,15 +48,21 @@ class WorkerLost(RuntimeError):
 
 
 class Worker:
-    """One fork server and the socket to it."""
+    """One fork server and the socket to it.
 
-    def __init__(self, tier: str, packages: Sequence[str] = ()) -> None:
+    Args:
+        tier: of TIERS.
+        packages: folders of libraries that programs may import.
+        processor: the only one that it and its programs run on; None: any.
+    """
+
+    def __init__(self, tier: str, packages: Sequence[str] = (), processor: int | None = None) -> None:
         chosen = seccomp.filters() if tier != "none" else {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
-            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S -P isolate as well.
-            command = [sys.executable, "-s", "-S", "-P", str(PROGRAM), str(theirs.fileno())]
+            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S isolate as well.
+            command = [sys.executable, "-s", "-S", str(PROGRAM), str(theirs.fileno())]
             self.process = subprocess.Popen(
                 command,
                 env=CLEAN,
@@ -67,10 +74,10 @@ class Worker:
                 stderr=subprocess.DEVNULL,
             )
         self.control = ours
-        self.tier = tier
+        self.tier, self.processor = tier, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": _plain(Limits())}
-        ours.send(json.dumps(hello).encode())
+        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
+        ours.send(json.dumps({**hello, "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
 
     async def ready(self) -> None:
@@ -81,7 +88,7 @@ class Worker:
         self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
     ) -> judge.Ended:
         """Run one program, with `preload` imported before. Raises WorkerLost."""
-        request = json.dumps({"kind": kind, "limits": _plain(limits), "preload": list(preload)}).encode()
+        request = f'{{"kind": "{kind}", "limits": {_text(limits)}, "preload": {json.dumps(list(preload))}}}'.encode()
         try:
             socket.send_fds(self.control, [request], descriptors)
         except OSError as error:
@@ -127,7 +134,6 @@ class Memory:
     def __init__(self, data: bytes = b"") -> None:
         self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
         if data:
-            os.truncate(self.fd, len(data))
             os.pwrite(self.fd, data, 0)
 
     def read(self, most: int) -> bytes:

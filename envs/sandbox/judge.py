@@ -312,9 +312,10 @@ def _remark(raw: bytes) -> str:
 
 
 def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
-    """The verdict of the check process, if it gave one. `raw` comes from that trusted process."""
+    """The verdict of the check process, if it put one in its payload's place. `raw` comes from that trusted process."""
     try:
-        said, verdict, note = json.loads(raw) if raw and not ended.signal else ("", "", "")
+        written = json.loads(raw) if not ended.signal else None
+        said, verdict, note = written if isinstance(written, list) else ("", "", "")
     except ValueError:
         said, verdict, note = "", "", ""
     if said == nonce and verdict == "error":

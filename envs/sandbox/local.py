@@ -69,7 +69,11 @@ class LocalSandbox:
         self._lock = threading.Lock()
         self._idle: deque[Worker] = deque()
         self._all: set[Worker] = set()
-        self._places = self.workers
+        # a job's processes take turns: on one processor they hand over without waking another. Jobs go to whichever
+        # worker is free, so a processor that has other work to do is given fewer
+        processors = sorted(os.sched_getaffinity(0))
+        spread = self.workers >= len(processors)
+        self._places = [processors[n % len(processors)] if spread else None for n in range(self.workers)]
         self._closed = False
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
@@ -127,22 +131,22 @@ class LocalSandbox:
             with self._lock:
                 if self._idle:
                     return self._idle.pop()
-                free = self._places > 0
-                self._places -= free
+                free = bool(self._places)
+                place = self._places.pop() if free else None
             if free:
                 try:
-                    return await self._start()
+                    return await self._start(place)
                 except BaseException:
                     with self._lock:
-                        self._places += 1
+                        self._places.append(place)
                     raise
             await asyncio.sleep(0.002)
 
-    async def _start(self) -> Worker:
+    async def _start(self, processor: int | None) -> Worker:
         reasons = []
         for tier in self.tiers:
             try:
-                worker = Worker(tier, self._folders)
+                worker = Worker(tier, self._folders, processor)
             except seccomp.Unavailable as error:
                 reasons.append(f"{tier}: {error}")
                 continue
@@ -173,7 +177,7 @@ class LocalSandbox:
         worker.stop()
         with self._lock:
             self._all.discard(worker)
-            self._places += 1
+            self._places.append(worker.processor)
 
     # --- one job --------------------------------------------------------------------------------------------
 
@@ -212,9 +216,9 @@ class LocalSandbox:
             return await self._run_function(worker, job, limits, preload)
         if job.kind == "check":
             text, nonce = judge.check_payload(job)
-            with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check, Memory() as verdict:
-                ended = await worker.ask("check", limits, [payload.fd, check.fd, verdict.fd], preload)
-                return judge.judge_check(job, ended, verdict.output(limits), nonce)
+            with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check:
+                ended = await worker.ask("check", limits, [payload.fd, check.fd], preload)
+                return judge.judge_check(job, ended, check.output(limits), nonce)
         if job.kind == "command":
             text = judge.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory() as stdout, Memory() as stderr:
@@ -279,7 +283,8 @@ def _folders_of(package: str) -> list[str]:
     found = importlib.util.find_spec(package.partition(".")[0])
     if found is None or not found.submodule_search_locations:
         raise ValueError(f"sandbox.packages names {package}, which is not installed")
-    folder = os.path.realpath(found.submodule_search_locations[0])  # an environment may lie behind a link
+    parent, name = os.path.split(found.submodule_search_locations[0])
+    folder = f"{os.path.realpath(parent)}/{name}"  # a link to an environment leads nowhere in a new root
     return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 

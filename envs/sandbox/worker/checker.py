@@ -8,6 +8,7 @@ import math
 import os
 import resource
 import socket
+import sys
 import types
 
 import codec
@@ -17,6 +18,8 @@ JOBS = 1000
 """Jobs that one process serves."""
 MOST_KIB = 256 << 10
 """Resident memory after which it is replaced."""
+NOTE = 1000
+"""Characters of what it says of a failure."""
 AWKWARD = (AssertionError, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup)
 """Not raised again under their own name: the first would blame the test's line, the others want more
 arguments."""
@@ -34,31 +37,32 @@ class CandidateRaised(Exception):
 def checker_body(channel: int, limits: dict) -> None:
     """Serve `check` jobs until the server hangs up or it is time for a fresh process.
 
-    A job is one packet of three descriptors: its payload, the line to the candidate, the file for the verdict. One
-    process serves many jobs because tests are trusted and what they meet is plain data; each has its own names, limits
-    and processor time.
+    A job is one packet of two descriptors: its payload, which the verdict takes the place of, and the line to the
+    candidate. The answer is one packet, `done` or `last` and the verdict's word: what a test says must not stay in the
+    server's memory. One process serves many jobs because tests are trusted and what they meet is plain data; each has
+    its own names, limits and processor time.
     """
     server = socket.socket(fileno=channel)
     for left in reversed(range(JOBS)):
-        data, descriptors, _, _ = socket.recv_fds(server, 64, 3)
+        data, descriptors, _, _ = socket.recv_fds(server, 64, 2)
         if not data:
             break
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = math.ceil(used.ru_utime + used.ru_stime + limits["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
-        payload, line, verdict = descriptors
-        _check(payload, line, verdict, limits)
+        word = _check(descriptors[0], descriptors[1], limits).encode()
         for descriptor in descriptors:
             os.close(descriptor)
         if not left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
-            server.send(b"last")
+            server.send(b"last " + word)
             break
-        server.send(b"done")
+        server.send(b"done " + word)
     os._exit(0)
 
 
-def _check(payload: int, line: int, result: int, limits: dict) -> None:
-    """The trusted side of one job: run the test against a stand-in and write the verdict to `result`."""
+def _check(payload: int, line: int, limits: dict) -> str:
+    """The trusted side of one job: run the test against a stand-in, and write the verdict over the payload: the nonce,
+    a word, which is returned, and a note."""
     job = json.loads(program.read_all(payload))
     calls = 0
     verdict = ["error", "no verdict"]
@@ -74,7 +78,9 @@ def _check(payload: int, line: int, result: int, limits: dict) -> None:
         verdict = ["fail", program.describe(error)]
     if verdict[0] == "pass" and not calls:
         verdict = ["error", "the test never called the entry point"]
-    os.write(result, json.dumps([job["nonce"], *verdict]).encode())
+    os.ftruncate(payload, 0)
+    os.pwrite(payload, json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode(), 0)
+    return verdict[0]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -84,7 +90,8 @@ def _compiled(source: str, name: str) -> types.CodeType:
 
 
 def _run_check(job: dict, candidate: "Candidate") -> list[str]:
-    module = program.streams("check")
+    program.restore_streams()
+    module = sys.modules["check"] = program.new_module("check")
     space, name = module.__dict__, job["entry"]
     try:
         if job["setup"]:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
+_decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
+_scan = _decoder.scan_once
 MAX_DEPTH = 200
 SMALL = 1 << 53
 
@@ -89,13 +91,16 @@ def _make_flat() -> Callable[[Any], str | None]:
     """Writes a small number, a list of them or a list of strings at once, as the encoder would, or answers None."""
     kind_of, kinds, each, join, quote, size = type, set, map, ",".join, _quote, len
     int_repr, small, largest, least, list_, int_ = int.__repr__, SMALL, max, min, list, int
+    dict_ = dict
     integers, texts = {int}, {str}
 
     def flat(value: Any) -> str | None:
         kind = kind_of(value)
         if kind is int_:
             return int_repr(value) if -small < value < small else None
-        if kind is list_ and 0 < size(value) < 1000:
+        if (kind is list_ or kind is dict_) and not value:
+            return '["l"]' if kind is list_ else '["d"]'
+        if kind is list_ and size(value) < 1000:
             found = kinds(each(kind_of, value))
             if found == integers and least(value) > -small and largest(value) < small:
                 return '["l",' + join(each(int_repr, value)) + "]"
@@ -243,6 +248,11 @@ def parse(text: str) -> Any:
         if deepest > MAX_DEPTH + 2:
             raise ValueError("nested too deeply")
     try:
-        return json.loads(text)
+        value, end = _scan(text, 0)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except StopIteration as error:
+        raise ValueError("not JSON") from error
+    if end != len(text):
+        raise ValueError("more than one value")
+    return value

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import math
 import os
 import resource
 import signal
@@ -62,18 +61,30 @@ class Walls:
         if self.landlock:
             self.ruleset = kernel.high(landlock.ruleset(self.landlock, self.readable, DEVICES, writable))
 
-    def ready(self, limits: dict, uid: int | None) -> None:
-        """What can be done in the server, where it is cheap: a forked process pays for each page that it touches."""
-        shared = self.tier == "landlock" and uid is None
-        self.limits = resource_limits(limits, limits["processes"] + (_tasks() if shared else 0))
+    def processes(self, limits: dict) -> int:
+        """The most that a program's user may have."""
+        shared = self.tier == "landlock" and self.uid is None
+        return limits["processes"] + (_tasks() if shared else 0)
 
-    def enter(self, uid: int | None, folder: str | None, filter_name: str) -> None:
-        """Called in the new process before any untrusted code. Raises OSError if a wall cannot be raised."""
-        os.chdir(folder or "/")
+    def close_files(self, limits: dict) -> None:
+        """The walls that a process may stand behind which forks others, and they with it. Raises OSError."""
         if self.landlock:
             landlock.restrict(self.ruleset)
-        for what, most in self.limits:
+        for what, most in shared_limits(limits):
             resource.setrlimit(what, most)
+
+    def close(self, uid: int | None, cpu: int, processes: int, filter_name: str) -> None:
+        """The others: called in the new process before any untrusted code. Raises OSError if a wall cannot be
+        raised.
+
+        Args:
+            uid: whom it becomes.
+            cpu: seconds of processor time; -1 for any.
+            processes: the most that its user may have.
+            filter_name: which of the filters.
+        """
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu))
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
         if uid is not None:
             os.setresuid(uid, uid, uid)  # capabilities go with it
         else:
@@ -103,17 +114,14 @@ class Walls:
         }
 
 
-def resource_limits(limits: dict, processes: int) -> list[tuple[int, tuple[int, int]]]:
-    """For setrlimit: of one process and, for `processes`, of its user."""
+def shared_limits(limits: dict) -> list[tuple[int, tuple[int, int]]]:
+    """For setrlimit: of one process, but its processor time."""
     mib = 1 << 20
-    cpu = math.ceil(limits["cpu_s"]) if limits["cpu_s"] is not None else resource.RLIM_INFINITY
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     return [
-        (resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu)),
         (resource.RLIMIT_AS, (limits["memory_mib"] * mib, limits["memory_mib"] * mib)),
         (resource.RLIMIT_FSIZE, (limits["file_mib"] * mib, limits["file_mib"] * mib)),
         (resource.RLIMIT_NOFILE, (limits["open_files"], limits["open_files"])),
-        (resource.RLIMIT_NPROC, (processes, processes)),
         (resource.RLIMIT_STACK, (STACK if most == -1 else min(STACK, most), most)),
         (resource.RLIMIT_CORE, (0, 0)),
     ]
@@ -125,7 +133,7 @@ def _tasks() -> int:
         return int(file.read().split()[3].partition("/")[2])
 
 
-def kill_all(private: bool, uid: int | None, keep: int = 0) -> None:
+def kill_all(private: bool, uid: int | None, keep: set[int]) -> None:
     """End and reap every descendant of the server, but `keep` where nothing tells programs by namespace or uid. Raises
     OSError if some survive."""
     for _ in range(1000):
@@ -138,19 +146,19 @@ def kill_all(private: bool, uid: int | None, keep: int = 0) -> None:
             _kill_as(uid)
         else:
             for pid in _children():
-                if pid != keep:
+                if pid not in keep:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
         time.sleep(0.001)
     raise OSError(errno.EBUSY, "programs that cannot be ended")
 
 
-def _reap(keep: int) -> bool:
-    """Take the dead; True when no descendant is left."""
+def _reap(keep: set[int]) -> bool:
+    """Take the dead; True when no other descendant is left."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                return bool(keep) and _children() == [keep]
+                return bool(keep) and keep.issuperset(_children())
         except ChildProcessError:
             return True
 

@@ -43,6 +43,28 @@ class Process:
             return 0, f"signal {-code}"
 
 
+class Template(Process):
+    """The process that programs' processes are forked from.
+
+    Args:
+        process: forked with the other end of `control`.
+        limits: its programs have these in common.
+    """
+
+    def __init__(self, process: Process, limits: tuple, control: socket.socket) -> None:
+        self.pid, self.descriptor = process.pid, process.descriptor
+        self.limits, self.control = limits, control
+
+    def fork(self, order: str, descriptors: list[int]) -> Process:
+        """A child of ours from it. Raises OSError or ValueError where it has ended."""
+        socket.send_fds(self.control, [order.encode()], descriptors)
+        return Process(int(self.control.recv(16)))
+
+    def kill(self) -> None:
+        super().kill()
+        self.control.close()
+
+
 class CheckProcess(Process):
     """The process that runs trusted tests, one after another.
 
@@ -55,15 +77,17 @@ class CheckProcess(Process):
         self.pid, self.descriptor = process.pid, process.descriptor
         self.limits, self.control = limits, control
 
-    def start(self, payload: int, line: int, verdict: int) -> None:
+    def start(self, payload: int, line: int) -> None:
         """Give it a job, by descriptors."""
-        socket.send_fds(self.control, [b"job"], [payload, line, verdict])
+        socket.send_fds(self.control, [b"job"], [payload, line])
 
-    def said(self) -> bytes:
-        """What made its socket readable: b"done", b"last" (done, and it will end), or nothing: it has ended."""
+    def said(self) -> tuple[str, str]:
+        """What made its socket readable: "done" or "last" (done, and it will end) and the verdict's word, or nothing:
+        it has ended."""
         with contextlib.suppress(ConnectionError):
-            return self.control.recv(16)
-        return b""
+            said, _, word = self.control.recv(64).decode().partition(" ")
+            return said, word
+        return "", ""
 
     def kill(self) -> None:
         super().kill()

@@ -27,7 +27,7 @@ BUILT_IN = {
 
 def read_all(descriptor: int) -> bytes:
     """A memfd's bytes from its start."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
 def describe(error: BaseException) -> str:
@@ -63,8 +63,16 @@ def writer(descriptor: int):
 def reader(descriptor: int, most: int):
     """ASCII lines from a socket; None at its end. Raises ValueError beyond `most` bytes."""
     read, size, decode, error, held = os.read, len, bytearray.decode, ValueError, bytearray()
+    first, whole, only = bytes.find, bytes.decode, 1 << 12
 
     def line() -> str | None:
+        if not held:
+            piece = read(descriptor, only)
+            if piece and first(piece, b"\n") == size(piece) - 1:
+                return whole(piece[:-1], "ascii")
+            if not piece:
+                return None
+            held.extend(piece)
         while True:
             end = held.find(b"\n")
             if end >= 0:
@@ -86,39 +94,83 @@ def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=descriptor == 2)
 
 
-def streams(name: str) -> types.ModuleType:
-    """Fresh standard streams over descriptors 0, 1 and 2, and an empty module to run in."""
+def set_streams() -> None:
+    """Fresh standard streams over descriptors 0, 1 and 2."""
     system: Any = sys  # typeshed calls the dunder streams final
-    sys.stdin, sys.stdout, sys.stderr = system.__stdin__, system.__stdout__, system.__stderr__ = MADE[name]
+    system.__stdin__, system.__stdout__ = _stream(0, "rb", "strict"), _stream(1, "wb", "strict")
+    system.__stderr__ = _stream(2, "wb", "backslashreplace")
+    restore_streams()
+
+
+def restore_streams() -> None:
+    """What `set_streams` made, where it belongs."""
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    sys.argv = ["solution.py"]
+
+
+def new_module(name: str) -> types.ModuleType:
+    """An empty module to run in."""
     module = types.ModuleType(name)
     module.__dict__["__builtins__"] = builtins
-    sys.modules[name] = module
-    sys.argv = ["solution.py"]
     return module
 
 
-MADE: dict = {}
-"""What a forked process finds ready: streams by the module's name, an encoder by its limit."""
+class Tools:
+    """What a program's process uses and a template makes, once for all; bound so that no name that a program can
+    replace is needed later."""
+
+    def __init__(self, limits: dict) -> None:
+        most = limits["output_kib"] << 10
+        decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
+        self.kept: list[Any] = []
+        """Objects that the check process knows by number."""
+        self.parse, self.encode = decoder.scan_once, codec.make_encoder(most)
+        self.decode = codec.make_decoder(self.kept)
+        self.send, self.line = writer(CHANNEL), reader(CHANNEL, most * 2)
+        self.quote, self.describe, self.leave = codec._quote, describe, os._exit
+        self.modules = {name: new_module(name) for name in ("solution", "__main__")}
+
+    def read(self, payload: int) -> dict:
+        """The payload, which trusted code wrote."""
+        job = self.parse(read_all(payload).decode("ascii"), 0)[0]
+        os.close(payload)
+        return job
+
+    def module(self, name: str) -> types.ModuleType:
+        """The module to run in."""
+        sys.modules[name] = self.modules[name]
+        return self.modules[name]
 
 
-def ready(limits: dict) -> None:
-    """In the server: make what the next process will use, unless it is there."""
-    room = limits["output_kib"] << 10
-    if room not in MADE:
-        MADE[room] = codec.make_encoder(room)
-    for name in ("solution", "__main__", "check"):
-        if name not in MADE:
-            MADE[name] = _stream(0, "rb", "strict"), _stream(1, "wb", "strict"), _stream(2, "wb", "backslashreplace")
+TYPICAL = """
+import math, sys, collections
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
+
+def f(a: List[int], b: List[str], c: Dict[str, int], d: Tuple[int, int], e: Optional[int] = None) -> List[List[int]]:
+    return [[n + 1 for n in a if n]]
+
+def g(a: List[float], b: Set[int], c: Optional[str] = None, *d: Union[int, float], e: List[Any] = ()) -> Dict[str, Any]:
+    return {name: value for name, value in sorted(zip("ab", a))}
+
+class Solution:
+    def h(self, a: List[List[str]], b: List[Tuple[int, int]], c: Optional[List[int]] = None) -> List[bool]:
+        return []
+
+f([1], ["a"], {}, (1, 2))
+g([1.5], {1})
+"""
+"""What programs consist of: annotations are made once and kept by `typing`."""
 
 
 def warm() -> None:
     """In the server: run what processes will run until the interpreter has done specialising it, since each page that
     they write to is copied."""
     encode = codec.make_encoder(1 << 20)
+    program = compile(TYPICAL, SOURCE, "exec", dont_inherit=True)
     sample = [1, 2.5, "text", None, True, (1, "x"), {"k": [1, 2]}, {3}, -1]
     for _ in range(40):
         codec.decode(codec.parse(encode(sample)))
-        exec(compile("def f(x):\n    return x + 1\ny = f(1)", SOURCE, "exec", dont_inherit=True), {})
+        exec(program, {"__name__": "solution"})
         describe(ValueError("x"))
 
 
@@ -143,15 +195,13 @@ def _entry(job: dict, module: types.ModuleType):
     raise NameError(f"name {name!r} is not defined")
 
 
-def function_body(payload: int, limits: dict) -> None:
+def function_body(payload: int, limits: dict, tools: Tools) -> None:
     """Load the solution, call it on each input and write one record a case."""
-    job = json.loads(read_all(payload))
-    os.close(payload)
-    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.decode
-    encode = MADE[limits["output_kib"] << 10]
-    rebuilt, failure = dict, BaseException
+    job = tools.read(payload)
+    send, leave, quote, said, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
+    encode, rebuilt, failure = tools.encode, dict, BaseException
     try:
-        module = streams("solution")
+        module = tools.module("solution")
         _load(job, module)
         function = _entry(job, module)
     except failure as error:
@@ -167,15 +217,14 @@ def function_body(payload: int, limits: dict) -> None:
     leave(0)
 
 
-def stdio_body(payload: int, limits: dict) -> None:
+def stdio_body(payload: int, limits: dict, tools: Tools) -> None:
     """Run the solution as a script; leave as the interpreter would: threads, exit hooks, flush, exit
     status."""
-    job = json.loads(read_all(payload))
-    os.close(payload)
-    send, leave, quote, said = writer(CHANNEL), os._exit, codec._quote, describe
+    job = tools.read(payload)
+    send, leave, quote, said = tools.send, tools.leave, tools.quote, tools.describe
     status, note = 0, ""
     try:
-        _load(job, streams("__main__"))
+        _load(job, tools.module("__main__"))
     except SystemExit as error:
         code = error.code
         status = 0 if code is None else code & 0xFF if isinstance(code, int) else 1
@@ -208,11 +257,10 @@ def _flush() -> None:
     gc.collect()
 
 
-def command_body(payload: int, limits: dict) -> None:
+def command_body(payload: int, limits: dict, tools: Tools) -> None:
     """Write the job's files into the current folder, run its commands until one fails, and write one record: the exit
     statuses, and the files asked for."""
-    job = json.loads(read_all(payload))
-    os.close(payload)
+    job = tools.read(payload)
     os.set_inheritable(CHANNEL, False)
     import base64  # not with the rest: what is imported above, every program carries
     import glob
@@ -243,26 +291,22 @@ def command_body(payload: int, limits: dict) -> None:
         if statuses[-1]:
             break
     record = json.dumps([statuses, note, kept(limits["file_mib"] << 20)])
-    writer(CHANNEL)(record)
+    tools.send(record)
     os._exit(0)
 
 
-def candidate_body(payload: int, limits: dict) -> None:
+def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
     """Load the solution, then answer calls from the check process, by value, until it hangs up.
 
     Requests are (args, kwargs), a call of the entry point, or (class, args, kwargs), an object to be kept here. A
     result that is no plain data is told by its truth alone, which is all that a test can ask of it.
     """
-    job = json.loads(read_all(payload))
-    os.close(payload)
-    most = limits["output_kib"] << 10
-    kept: list[Any] = []
-    send, leave, quote, said, decode = writer(CHANNEL), os._exit, codec._quote, describe, codec.make_decoder(kept)
-    decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
-    line, encode, parse = reader(CHANNEL, most * 2), MADE[most], decoder.scan_once
+    job = tools.read(payload)
+    send, leave, quote, said, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
+    line, encode, parse, kept = tools.line, tools.encode, tools.parse, tools.kept
     failure, kind, builtin, truth, unsupported = BaseException, type, BUILT_IN, bool, codec.Unsupported
     try:
-        module = streams("solution")
+        module = tools.module("solution")
         space = module.__dict__
         _load(job, module)
         function = _entry(job, module)

@@ -1,0 +1,349 @@
+"""The fork server: takes one request at a time on a socket, forks a confined process for it, keeps the
+deadline.
+
+It is executed fresh with a clean environment and holds no payload: sources, inputs, outputs and tests travel
+in memfds that only the forked process opens, so no program finds an earlier one's in the memory it was forked
+with.
+
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits, processor: number or null}; answered
+by {ready: layers}.
+Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
+    function  payload, results
+    stdio     payload, results (its note), stdin, stdout, stderr
+    check     payload, checker's payload and verdict
+    command   payload, results, stdout, stderr
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}; before it, for
+each second beyond the wall limit that the program waited for a processor, {waiting: seconds}.
+A packet or a hang-up while a program runs stops it.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import math
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import checker
+import confine
+import kernel
+import namespaces
+import program
+from clock import Clock
+from process import CheckProcess, Process, Template
+from template import shared, template_body
+from workplace import Workplace
+
+COMMON = """
+abc builtins collections collections.abc contextlib enum functools gc io itertools json math operator os re string sys
+threading time types typing
+"""
+"""In every program's process from the start. Each page of a module makes each fork and each exit dearer."""
+LIBRARY = """
+argparse array ast asyncio base64 binascii bisect calendar cmath cmd codecs concurrent.futures copy csv ctypes
+dataclasses datetime decimal difflib errno fileinput fnmatch fractions getpass glob graphlib hashlib heapq hmac html
+inspect keyword linecache locale logging multiprocessing numbers opcode pathlib pickle platform pprint queue random
+reprlib sched secrets select shlex shutil signal socket statistics stringprep struct subprocess tempfile textwrap
+timeit token tokenize traceback unicodedata unittest urllib.parse uuid warnings weakref zlib
+zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
+encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
+"""
+"""What else programs import: loaded when one first names it; from the start where they may not read its files."""
+OWN = """
+checker clock codec confine kernel landlock namespaces process program server template tree workplace
+"""
+DEALT = 8
+"""Descriptors 0 to 7 are a program's; here they lead nowhere."""
+MODULES = frozenset(LIBRARY.split())
+
+
+def load(name: str) -> bool:
+    """Import a module for all programs to come, if it is not there; what it cannot have, a program cannot either."""
+    if name in sys.modules:
+        return False
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+    return True
+
+
+def preload(packages: list[str], everything: bool) -> None:
+    """Import what programs commonly import, and supply what `site` would have."""
+    import _sitebuiltins
+    import builtins
+
+    for name in [*COMMON.split(), *(LIBRARY.split() if everything else [])]:
+        load(name)
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
+    for name in OWN.split():
+        del sys.modules[name]
+    program.warm()
+    gc.collect()
+    gc.freeze()
+    kernel.LIBC.malloc_trim(0)
+
+
+class Server:
+    """One worker: `serve` until the caller hangs up."""
+
+    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str]) -> None:
+        self.control, self.walls, self.clock = control, walls, clock
+        self.packages = [os.path.basename(folder) for folder in packages]
+        self.workplace = Workplace(walls.tier == "full")
+        walls.allow(self.workplace.top)
+        self.null = kernel.high(os.open("/dev/null", os.O_RDWR))
+        for place in range(DEALT):
+            os.dup2(self.null, place, inheritable=False)
+        self.alarm, self.alarm_end = map(kernel.high, os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.checker: CheckProcess | None = None
+        self.template: Template | None = None
+
+    def serve(self) -> None:
+        while True:
+            try:
+                data, descriptors = self.receive()
+            except OSError:
+                return
+            if not data:
+                return
+            try:
+                self.run(json.loads(data), descriptors)
+            except Exception as error:
+                with contextlib.suppress(OSError):
+                    self.say({"broken": f"{type(error).__name__}: {error}"})
+                return
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+    def say(self, reply: dict) -> None:
+        self.control.send(json.dumps(reply).encode())
+
+    def receive(self) -> tuple[bytes, list[int]]:
+        data, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 8)
+        return data, descriptors
+
+    def probe(self, limits: dict) -> None:
+        """Put a process behind the walls. Raises RuntimeError with the reason where one of them does not hold."""
+        folder = self.workplace.open(self.walls.uid, 1)
+        try:
+            self.program("nothing", limits, folder, [self.null, self.null]).end()
+            self.raise_alarm()
+        finally:
+            self.workplace.close()
+
+    def raise_alarm(self) -> None:
+        """Raise RuntimeError with what a process said that could not be confined, if one could not."""
+        with contextlib.suppress(BlockingIOError):
+            raise RuntimeError(os.read(self.alarm, 4096).decode())
+
+    def run(self, request: dict, given: list[int]) -> None:
+        """Fork what the request asks for, wait for its end or its deadline, say how it ended, leave nothing behind."""
+        kind, limits = request["kind"], request["limits"]
+        for name in filter(self.has, request["preload"]):
+            if load(name):
+                self.forget_template()
+        folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        alone = kind != "command" and bool(self.walls.filters)
+        process, reply = None, {"end": ""}
+        try:
+            if kind == "check":
+                process, reply = self.run_check(limits, folder, given)
+            else:
+                payload, channel, *streams = given
+                if kind == "command":
+                    streams = [self.null, *streams]
+                elif kind == "stdio" and len(streams) == 2:
+                    streams.append(self.null)
+                process = self.program(kind, limits, folder, [channel, payload, *streams])
+                reply = self.watch(process, limits)
+            self.raise_alarm()
+            # the caller may go on while this clears up, if nothing is left that could still write to what it reads
+            early = alone and reply["end"] == "exit"
+            if early:
+                self.say(reply)
+        finally:
+            self.clear(process, alone)
+            self.workplace.close()
+        if not early:
+            self.say(reply)
+
+    def has(self, name: str) -> bool:
+        """Whether programs may have that module."""
+        return name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages)
+
+    def clear(self, process: Process | None, alone: bool) -> None:
+        """End what a request started: a process that could have no descendants, or all there are."""
+        if process is not None:
+            process.kill()
+        if not alone:
+            if self.walls.tier != "none":
+                self.forget_checker()
+                self.forget_template()
+            keep = {process.pid for process in (self.checker, self.template) if process is not None}
+            confine.kill_all(self.workplace.private, self.walls.uid, keep)
+
+    def run_check(self, limits: dict, folder: str, given: list[int]) -> tuple[Process, dict]:
+        """The candidate's process, and how the job ended in the check process that calls it over a socket."""
+        if self.checker is None or self.checker.limits != limits:
+            self.forget_checker()
+            self.checker = self.fork_checker(limits)
+        tests = self.checker
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            candidate = self.program("candidate", limits, folder, [ours.fileno(), given[0]])
+            with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
+                tests.start(given[1], theirs.fileno())
+        started = time.monotonic()
+        # the two take turns, so each waits for a processor about as long
+        try:
+            end = self.wait(tests.control.fileno(), lambda: 2 * self.clock.waited(candidate.fileno()), limits)
+        except BaseException:
+            candidate.kill()
+            raise
+        reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
+        said, word = tests.said() if end == "exit" else ("", "")
+        if end == "exit" and not said:
+            reply["code"], reply["signal"] = tests.end() or (0, "")
+        if said != "done":
+            self.forget_checker()
+        if end == "exit" and word != "pass":
+            # a candidate that has hung up needs a moment to become a corpse
+            reply["other_signal"] = (candidate.end(0.05) or (0, ""))[1]
+        return candidate, reply
+
+    def program(self, kind: str, limits: dict, folder: str, descriptors: list[int]) -> Process:
+        """A program's process, forked from the template that its limits need."""
+        if self.template is None or self.template.limits != shared(limits):
+            self.forget_template()
+            self.template = self.fork_template(limits)
+        cpu = math.ceil(limits["cpu_s"])
+        try:
+            return self.template.fork(f"{kind} {cpu} {self.walls.processes(limits)} {folder}", descriptors)
+        except (OSError, ValueError):
+            self.raise_alarm()
+            raise
+
+    def fork_template(self, limits: dict) -> Template:
+        tools = program.Tools(limits)
+
+        def body(channel: int) -> None:
+            template_body(channel, limits, self.walls, self.alarm_end, tools)
+
+        forked, control = self.fork(body, limits)
+        return Template(forked, shared(limits), control)
+
+    def forget_template(self) -> None:
+        if self.template is not None:
+            self.template.kill()
+            self.template = None
+
+    def fork_checker(self, limits: dict) -> CheckProcess:
+        def body(channel: int) -> None:
+            # any processor time: it counts that of each job itself
+            self.walls.close(self.walls.checker_uid, -1, self.walls.processes(limits), "program")
+            os.close(self.alarm_end)
+            checker.checker_body(channel, limits)
+
+        forked, control = self.fork(body, limits)
+        return CheckProcess(forked, limits, control)
+
+    def forget_checker(self) -> None:
+        if self.checker is not None:
+            self.checker.kill()
+            self.checker = None
+
+    def fork(self, body: Callable[[int], None], limits: dict) -> tuple[Process, socket.socket]:
+        """Start `body` behind the first walls, with the other end of the socket returned."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            pid = kernel.fork()
+            if pid:
+                return Process(pid), ours
+            try:  # descriptors below DEALT are taken, so that a template finds them free
+                program.set_streams()
+                self.walls.close_files(limits)
+                kept = theirs.fileno(), self.alarm_end
+                for above, below in zip((2, *kept), (*kept, 1 << 20), strict=True):
+                    os.closerange(above + 1, below)
+                body(theirs.fileno())
+            except Exception as error:
+                os.write(self.alarm_end, f"{type(error).__name__}: {error}".encode())
+            finally:
+                os._exit(70)
+
+    def watch(self, process: Process, limits: dict) -> dict:
+        """How a process of one program ended."""
+        started = time.monotonic()
+        end = self.wait(process.fileno(), lambda: self.clock.waited(process.fileno()), limits)
+        reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
+        if end == "exit":
+            reply["code"], reply["signal"] = process.end() or (0, "")
+        return reply
+
+    def wait(self, descriptor: int, waited: Callable[[], float], limits: dict) -> str:
+        """Until `descriptor` is readable: by itself (exit), late, told to stop, or with too many files.
+
+        Time `waited` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
+        """
+        started = time.monotonic()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(self.control, select.POLLIN)
+        deadline = started + limits["wall_s"]
+        while True:
+            left = max(deadline - time.monotonic(), 0)
+            ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every) * 1000)]
+            if descriptor in ready:
+                return "exit"
+            if ready:
+                if not self.control.recv(1):
+                    raise ConnectionResetError("the caller hung up")
+                return "stopped"
+            if self.workplace.overfull(limits["file_mib"]):
+                return "files"
+            if time.monotonic() < deadline:
+                continue
+            deadline = started + min(limits["wall_s"] + waited(), limits["most_wall_s"])
+            if (more := deadline - time.monotonic()) < 0.01:
+                return "timeout"
+            self.say({"waiting": more})
+
+
+def main() -> None:
+    control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
+    hello = json.loads(control.recv(1 << 16))
+    tier, packages = hello["tier"], hello["packages"]
+    if hello["processor"] is not None:
+        with contextlib.suppress(OSError):  # it may have been taken away meanwhile
+            os.sched_setaffinity(0, {hello["processor"]})
+    uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
+    filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
+    try:
+        clock = Clock()
+        with contextlib.suppress(OSError):
+            kernel.share_code()
+        if tier == "full":
+            namespaces.enter_namespaces(packages)
+        confine.guard_server(uid, tier == "full")
+        walls = confine.Walls(tier, uid, filters, packages)
+        preload(packages, everything=tier == "landlock" and uid is not None)
+        server = Server(control, walls, clock, packages)
+        server.probe(hello["limits"])
+        control.send(json.dumps({"ready": walls.describe()}).encode())
+    except Exception as error:
+        control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
+        return
+    try:
+        server.serve()
+    finally:
+        server.forget_checker()
+        server.forget_template()
+        server.workplace.remove()

@@ -1,0 +1,76 @@
+"""The process that programs' processes are forked from.
+
+It stands behind the walls that allow it to fork, and has made what each program's process will use, since a forked
+process pays for each page that it touches. It sees no payload: those that it forks read theirs themselves, and are
+the server's children, which waits for them.
+
+An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, payload and, where the kind has them,
+stdin, stdout and stderr. The answer is the new process's number.
+"""
+
+import gc
+import os
+import socket
+
+import confine
+import kernel
+import program
+
+BODIES = {
+    "function": program.function_body,
+    "candidate": program.candidate_body,
+    "stdio": program.stdio_body,
+    "command": program.command_body,
+    "nothing": lambda *_: os._exit(0),
+}
+PAYLOAD = program.CHANNEL + 1
+"""Orders' descriptors come under the lowest free numbers: the channel's, this, and those above for streams."""
+MOST = 5
+ROOM = 512
+"""Bytes of an order."""
+
+
+def shared(limits: dict) -> tuple:
+    """Those of a program's limits that its template has too."""
+    return tuple(limits[name] for name in ("memory_mib", "output_kib", "file_mib", "open_files"))
+
+
+def template_body(channel: int, limits: dict, walls: confine.Walls, alarm: int, tools: program.Tools) -> None:
+    """Fork what is ordered until the server hangs up. Besides `channel` and `alarm` descriptors 0 to 2 are open, on
+    /dev/null."""
+    server = socket.socket(fileno=channel)
+    space = socket.CMSG_SPACE(4 * MOST)
+    gc.collect()
+    gc.freeze()
+    while True:
+        order = server.recvmsg(ROOM, space)[0]
+        if not order:
+            os._exit(0)
+        pid = kernel.fork_sibling()
+        if not pid:
+            _run(order, limits, walls, alarm, tools)
+        os.closerange(program.CHANNEL, program.CHANNEL + MOST)
+        server.send(b"%d" % pid)
+
+
+def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: program.Tools) -> None:
+    """In the new process: up with the other walls, and become the program."""
+    try:
+        kind, cpu, processes, folder = order.decode().split(" ", 3)
+        try:
+            if kind == "command":  # which may build with all there are
+                os.sched_setaffinity(0, kernel.PROCESSORS)
+            os.chdir(folder)
+            walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program")
+        except Exception as error:
+            os.write(alarm, f"{type(error).__name__}: {error}".encode())
+            raise
+        if kind in ("stdio", "command"):
+            for stream in range(3):
+                os.dup2(PAYLOAD + 1 + stream, stream)
+        os.closerange(PAYLOAD + 1, 1 << 20)
+        if walls.tier != "full":
+            os.environ["TMPDIR"] = folder
+        BODIES[kind](PAYLOAD, limits, tools)
+    finally:
+        os._exit(70)
