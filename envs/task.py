@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 
@@ -30,6 +30,7 @@ class Problem:
     family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
     as_json: expected values came from JSON (see Job).
     limits: None for the sandbox's own.
+    data: what the task's own channels need further (worlds, a simulation's case).
     """
 
     id: str
@@ -43,6 +44,7 @@ class Problem:
     family: str = ""
     as_json: bool = False
     limits: Limits | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that judges `code`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from envs.task import Problem
 
@@ -51,6 +51,7 @@ class ChannelResult:
     passed: whether the answer is right, from channels that judge correctness; None from the others.
     verdict: one word for logs ("pass", "fail", "timeout"...), empty where there is none.
     note: one line for a reader.
+    detail: further facts for logs and drawings, plain data.
     silent: the channel has nothing to say of this completion; the others are paid its weight in proportion to theirs.
     """
 
@@ -60,6 +61,7 @@ class ChannelResult:
     verdict: str = ""
     note: str = ""
     silent: bool = False
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RewardChannel(Protocol):

@@ -13,6 +13,8 @@ import functools
 import os
 
 NEW_PROCESS = "fork vfork execve execveat"
+SAME_USER = "setresuid setresgid"
+"""GNU make calls them with its own ids before each command, and without capabilities there are no others."""
 DENIED = """
 socket connect bind listen accept accept4 sendmmsg recvmmsg
 kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_getfd pidfd_send_signal
@@ -25,7 +27,7 @@ init_module finit_module delete_module kexec_load kexec_file_load reboot swapon 
 settimeofday clock_settime clock_settime64 adjtimex clock_adjtime clock_adjtime64 stime sethostname setdomainname
 iopl ioperm modify_ldt personality syslog vhangup name_to_handle_at open_by_handle_at lookup_dcookie nfsservctl
 vmsplice migrate_pages move_pages mbind set_mempolicy sched_setscheduler sched_setparam sched_setattr
-sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid
+sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setgroups setfsuid setfsgid
 capset seccomp _sysctl uselib ustat
 """
 CLONE_THREAD = 0x10000
@@ -75,4 +77,4 @@ def filters() -> dict[str, bytes]:
             file.seek(0)
             return file.read()
 
-    return {"program": compiled(NEW_PROCESS + DENIED, True), "tools": compiled(DENIED, False)}
+    return {"program": compiled(f"{NEW_PROCESS} {SAME_USER} {DENIED}", True), "tools": compiled(DENIED, False)}

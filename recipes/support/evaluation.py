@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,7 @@ def evaluate_policy(
         "scores": {n: sum(g.results[n].score for g in done) / max(len(done), 1) for n in reward.channels},
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
+        "verdicts": dict(Counter(g.verdict for g in done).most_common()),
         "ungraded": len(grades) - len(done),
         "seconds": time.perf_counter() - started,
     }

@@ -21,8 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from recipes.support import config
 from recipes.support.console import keep_freed_memory, quiet_libraries
 
-IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed")
-"""What conf/config.yaml puts into a run's name or path itself."""
+IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment")
+"""What conf/config.yaml or an experiment's file puts into a run's name or path itself."""
 MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation")
 """Overrides with which a training run goes on in its directory."""
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -77,7 +77,7 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
     @functools.wraps(run)
     def guarded(cfg: DictConfig) -> None:
         overrides = list(HydraConfig.get().overrides.task)
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if HydraConfig.get().mode == RunMode.MULTIRUN and "experiment" not in map(_key, overrides):
             cfg.run.name = _job_name(overrides)
         elif not any(_key(o) == "run.name" for o in overrides):
             cfg.run.name = _run_name(cfg.run.name, overrides)

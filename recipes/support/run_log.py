@@ -59,6 +59,10 @@ class RunLog(TrainerCallback):
     def evaluation(self, row: dict[str, Any]) -> None:
         self._append("evals.jsonl", [row])
 
+    def samples(self, rows: Iterable[dict[str, Any]]) -> None:
+        """What an evaluation's summary was made of: the held-out answers with their verdicts."""
+        self._append("eval_samples.jsonl", rows)
+
     def on_train_begin(self, args, state, control, **kwargs):
         self._started = self._last = time.perf_counter()
         self._first_step = state.global_step

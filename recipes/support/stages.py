@@ -112,6 +112,8 @@ class Stages:
                 rows_at_once=self.cfg.hardware.eval_rows,
                 seed=self.cfg.seed,
             )
+            said = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
+            self.log.samples({**said, **row} for row in result.rows)
             self.log.evaluation({"when": when, "step": step, **result.summary})
             log.info("%s training: %s", when, describe(result.summary))
         self.trainer.accelerator.wait_for_everyone()

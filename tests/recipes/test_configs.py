@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import hydra
@@ -36,9 +37,10 @@ def test_every_choice_composes_and_says_what_it_is(override):
 
 
 @pytest.mark.parametrize("task", choices("task"))
-@pytest.mark.parametrize("recipe", ["grpo", "ppo", "reinforce", "eval"])
+@pytest.mark.parametrize("recipe", ["grpo", "ppo", "reinforce", "sft", "dpo", "pairs", "check", "eval"])
 def test_every_recipe_takes_every_task(recipe, task):
-    OmegaConf.to_container(compose(task, recipe=recipe), resolve=True, throw_on_missing=True)
+    needed = ["recipe.pairs=somewhere"] if recipe == "dpo" else []
+    OmegaConf.to_container(compose(task, *needed, recipe=recipe), resolve=True, throw_on_missing=True)
 
 
 @pytest.mark.parametrize("override", choices("value"))
@@ -56,8 +58,15 @@ def test_a_task_brings_its_numbers_and_the_command_line_has_the_last_word():
 
 
 @pytest.mark.parametrize("override", choices("experiment") + choices("debug"))
-def test_every_experiment_composes(override):
-    OmegaConf.to_container(compose(f"+{override}"), resolve=True, throw_on_missing=True)
+def test_every_experiment_composes_with_the_recipe_in_its_command(override):
+    group, name = override.split("=")
+    text = (Path(CONF) / group / f"{name}.yaml").read_text()
+    recipe = re.search(r"recipes/(\w+)\.py \+", text).group(1)
+    cfg = compose(f"+{override}", recipe=recipe)
+    OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    assert cfg.recipe.name == recipe
+    if group == "experiment":
+        assert cfg.run.name.startswith(name)
 
 
 @pytest.mark.parametrize("task", ["basics", "humaneval"])
