@@ -98,12 +98,15 @@ def fork(body, limits: dict, wanted: "list[int]", payload: int, open_to_all: boo
         for place, number in enumerate(given):
             os.dup2(number, place)
         os.closerange(len(given), 1 << 16)
+        program = sys.modules["program"]
+        program.set_streams()
+        tools = program.Tools(limits)
         for name in SOURCES:
             sys.modules.pop(name, None)
         if open_to_all:
             dumpable(1)
         set_limits(limits)
-        body(len(wanted), limits)
+        body(len(wanted), limits, tools)
     finally:
         os._exit(70)
 
@@ -172,7 +175,6 @@ def run_programs(header: dict, pieces: "list[bytes]", null: int) -> "tuple[list[
     payload, *inputs = file_of(pieces[0]), *pieces[1:]
     limits, most = header["limits"], (header["limits"]["output_kib"] << 10) + 1
     ends, outputs = [], []
-    program.ready(limits)
     for data in inputs:
         given, note, out, err = file_of(data), file_of(), file_of(), file_of()
         errors = err.fileno() if header["kind"] == "program" else null
@@ -192,7 +194,6 @@ def run_function(header: dict, pieces: "list[bytes]", null: int) -> "tuple[list[
     import program
 
     limits, results, payload = header["limits"], file_of(), file_of(pieces[0])
-    program.ready(limits)
     wanted = [null, null, null, results.fileno()]
     end = watch(fork(program.function_body, limits, wanted, payload.fileno()), limits, [])
     return [end], [os.pread(results.fileno(), (limits["output_kib"] << 10) + 1, 0)]
@@ -203,8 +204,7 @@ def run_check(header: dict, pieces: "list[bytes]", null: int) -> "tuple[list[dic
     import checker
     import program
 
-    limits, verdict, payload = header["limits"], file_of(), file_of(pieces[0])
-    program.ready(limits)
+    limits, payload = header["limits"], file_of(pieces[0])
     dumpable(0)
     ours, theirs = socket.socketpair()
     quiet = [null, null, null]
@@ -213,12 +213,11 @@ def run_check(header: dict, pieces: "list[bytes]", null: int) -> "tuple[list[dic
     with open(header["stdin"], "rb") as file:
         secret = file_of(file.read())
 
-    def body(payload: int, limits: dict) -> None:
-        checker._check(payload, 3, 4, limits)
+    def body(payload: int, limits: dict, _) -> None:
+        checker._check(payload, 3, limits)  # the verdict takes the test's place
         os._exit(0)
 
-    wanted = [*quiet, ours.fileno(), verdict.fileno()]
-    pid = fork(body, limits, wanted, secret.fileno(), open_to_all=False)
+    pid = fork(body, limits, [*quiet, ours.fileno()], secret.fileno(), open_to_all=False)
     ours.close()
     end = watch(pid, limits, [candidate])
     for _ in range(10):  # one that has hung up needs a moment to become a corpse
@@ -228,7 +227,7 @@ def run_check(header: dict, pieces: "list[bytes]", null: int) -> "tuple[list[dic
         time.sleep(0.005)
     else:
         stop(candidate)
-    return [end], [os.pread(verdict.fileno(), 1 << 20, 0)]
+    return [end], [os.pread(secret.fileno(), 1 << 20, 0)]
 
 
 RUN = {"function": run_function, "check": run_check, "stdio": run_programs, "program": run_programs}
