@@ -1,0 +1,95 @@
+"""Filling in masked lines of a simulation, as a task: the embedded gas simulation, or a user's application.
+
+The answer goes on from an open code block. Cases whose lines overlap are a family and stay on one side of the split;
+the text around a training case still shows other cases' lines, as it does in the work that this follows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from envs.etk.completion.application import Application
+from envs.etk.completion.cases import Case, Gap, read_cases
+from envs.etk.completion.compare import CompletionError
+from envs.etk.completion.embedded import flow2d, flow2d_cases
+from envs.etk.completion.prompts import extract, prompt
+from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_split
+
+
+class EtkCompletion:
+    """
+    Args:
+        application: None for the embedded one; else the fields of Application, `source_dir` with the user's tree.
+        cases: JSON lines {id, file, start, end}; needed with an application.
+        train_size: cases to train on; 0 holds all out.
+        split_seed: of the split.
+        context_chars: of the file around the gap in the prompt, nearest lines first.
+
+    Raises:
+        TaskError: no such files, or a case outside its file.
+    """
+
+    name = "etk_completion"
+    closing = "`\n"
+
+    def __init__(
+        self,
+        application: dict[str, Any] | None = None,
+        cases: str | None = None,
+        train_size: int = 54,
+        split_seed: int = 0,
+        context_chars: int = 3000,
+    ):
+        try:
+            if application is None:
+                self.application, found = flow2d(), flow2d_cases()
+            else:
+                if cases is None:
+                    raise TaskError("task.env.cases: a file with the masked places of task.env.application")
+                self.application, found = Application.from_config(application), read_cases(Path(cases))
+            gaps = [Gap.of(case, self.application.source_dir) for case in found]
+        except (CompletionError, OSError) as error:
+            raise TaskError(str(error)) from None
+        self.context_chars = context_chars
+        self._gaps = {gap.case.id: gap for gap in gaps}
+        problems = [self._problem(gap, family) for gap, family in zip(gaps, families(found), strict=True)]
+        split = seeded_split(problems, train_size, split_seed)
+        self._splits: dict[Split, list[Problem]] = {**split, "validation": []}
+
+    def problems(self, split: Split) -> list[Problem]:
+        """The cases of one side of the split."""
+        return self._splits[split]
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """The last message is the beginning of the answer, which the policy goes on with."""
+        asked = prompt(self._gaps[problem.data["case"].id], self.context_chars)
+        return [*asked.messages, {"role": "assistant", "content": asked.prefill}]
+
+    def extract(self, answer: str) -> Extracted | None:
+        """The lines, up to a fence; an answer that is a fence alone fills in nothing, which is scored too."""
+        return extract(answer)
+
+    def complete(self, answer: str) -> bool:
+        """A closing fence is there."""
+        return extract(answer).closed
+
+    def _problem(self, gap: Gap, family: str) -> Problem:
+        return Problem(
+            id=f"etk_completion/{gap.case.id}",
+            question=prompt(gap, self.context_chars).user,
+            reference=gap.original,
+            family=family,
+            data={"case": gap.case, "application": self.application},
+        )
+
+
+def families(cases: list[Case]) -> list[str]:
+    """For each case the name of its family: cases of a file whose lines overlap, directly or through others."""
+    names = [f"{case.file}:{number}" for number, case in enumerate(cases)]
+    for i, one in enumerate(cases):
+        for j, other in enumerate(cases[:i]):
+            if one.file == other.file and one.start < other.end and other.start < one.end:
+                old, new = names[i], names[j]
+                names = [new if name == old else name for name in names]
+    return names

@@ -1,0 +1,76 @@
+"""The simulation channel on the embedded code: the original lines get full marks, errors fall on their place."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+
+import pytest
+
+from envs.etk.completion.cases import Case
+from envs.etk.completion.task import EtkCompletion, families
+from envs.task import TaskError
+from rewards.attribution import attribute
+from rewards.channel import Completion
+from rewards.simulation import Simulation
+
+pytestmark = [
+    pytest.mark.cxx,
+    pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here"),
+]
+
+
+def answer(task: EtkCompletion, lines: str) -> Completion:
+    text = f"{lines}```"
+    code = task.extract(text)
+    edges = [*range(0, len(text), 4), len(text)]
+    offsets = [*itertools.pairwise(edges), (len(text), len(text))]
+    return Completion(text, range(len(offsets)), offsets, (code.start, code.end), closed=code.closed)
+
+
+def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, tmp_path):
+    task = EtkCompletion()
+    problem = next(p for p in task.problems("train") if p.data["case"].count == 1)
+    wrong = problem.reference.replace("=", "= undeclared_name +", 1)
+    answers = [answer(task, text) for text in (problem.reference, wrong, "", problem.data["case"].broken)]
+    channel = Simulation(sandbox, cache=str(tmp_path))
+    found = asyncio.run(channel.score([problem] * 4, answers))
+    assert found[0].passed and found[0].score == pytest.approx(1.0) and found[0].verdict == "pass"
+    assert found[1].score == 0 and found[1].verdict == "build" and "undeclared_name" in found[1].note
+    charged = [answers[1].text[s.start : s.start + 15] for s in found[1].spans if s.value < 0]
+    assert charged == ["undeclared_name"]
+    assert sum(attribute(answers[1], found[1])) == pytest.approx(0)
+    expected = problem.data["case"].expected
+    assert found[2].score == pytest.approx(expected["empty"]["total"], abs=1e-3)
+    assert found[3].score == pytest.approx(expected["broken"]["total"], abs=1e-3) and not found[3].passed
+
+
+def test_overlapping_cases_stay_on_one_side():
+    cases = [
+        Case("a", "f", 0, 3),
+        Case("b", "f", 2, 4),
+        Case("c", "f", 3, 5),
+        Case("d", "g", 2, 4),
+        Case("e", "f", 5, 6),
+    ]
+    assert families(cases) == ["f:0", "f:0", "f:0", "g:3", "f:4"]
+    task = EtkCompletion()
+    train, test = task.problems("train"), task.problems("test")
+    assert len(train) + len(test) == 78 and not {p.family for p in train} & {p.family for p in test}
+
+
+def test_the_prompt_ends_in_an_open_block_and_hides_the_lines():
+    task = EtkCompletion()
+    for problem in task.problems("test"):
+        messages = task.messages(problem)
+        assert messages[-1]["role"] == "assistant" and messages[-1]["content"].endswith("```cpp\n")
+        assert len(problem.question) < 4200
+    assert task.complete("x = 1;\n```") and not task.complete("x = 1;\n")
+
+
+def test_an_application_of_ones_own_needs_its_files(tmp_path):
+    with pytest.raises(TaskError, match=r"task\.env\.cases"):
+        EtkCompletion(application={"name": "a", "source_dir": str(tmp_path)})
+    with pytest.raises(TaskError):
+        EtkCompletion(application={"name": "a"}, cases=str(tmp_path / "none.jsonl"))
