@@ -51,6 +51,8 @@ class EtkCompletion:
             gaps = [Gap.of(case, self.application.source_dir) for case in found]
         except (CompletionError, OSError) as error:
             raise TaskError(str(error)) from None
+        if not gaps:
+            raise TaskError(f"no masked places in {cases} (task.env.cases)")
         self.context_chars = context_chars
         self._gaps = {gap.case.id: gap for gap in gaps}
         problems = [self._problem(gap, family) for gap, family in zip(gaps, families(found), strict=True)]
