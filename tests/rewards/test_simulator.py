@@ -1,0 +1,143 @@
+"""The simulator channel: exact probabilities, the failing call charged, closed worlds judged, holes closed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from envs.roboeval.task import RoboEval, program_of
+from envs.task import Problem, TaskError
+from rewards.attribution import attribute
+from rewards.channel import ChannelResult, Completion
+from rewards.simulator import Simulator
+
+PICK = "def task_program():\n    go_to('kitchen')\n    pick('mug')\n    go_to('lab')\n    place('{}')\n"
+COIN = "def task_program():\n    if is_in_room('Ann'):\n        pick('Ann')\n        pick('Ann')\n    say('done')\n"
+PROBLEM = Problem("t/open", "", data={"nouns": ["kitchen", "mug", "lab"], "actions": ["go_to", "pick", "place"]})
+DATA = Path(__file__).parents[2] / "envs" / "roboeval" / "data"
+
+
+def answer(code: str | None) -> Completion:
+    text = "no program" if code is None else f"```python\n{code}```"
+    edges = [*range(0, len(text), 3), len(text)]
+    offsets = [*itertools.pairwise(edges), (len(text), len(text))]
+    span = None if code is None else (10, 10 + len(code))
+    return Completion(text, range(len(offsets)), offsets, span, closed=code is not None)
+
+
+def graded(channel: Simulator, *codes: str | None, problem: Problem = PROBLEM) -> list[tuple[ChannelResult, list[str]]]:
+    """Each result with the characters that lose by it."""
+    answers = [answer(code) for code in codes]
+    results = asyncio.run(channel.score([problem] * len(codes), answers))
+    for completion, result in zip(answers, results, strict=True):
+        assert sum(attribute(completion, result, channel.judges_form)) == pytest.approx(result.score, abs=1e-9)
+    return [
+        (result, [completion.text[s.start : s.end] for s in result.spans if s.value < 0])
+        for completion, result in zip(answers, results, strict=True)
+    ]
+
+
+def test_the_failing_call_is_charged_with_its_probability(sandbox):
+    right, wrong, none = graded(Simulator(sandbox), PICK.format("mug"), PICK.format("cup"), None)
+    assert right[0].score == 1 and right[0].passed and right[1] == []
+    assert wrong[0].score == 0 and not wrong[0].passed and wrong[1] == ["place('cup')"]
+    assert wrong[0].verdict == "RobotPlaceError"
+    assert none[0].score == 0 and none[0].verdict == "no program"
+    [(coin, charged)] = graded(Simulator(sandbox, shaking="none"), COIN, problem=Problem("t/coin", ""))
+    assert 0 < coin.score < 1 and charged and all("Ann" in text for text in charged)
+
+
+def test_programs_that_do_nothing_earn_nothing_unless_the_guard_is_off(sandbox):
+    idle = "def task_program():\n    pass\n"
+    assert graded(Simulator(sandbox), idle)[0][0].verdict == "idle"
+    assert graded(Simulator(sandbox), idle)[0][0].score == 0
+    assert graded(Simulator(sandbox, guard=False), idle)[0][0].score == 1
+
+
+def test_what_the_instruction_names_must_occur(sandbox):
+    half = "def task_program():\n    go_to('kitchen')\n"
+    [(result, _)] = graded(Simulator(sandbox, instructed=0.6), half)
+    assert result.score == pytest.approx(1 - 0.6 * (1 - 2 / 6)) and not result.passed
+    [(whole, _)] = graded(Simulator(sandbox, instructed=0.6), PICK.format("mug"))
+    assert whole.score == 1 and whole.passed
+
+
+def test_the_works_own_reward(sandbox):
+    channel = Simulator(sandbox, reward="runs", shaking="none", guard=False)
+    right, wrong, none = graded(channel, PICK.format("mug"), PICK.format("cup"), None)
+    assert right[0].score == 1 and "5 of 5" in right[0].note
+    for completion, (result, _) in ((answer(PICK.format("cup")), wrong), (answer(None), none)):
+        assert result.score == pytest.approx(-0.1 * len(completion.token_ids))
+        assert attribute(completion, result, True)[0] == pytest.approx(-0.1, rel=0.05)  # the end has no character
+
+
+def test_shipped_evaluation_tasks_are_judged_in_their_worlds(sandbox):
+    task, rows = RoboEval(), [json.loads(line) for line in (DATA / "eval.jsonl").read_text().splitlines()]
+    problems = {p.id: p for p in task.problems("test")}
+    channel = Simulator(sandbox)
+    asked = [(problems[f"roboeval/{r['id']}"], r["program"]) for r in rows]
+    results = asyncio.run(channel.score([p for p, _ in asked], [answer(code) for _, code in asked]))
+    assert [r.verdict for r in results] == ["Success"] * len(rows) and all(r.passed for r in results)
+    assert all(r.detail["trace"] and r.detail["rooms"] for r in results)
+    problem = asked[0][0]
+    broken = asked[0][1].replace("\n    ", "\n    pick('a thing that is nowhere')\n    ", 1)
+    [(result, charged)] = graded(channel, broken, problem=problem)
+    assert result.verdict == "RobotExecutionError" and charged == ["pick('a thing that is nowhere')"]
+    assert result.score == 0
+
+
+def test_prompts_of_both_styles_and_their_answers():
+    chat, completion = RoboEval(examples=2), RoboEval(style="completion", extraction="robo_instruct", examples=6)
+    problem = chat.problems("train")[0]
+    messages = chat.messages(problem)
+    assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 2, "user"]
+    assert messages[-1]["content"] == f"# Instruction: {problem.question}"
+    [text] = completion.messages(problem)
+    assert text["content"].endswith("\ndef task_program():") and text["content"].count("# Instruction:") == 7
+    body = "\n    say('hello')\n"
+    assert not completion.complete(body) and completion.complete(body + "# Instruction: more")
+    found = completion.extract(body + "# Instruction: more")
+    assert (
+        program_of((body + "# Instruction: more")[found.start : found.end]).rstrip()
+        == f"def task_program():{body}".rstrip()
+    )
+    whole = "def task_program():\n    say('a')\n"
+    assert program_of(whole) == whole and completion.extract("").__class__ is type(None)
+
+
+def test_rows_in_the_hubs_columns(tmp_path):
+    program = "def task_program():\n    say('hi')"
+    rows = [{"text": f"stubs\n\n# Instruction: Say hi.\n{program}", "program": program}, {"text": "odd", "program": ""}]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [problem] = RoboEval(train=str(file)).problems("train")
+    assert problem.question == "Say hi." and problem.reference == program
+    file.write_text(json.dumps(rows[1]) + "\n")
+    with pytest.raises(TaskError, match="no row"):
+        RoboEval(train=str(file))
+
+
+def test_the_benchmark_is_for_evaluation_alone():
+    folder = Path(__file__).parents[3] / "shared" / "data" / "roboeval"
+    if not folder.exists():
+        pytest.skip("../shared/data/roboeval is not here")
+    task = RoboEval(benchmark_dir=str(folder))
+    prompts = {problem.question for problem in task.problems("test")}
+    assert len(prompts) == 80
+    seen = [*task.problems("train"), *task.problems("validation")]
+    assert seen and not prompts & {problem.question for problem in seen}
+    shown = "".join(m["content"] for m in task.messages(seen[0])[:-1])
+    assert not any(prompt in shown for prompt in prompts)
+    assert not any("# Instruction" in row.reference for row in task.problems("test"))
+
+
+def test_what_cannot_be_is_said_in_one_line(sandbox):
+    for wrong in ({"style": "poem"}, {"extraction": "hope"}, {"examples": 9}, {"train": "/nowhere"}):
+        with pytest.raises(TaskError):
+            RoboEval(**wrong)
+    with pytest.raises(ValueError, match="probability or runs"):
+        Simulator(sandbox, reward="luck")
