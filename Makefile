@@ -1,12 +1,17 @@
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them
+# make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU)
 PYTHON ?= python3.11
 VENV := .venv
 STEPS ?= 20
+MODEL ?= smollm2_135m
+SEED ?= 0
+OVERRIDES ?=
+LADDER = $(VENV)/bin/python recipes
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint clean reproduce-humaneval
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -17,6 +22,15 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest
+
+reproduce-humaneval: $(VENV)/.installed
+	$(LADDER)/eval.py +experiment=humaneval_base model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/sft.py +experiment=humaneval_sft model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/reinforce.py -m +experiment=humaneval_reinforce_001,humaneval_reinforce_003 model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001,humaneval_ppo_003,humaneval_ppo_001_8,humaneval_ppo_003_8 model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/pairs.py +experiment=humaneval_pairs model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/dpo.py +experiment=humaneval_dpo model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .
