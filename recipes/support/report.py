@@ -14,6 +14,8 @@ from jinja2 import Environment, FileSystemLoader
 
 from recipes.support import charts
 from recipes.support.charts import Interval, Record, duration, finite, numeric
+from recipes.support.diagnosis import diagnose
+from recipes.support.history import history
 from recipes.support.records import by_step, read_config, records, setting
 
 # The HTML parser would drop or mangle control characters in a completion: show their pictures instead.
@@ -271,6 +273,7 @@ def write_report(run_dir: Path) -> Path:
     steps = by_step(rows)
     evals = [record for _, record in records(run_dir / "evals.jsonl")]
     sections, scales = cards(run_dir / "completions.jsonl")
+    diagnosis = diagnose(history(config, steps, records(run_dir / "completions.jsonl"), evals))
     command = config.get("command") or ""
     names = [pick(config, key) for key in ("recipe.name", "task.name", "model.name", "seed")]
     times = [found for item in charts.TIME_CURVES if (found := charts.curve(steps, *item))]
@@ -282,6 +285,7 @@ def write_report(run_dir: Path) -> Path:
     )
     environment.filters |= {
         "number": charts.number,
+        "text": as_text,
         "points": lambda value: f"{value:+.1f}".replace("-", charts.MINUS),
     }
     environment.tests["numeric"] = numeric
@@ -289,6 +293,7 @@ def write_report(run_dir: Path) -> Path:
         run=run_dir.resolve().name,
         title=dict(zip(("recipe", "task", "model", "seed"), names, strict=True)),
         summary=summary(rows, steps, config),
+        diagnosis=diagnosis,
         gains=gains(evals),
         evals=[record | {"decoding": decoding(record)} for record in evals],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
