@@ -89,7 +89,7 @@ def card(answer: Answer) -> Panel:
     """An answer to look at."""
     reward = "not graded" if answer.reward is None else f"reward {answer.reward:+.3f}"
     title = f"step {answer.step}  {answer.task_id}  {reward}, {answer.verdict or 'no verdict'}"
-    return Panel(plain(answer.text), title=plain(title), title_align="left")
+    return Panel(plain(answer.completion), title=plain(title), title_align="left")
 
 
 def plain(text: str) -> Text:

@@ -29,8 +29,9 @@ SYMPTOMS: dict[str, Collection[str]] = {
     "collapse": ("reward falling", "reward flat at 0", "entropy collapse", "degenerate groups", "held-out pass@1 fell"),
     "reward flat at 0": ("entropy collapse", "degenerate groups", "critic does not settle"),
     "reward flat at 1": ("entropy collapse", "degenerate groups", "critic does not settle"),
-    "format falling": ("reward falling",),
-    "answers cut": ("reward falling",),
+    "reward falling": ("held-out pass@1 fell",),
+    "format falling": ("reward falling", "held-out pass@1 fell"),
+    "answers cut": ("reward falling", "held-out pass@1 fell"),
     "reward hacking": ("held-out pass@1 fell",),
 }
 """What follows from a serious finding of that name and is not said beside it."""

@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 from recipes.support.charts import Record, finite
 from recipes.support.finding import Finding, leash, slower
-from recipes.support.history import ONE_SIDED, SURE, Answer, History, brief, mean, percent, span
+from recipes.support.history import ONE_SIDED, SOLVED, SURE, Answer, History, brief, mean, percent, span
 
-ROSE = 0.1
-"""Rise in reward, as a share of the largest, from which held-out problems are expected to follow."""
 FOLLOWS = 0.5
 """Share of the rise that held-out pass@1 could at best have followed by (95 %), below which it does not follow."""
 FELL = 2.58
@@ -66,7 +64,7 @@ def gains(h: History) -> list[Gain]:
 def hacking(h: History) -> Finding | None:
     """The reward rose; held-out pass@1, or the pass rate in training itself, did not."""
     reward, passes = h.change("reward"), h.change("pass_rate")
-    if reward is None or reward.z < SURE or reward.rise < ROSE * h.reward_scale:
+    if reward is None or not h.improved:
         return None
     rise = reward.rise / h.reward_scale
     rose = f"The reward rose from {brief(reward.before)} ({span(h.first)}) to {brief(reward.after)} ({span(h.last)})"
@@ -78,7 +76,7 @@ def hacking(h: History) -> Finding | None:
         said = f"{rose} while the pass rate in training fell from {percent(passes.before)} to {percent(passes.after)}."
         return Finding("reward hacking", "serious", said, remedy, tuple(suspects(h)))
     gain = next(iter(gains(h)), None)
-    if gain is None or gain.points > FOLLOWS * rise:
+    if gain is None or gain.points > FOLLOWS * rise or gain.after >= SOLVED:
         return None
     sure = gain.points + ONE_SIDED * gain.error < FOLLOWS * rise
     if not sure and gain.points > 0:

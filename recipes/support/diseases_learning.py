@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from recipes.support.charts import Record, finite, numeric
 from recipes.support.finding import Finding, Severity, leash, now, slower, times
 from recipes.support.history import (
+    SOLVED,
     SURE,
     History,
     at_least,
@@ -34,7 +35,7 @@ LOSS_FLOOR = 1.0
 NEVER = 0.01
 """A pass rate no better than this teaches nothing: one of a hundred samples, at most one group in ten has a spread."""
 ALWAYS = 0.98
-"""All passes from the start: what is left is noise."""
+"""Nearly all passes, after most did (SOLVED) from the start: what is left is noise."""
 SAME_ANSWER = 0.5
 """Share of late answers that are one text, over different problems: no honest answer serves half of them."""
 ANSWERS_LEAST, PROBLEMS_LEAST = 30, 5
@@ -106,8 +107,8 @@ def collapse(h: History) -> Finding | None:
     remedy = f"Start again from an earlier checkpoint (adapter=) with {slower(h)}, then {leash(h)}."
     late = h.late_answers
     if len(late) >= ANSWERS_LEAST and len({a.task_id for a in late}) >= PROBLEMS_LEAST and not h.solved:
-        text, count = Counter(a.text.strip() for a in late).most_common(1)[0]
-        passed = sum(a.verdict == "pass" for a in late if a.text.strip() == text)
+        text, count = Counter(a.completion.strip() for a in late).most_common(1)[0]
+        passed = sum(a.verdict == "pass" for a in late if a.completion.strip() == text)
         if at_least(count, len(late)) >= SAME_ANSWER and passed < count / 2:
             shown = repr(text if len(text) <= 60 else text[:57] + "...")
             said = f"{count} of the {len(late)} stored answers of {span(h.last)} are {shown}, {passed} of them pass"
@@ -154,11 +155,11 @@ def flat(h: History) -> Finding | None:
     if not passes or not early or reward is None:
         return None
     samples = len(passes) * h.samples_per_step
-    if min(mean(early), mean(passes)) >= ALWAYS:
+    if mean(early) >= SOLVED and mean(passes) >= ALWAYS:
         said = f"{percent(mean(early))} of the samples passed over {span(h.first)} and {percent(mean(passes))} over"
         remedy = "Train on harder problems: task.pass_rates with task.pass_rate_range, or another task."
         return Finding("reward flat at 1", "serious", f"{said} {span(h.last)}.", remedy)
-    if mean(passes) > NEVER or reward.z >= SURE:
+    if mean(passes) > NEVER or h.improved:
         return None
     said = (
         f"{round(mean(passes) * samples)} of {samples:,} samples passed over {span(h.last)}, and the reward went from "
@@ -235,12 +236,13 @@ def entropy_collapse(h: History) -> Finding | None:
         if before is None or after is None or after > ENTROPY_FLOOR or h.solved:
             continue
         reward = h.change("reward")
-        better = reward is not None and reward.z >= SURE
         level = f"The median entropy is {brief(after)} nats a token over {span(h.last)}"
         said = f"{level}, {brief(before)} over {span(h.first)}"
         paid = f"; the reward went from {brief(reward.before)} to {brief(reward.after)}." if reward else "."
         bonus = f" Sampling at recipe.temperature={max(1.0, h.setting('recipe.temperature') or 1.0):g} or above helps."
-        return Finding("entropy collapse", _grave(not better), said + paid, f"Set {slower(h)}, or {leash(h)}.{bonus}")
+        return Finding(
+            "entropy collapse", _grave(not h.improved), said + paid, f"Set {slower(h)}, or {leash(h)}.{bonus}"
+        )
     return None
 
 
@@ -250,14 +252,13 @@ def kl_running_away(h: History) -> Finding | None:
     reward = h.change("reward")
     if late is None or middle is None or reward is None or late < KL_LARGE:
         return None
-    better = reward.z >= SURE
-    if better and late < KL_GROWS * middle:
+    if h.improved and late < KL_GROWS * middle:
         return None
     said = (
         f"The median KL from the reference is {brief(late)} nats a token over {span(h.last)}, {brief(middle)} before, "
         f"and the reward went from {brief(reward.before)} to {brief(reward.after)}."
     )
-    return Finding("KL running away", _grave(not better), said, f"Set {leash(h)}, or {slower(h)}.")
+    return Finding("KL running away", _grave(not h.improved), said, f"Set {leash(h)}, or {slower(h)}.")
 
 
 def _kl_per_token(rows: Sequence[Record]) -> list[float]:

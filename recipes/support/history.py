@@ -25,6 +25,8 @@ SOLVED = 0.9
 """Share of samples that pass from which a task counts as learned; the rest is exploration at temperature 1."""
 SURE = 3.0
 """Standard errors of a change that is called one: with some ten comparisons a run, a false alarm in a hundred runs."""
+ROSE = 0.1
+"""Rise in reward, as a share of the largest, that is progress: learning the form alone, at a weight of 0.1, is less."""
 ONE_SIDED = 1.645
 """Normal quantile of 95 %."""
 
@@ -38,7 +40,8 @@ class Answer:
     task_id: str
     reward: float | None
     verdict: str
-    text: str
+    completion: str
+    """Its first TEXT_KEPT characters."""
     block: bool
     """Whether it has a complete code block."""
 
@@ -92,6 +95,12 @@ class History:
     def change(self, key: str) -> Change | None:
         """From the first window to the last; None where either has fewer than WINDOW_LEAST values."""
         return change(values(self.first, key), values(self.last, key))
+
+    @cached_property
+    def improved(self) -> bool:
+        """Whether the reward is surely higher than it was, and by more than the form of answers pays."""
+        reward = self.change("reward")
+        return reward is not None and reward.z >= SURE and reward.rise >= ROSE * self.reward_scale
 
     def setting(self, dotted: str) -> Any:
         """The configuration's value at a dotted key, None where it has none."""
