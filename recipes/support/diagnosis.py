@@ -67,7 +67,8 @@ class Diagnosis:
         """One line: how the run is."""
         grave = sum(finding.severity == "serious" for finding in self.findings)
         mild = sum(finding.severity == "warning" for finding in self.findings)
-        counts = [f"{grave} serious"] * bool(grave) + [f"{mild} warning{'s' * (mild != 1)}"] * bool(mild)
+        counted = ((grave, "serious finding"), (mild, "warning"))
+        counts = [f"{number} {what}{'s' * (number != 1)}" for number, what in counted if number]
         said = {
             "serious": f"Something is wrong: {' and '.join(counts)}",
             "warning": f"Nothing serious, {' and '.join(counts)}",

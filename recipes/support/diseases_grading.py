@@ -88,11 +88,14 @@ def answers_cut(h: History) -> Finding | None:
     if len(late) < 5 or mean(late) < CUT_WARNING:
         return None
     before = values(h.first, "truncated")
+    cut = change(before, late)
+    if cut is not None and cut.z <= -SURE:  # still coming down
+        return None
     said = (
         f"{percent(mean(late))} of the answers over {span(h.last)} are cut at the length limit, "
         f"{percent(mean(before))} over {span(h.first)}"
     )
-    cut, whole = change(before, late), change(blocks(h, h.first), blocks(h, h.last))
+    whole = change(blocks(h, h.first), blocks(h, h.last))
     if whole is not None and whole.rise < 0:
         said += f"; complete code blocks went from {percent(whole.before)} to {percent(whole.after)}"
     longer = times(h, "task.max_new_tokens", 2, 512)

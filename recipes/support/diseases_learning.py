@@ -159,7 +159,7 @@ def flat(h: History) -> Finding | None:
         said = f"{percent(mean(early))} of the samples passed over {span(h.first)} and {percent(mean(passes))} over"
         remedy = "Train on harder problems: task.pass_rates with task.pass_rate_range, or another task."
         return Finding("reward flat at 1", "serious", f"{said} {span(h.last)}.", remedy)
-    if mean(passes) > NEVER or h.improved:
+    if mean(passes) > NEVER or h.improved or _part_rises(h):
         return None
     said = (
         f"{round(mean(passes) * samples)} of {samples:,} samples passed over {span(h.last)}, and the reward went from "
@@ -170,6 +170,12 @@ def flat(h: History) -> Finding | None:
         "(task.pass_rates), pay for part of the tests (task.reward.unit_tests.fractional=true), or a larger model."
     )
     return Finding("reward flat at 0", "serious", said, remedy)
+
+
+def _part_rises(h: History) -> bool:
+    """Whether a channel other than the form is surely paid more: partial success, before anything passes whole."""
+    scores = (h.change(f"scores/{name}") for name, channel in h.channels.items() if not is_form(channel))
+    return any(c is not None and c.z >= SURE for c in scores)
 
 
 def blocks(h: History, rows: Sequence[Record]) -> list[float]:
