@@ -6,15 +6,17 @@ import os
 import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from jinja2 import Environment, FileSystemLoader
 
 from recipes.support import charts
 from recipes.support.charts import Interval, Record, duration, finite, numeric
+from recipes.support.diagnosis import diagnose
+from recipes.support.history import history
+from recipes.support.records import by_step, read_config, records, setting
 
 # The HTML parser would drop or mangle control characters in a completion: show their pictures instead.
 CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
@@ -39,48 +41,9 @@ class Channel(NamedTuple):
     rewards: list[float]
 
 
-def records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Yield (byte offset, object) for each line of a .jsonl file; nothing where the file is missing.
-
-    A last line that does not decode is a write that was cut off, and is skipped. Any other raises ValueError.
-    """
-    if not path.exists():
-        return
-    offset, broken = 0, ""
-    with path.open("rb") as file:
-        # Bytes, because text mode would also have to decode a last line cut inside a character.
-        for count, line in enumerate(file, 1):
-            if broken and line.strip():
-                raise ValueError(broken)
-            if line.strip():
-                try:
-                    record = json.loads(line.decode("utf-8"))
-                except ValueError as error:
-                    broken = f"{path}, line {count}: not JSON ({error})"
-                else:
-                    if not isinstance(record, dict):
-                        raise ValueError(f"{path}, line {count}: not a JSON object")
-                    yield offset, record
-            offset += len(line)
-
-
-def read_config(path: Path) -> tuple[Record, str]:
-    """The config as a mapping and as its text. FileNotFoundError without it, ValueError if not a mapping."""
-    text = path.read_text(encoding="utf-8")
-    try:
-        config = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML ({error})") from error
-    if config is not None and not isinstance(config, dict):
-        raise ValueError(f"{path}: not a mapping")
-    return config or {}, text
-
-
 def pick(config: Record, dotted: str) -> str:
     """Text of the config value at a dotted key, "" where it is absent or a mapping."""
-    value: Any = config
-    for key in dotted.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
+    value = setting(config, dotted)
     return "" if value is None or isinstance(value, dict) else str(value)
 
 
@@ -97,15 +60,6 @@ def as_text(value: Any) -> str:
     """A value of completions.jsonl as text to show, control characters as their pictures."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text.replace("\r\n", "\n").translate(CONTROL_PICTURES)
-
-
-def by_step(rows: Iterable[Record]) -> dict[int, Record]:
-    """Rows in the order of their steps. A resumed run logs some steps twice: the later row holds."""
-    kept: dict[int, Record] = {}
-    for position, row in enumerate(rows, 1):
-        step = row.get("step")
-        kept[int(step) if step is not None and finite(step) else position] = row
-    return dict(sorted(kept.items()))
 
 
 def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> list[str]:
@@ -319,6 +273,7 @@ def write_report(run_dir: Path) -> Path:
     steps = by_step(rows)
     evals = [record for _, record in records(run_dir / "evals.jsonl")]
     sections, scales = cards(run_dir / "completions.jsonl")
+    diagnosis = diagnose(history(config, steps, records(run_dir / "completions.jsonl"), evals))
     command = config.get("command") or ""
     names = [pick(config, key) for key in ("recipe.name", "task.name", "model.name", "seed")]
     times = [found for item in charts.TIME_CURVES if (found := charts.curve(steps, *item))]
@@ -330,6 +285,7 @@ def write_report(run_dir: Path) -> Path:
     )
     environment.filters |= {
         "number": charts.number,
+        "text": as_text,
         "points": lambda value: f"{value:+.1f}".replace("-", charts.MINUS),
     }
     environment.tests["numeric"] = numeric
@@ -337,6 +293,7 @@ def write_report(run_dir: Path) -> Path:
         run=run_dir.resolve().name,
         title=dict(zip(("recipe", "task", "model", "seed"), names, strict=True)),
         summary=summary(rows, steps, config),
+        diagnosis=diagnosis,
         gains=gains(evals),
         evals=[record | {"decoding": decoding(record)} for record in evals],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),

@@ -15,7 +15,9 @@ from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.support.build import other_task
 from recipes.support.console import log
+from recipes.support.diagnosis import diagnose
 from recipes.support.evaluation import evaluate_policy, prompt_ids
+from recipes.support.history import load_history
 from recipes.support.models import sampling_dtype
 from recipes.support.report import write_report
 from recipes.support.run_log import RunLog, read_jsonl
@@ -119,10 +121,12 @@ class Stages:
         self.trainer.accelerator.wait_for_everyone()
 
     def report(self) -> None:
-        """Print the table of pass@1 and draw report.html."""
+        """Print the table of pass@1 and what is wrong with the run; draw report.html."""
         if not self.trainer.accelerator.is_main_process:
             return
         Console().print(comparison(read_jsonl(self.folder / "evals.jsonl")))
+        for line in diagnose(load_history(self.folder)).lines:
+            log.info(line)
         log.info("report: %s", write_report(self.folder))
 
 

@@ -1,0 +1,184 @@
+"""The doctor names each disease of a made-up run and nothing else, and raises no alarm over healthy ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from accelerate import PartialState
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from recipes import doctor
+from recipes.support import config
+from recipes.support.diagnosis import diagnose
+from recipes.support.history import STEPS_LEAST, at_least, change, load_history
+from recipes.support.main import CONF
+from recipes.support.report import write_report
+from recipes.support.stages import Stages
+from tests.recipes.made_up_runs import MadeUp
+
+SERIOUS = {
+    "reward flat at 0": "grpo",
+    "reward flat at 1": "grpo",
+    "reward falling": "ppo",
+    "collapse": "ppo",
+    "format falling": "grpo",
+    "reward hacking": "grpo",
+    "held-out pass@1 fell": "ppo",
+    "loss exploding": "grpo",
+    "loss not finite": "grpo",
+    "degenerate groups": "grpo",
+    "timeouts": "ppo",
+    "KL running away": "ppo",
+    "critic does not settle": "ppo",
+    "entropy collapse": "ppo",
+    "sandbox starves training": "grpo",
+    "ungraded samples": "ppo",
+    "answers cut": "grpo",
+}
+HOSTILE = "</pre><script>alert(1)</script>[bold]\x1b[2J\ud83d"
+
+
+def found(folder):
+    return diagnose(load_history(folder))
+
+
+@pytest.mark.parametrize("name", SERIOUS)
+@pytest.mark.parametrize("seed", range(4))
+def test_each_disease_is_named_and_no_other_serious_one(tmp_path, name, seed):
+    diagnosis = found(MadeUp(SERIOUS[name], seed, sick=name).write(tmp_path))
+    assert [f.name for f in diagnosis.findings if f.severity == "serious"] == [name]
+    assert diagnosis.status == "serious"
+    first = diagnosis.findings[0]
+    assert first.name == name and re.search(r"step", first.evidence) and re.search(r"\d", first.evidence)
+
+
+@pytest.mark.parametrize("recipe", ["grpo", "ppo"])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_healthy_run_raises_no_alarm(tmp_path, recipe, seed):
+    diagnosis = found(MadeUp(recipe, seed).write(tmp_path))
+    assert diagnosis.findings == () and diagnosis.status == "healthy"
+    assert "held-out pass@1" in diagnosis.headline and "reward" in diagnosis.headline.lower()
+
+
+@pytest.mark.parametrize("name", SERIOUS)
+def test_a_remedy_names_keys_that_the_recipe_has(tmp_path, name):
+    recipe = SERIOUS[name]
+    diagnosis = found(MadeUp(recipe, 0, sick=name).write(tmp_path))
+    remedy = diagnosis.findings[0].remedy
+    overrides = re.findall(r"([a-z_]+(?:\.[a-z_0-9]+)+=[^\s,;()]*[^\s,;().])", remedy)
+    named = re.findall(r"(?:recipe|task|value|sandbox)\.[a-z_.]+[a-z]", remedy)
+    assert named
+    config.register()
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", [f"recipe={recipe}", "task=basics", *overrides])
+    for key in named:
+        if "<" not in remedy:
+            OmegaConf.select(cfg, key, throw_on_missing=True)
+            assert key.rpartition(".")[2] in OmegaConf.select(cfg, key.rpartition(".")[0])
+
+
+def test_a_critic_that_knows_nothing_is_a_warning(tmp_path):
+    diagnosis = found(MadeUp("ppo", 1, sick="critic knows nothing").write(tmp_path))
+    assert [(f.name, f.severity) for f in diagnosis.findings] == [("critic does not settle", "warning")]
+    assert doctor.main([f"run={tmp_path}"]) == 0
+
+
+@pytest.mark.parametrize("steps", [0, 1, STEPS_LEAST - 1])
+def test_a_short_run_is_not_guessed_at(tmp_path, steps, capsys):
+    MadeUp("grpo", 0, steps, sick="reward flat at 0" if steps else "").write(tmp_path)
+    assert found(tmp_path).status == "too short"
+    assert doctor.main([f"run={tmp_path}"]) == 0
+    assert "Too short to tell" in capsys.readouterr().out
+
+
+def test_a_short_run_whose_loss_is_not_finite_is_told(tmp_path):
+    MadeUp("grpo", 0, 8).write(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows[-1]["loss"] = float("nan")
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [f.name for f in found(tmp_path).findings] == ["loss not finite", "too short to tell"]
+
+
+def test_hacking_shows_three_answers_of_different_problems(tmp_path, capsys):
+    folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
+    samples = found(folder).findings[0].samples
+    assert len({answer.task_id for answer in samples}) == 3 and all(answer.step > 40 for answer in samples)
+    assert doctor.main([f"run={folder}", "json=true"]) == 1
+    said = capsys.readouterr().out
+    row = json.loads(said)
+    assert len(said.splitlines()) == 1 and row["status"] == "serious" and row["run"] == str(folder)
+    assert [a["completion"] for a in row["findings"][0]["samples"]] == [a.completion for a in samples]
+
+
+def test_highly_paid_failures_are_shown_first(tmp_path):
+    folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
+    rows = [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+    rows[-3] |= {"verdict": "fail", "reward": 1.05, "completion": HOSTILE}
+    (folder / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert found(folder).findings[0].samples[0].completion == HOSTILE
+
+
+def test_what_a_model_wrote_stays_text(tmp_path, capsys):
+    folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
+    rows = [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+    for row in rows:
+        row |= {"completion": HOSTILE, "task_id": HOSTILE + row["task_id"], "verdict": "fail", "reward": 1.05}
+    (folder / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert doctor.main([f"run={folder}"]) == 1
+    said = capsys.readouterr().out
+    assert "[bold]" in said and "\x1b[2J" not in said and "collapse" in said
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
+def test_the_page_and_the_end_of_training_say_it_too(tmp_path, caplog, capsys):
+    folder = MadeUp("ppo", 0, sick="collapse").write(tmp_path)
+    cfg = OmegaConf.create({"evaluation": {"samples": 0, "greedy": False}, "task": {"also_evaluate": []}})
+    trainer = SimpleNamespace(accelerator=PartialState(cpu=True))
+    with caplog.at_level("INFO", logger="codegrain"):
+        Stages(cfg, folder, trainer, None, None, None, None, None).report()
+    lines = [message for message in caplog.messages if message.startswith("serious: ")]
+    diagnosis = found(folder)
+    assert lines == diagnosis.lines[:1] and "collapse" in lines[0]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert 0 < page.index(diagnosis.headline) < page.index("What the run changed")
+    assert diagnosis.findings[0].remedy in page
+
+
+def test_a_resumed_run_is_read_by_its_later_rows(tmp_path):
+    folder = MadeUp("grpo", 3).write(tmp_path)
+    path = folder / "metrics.jsonl"
+    path.write_text(path.read_text() * 2 + '{"step": 61, "rew')
+    assert found(folder).status == "healthy" and found(folder).steps == 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run=/nowhere"], "no run directory"),
+        (["json=true"], "run"),
+        (["run=RUN", "colour=red"], "colour"),
+        (["run=RUN", "json=perhaps"], "perhaps"),
+        (["run=RUN"], "metrics.jsonl, line 1"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path, capsys, arguments, said):
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    (tmp_path / "metrics.jsonl").write_text('{"step": \n{"step": 2}\n')
+    assert doctor.main([a.replace("RUN", str(tmp_path)) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1
+
+
+def test_statistics_known_by_hand():
+    # Wilson's interval for 5 of 10 at z = 1.645: (0.5 + 0.1353 - 1.645 * sqrt(0.025 + 0.006765)) / 1.2706
+    assert at_least(5, 10) == pytest.approx(0.26925, abs=1e-4)
+    assert at_least(0, 50) == 0 and at_least(0, 0) == 0
+    # variances 2.5 each, five values each: standard error 1
+    moved = change([1, 2, 3, 4, 5], [4, 5, 6, 7, 8])
+    assert (moved.before, moved.after, moved.error, moved.z) == pytest.approx((3, 6, 1, 3))
+    assert change([1, 2, 3, 4], [4, 5, 6, 7, 8]) is None
