@@ -220,7 +220,7 @@ class CodeBlockTask:
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of one side of the split."""
-        return self._splits[split]
+        return self._splits.get(split, [])  # few tasks have a side for validation
 
     def messages(self, problem: Problem) -> list[Message]:
         """System message, if any, and the question."""

@@ -29,7 +29,7 @@ def main(cfg) -> None:
     from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log, log_to
     from recipes.support.run_dir import open_run_dir, write_text
-    from recipes.support.soundness import as_answer, planted_wrong
+    from recipes.support.soundness import examine
 
     task = build_task(cfg)
     splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
@@ -43,17 +43,7 @@ def main(cfg) -> None:
             if not problems:
                 log.info("%s %s: no problem with a reference", task.name, split)
                 continue
-            right = runner.run(reward.grade(problems, [as_answer(task, p.reference) for p in problems]))
-            wrong = runner.run(reward.grade(problems, [as_answer(task, planted_wrong(p)) for p in problems]))
-            failing = [
-                {"id": p.id, "split": split, "what": what, "note": grade.verdict if grade else "not graded"}
-                for p, good, bad in zip(problems, right, wrong, strict=True)
-                for grade, what, fails in (
-                    (good, "the reference fails", not (good and good.passed)),
-                    (bad, "nonsense passes", bool(bad and bad.passed)),
-                )
-                if fails
-            ]
+            failing, right = runner.run(examine(reward, task, problems))
             sound = len(problems) - len({row["id"] for row in failing})
             log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
             for row in failing:
@@ -61,7 +51,7 @@ def main(cfg) -> None:
             for name in reward.channels:
                 scores = [grade.results[name].score for grade in right if grade]
                 log.info("  %s of the references: %.3f", name, sum(scores) / max(len(scores), 1))
-            invalid += failing
+            invalid += [{"split": split, **row} for row in failing]
         if cfg.pass_rate:
             measure(cfg, folder, task, reward, runner)
     write_text(folder / "invalid.jsonl", "".join(json.dumps(row) + "\n" for row in invalid))

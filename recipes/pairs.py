@@ -39,8 +39,8 @@ def main(cfg) -> None:
     check_model(cfg)
     folder = open_run_dir(cfg)
     log_to(folder)
-    sandbox = build_sandbox(cfg)
-    task, reward = training_problems(cfg, task, sandbox), build_reward(cfg, sandbox)
+    reward = build_reward(cfg, build_sandbox(cfg))
+    task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
     rows = read_jsonl(file)
     write_text(file, "".join(json.dumps(row) + "\n" for row in rows))  # without a line that a kill cut off

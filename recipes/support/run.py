@@ -47,8 +47,8 @@ def prepare(cfg: DictConfig) -> Run:
     state.wait_for_everyone()
     log_to(folder)
     sandbox = build_sandbox(cfg)
-    task = training_problems(cfg, task, sandbox)
     reward = build_reward(cfg, sandbox)
+    task = training_problems(cfg, task, reward)
     set_seed(cfg.seed)  # a new adapter's first matrix is random
     policy, tokenizer = load_policy(cfg)
     log = RunLog(folder, cfg.run.completions_per_step)

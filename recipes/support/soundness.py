@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
-from envs.sandbox import Sandbox
-from envs.task import Filtered, Problem, Task, TaskError, validate
+from envs.task import Filtered, Problem, Task, TaskError
 from recipes.support.console import log
 from recipes.support.main import UserError
 from recipes.support.run_log import read_jsonl
 from rewards.channel import Completion
+from rewards.compose import Grade, Reward
 
 WRONG_FUNCTION = "def {name}(*args, **kwargs):\n    return 'a planted wrong answer'\n"
 WRONG_PROGRAM = "print('a planted wrong answer')\n"
@@ -37,7 +38,29 @@ def as_answer(task: Task, code: str) -> Completion:
     )
 
 
-def training_problems(cfg: DictConfig, task: Task, sandbox: Sandbox) -> Task:
+async def examine(
+    reward: Reward, task: Task, problems: Sequence[Problem]
+) -> tuple[list[dict[str, Any]], list[Grade | None]]:
+    """Each problem's reference and nonsense through the task's rewards; problems without a reference are left out.
+
+    Returns the failures ({id, what, note}) and what the references earned.
+    """
+    asked = [p for p in problems if p.reference]
+    right = await reward.grade(asked, [as_answer(task, p.reference) for p in asked])
+    wrong = await reward.grade(asked, [as_answer(task, planted_wrong(p)) for p in asked])
+    failing = [
+        {"id": problem.id, "what": what, "note": grade.verdict if grade else "not graded"}
+        for problem, good, bad in zip(asked, right, wrong, strict=True)
+        for grade, what, fails in (
+            (good, "the reference fails", not (good and good.passed)),
+            (bad, "nonsense passes", bool(bad and bad.passed)),
+        )
+        if fails
+    ]
+    return failing, right
+
+
+def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
     """The task with the training problems that the configuration wants kept.
 
     Raises UserError where there are none, or no file of pass rates.
@@ -48,7 +71,8 @@ def training_problems(cfg: DictConfig, task: Task, sandbox: Sandbox) -> Task:
             raise UserError(f"task={cfg.task.name} has no problems to train on")
         unwanted: set[str] = set()
         if cfg.task.drop_invalid:
-            unwanted |= unsound(sandbox, problems)
+            failing, _ = asyncio.run(examine(reward, task, problems))
+            unwanted |= {row["id"] for row in failing}
             log.info("task.drop_invalid: %d of %d training problems dropped", len(unwanted), len(problems))
         if cfg.task.pass_rates is not None:
             hard = outside(cfg.task.pass_rates, *cfg.task.pass_rate_range)
@@ -59,20 +83,6 @@ def training_problems(cfg: DictConfig, task: Task, sandbox: Sandbox) -> Task:
         return kept
     except TaskError as error:
         raise UserError(str(error)) from None
-
-
-def unsound(sandbox: Sandbox, problems: Sequence[Problem]) -> set[str]:
-    """Ids of the problems whose reference fails or whose tests accept nonsense; without a reference: neither."""
-
-    async def judge() -> set[str]:
-        right = await validate(sandbox, problems)
-        functions = [p for p in problems if p.entry_point is not None]
-        programs = [p for p in problems if p.entry_point is None]
-        wrong = [*await validate(sandbox, functions, WRONG_FUNCTION), *await validate(sandbox, programs, WRONG_PROGRAM)]
-        failing = {o.id for o in right if o.graded and o.verdict != "pass"}
-        return failing | {o.id for o in wrong if o.verdict == "pass"}
-
-    return asyncio.run(judge())
 
 
 def outside(path: str, low: float, high: float) -> set[str]:

@@ -113,3 +113,34 @@ def test_what_cannot_be_is_said_in_one_line(name, overrides, said, tmp_path):
     done = recipe(name, *overrides, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+
+
+def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_model):
+    rows = [
+        {"name": f"add{n}", "family": f"f{n}", "signature": f"def add{n}(a, b):", "description": "Add."}
+        | {"solution": f"def add{n}(a, b):\n    return a + b\n", "examples": [{"args": [1, 2], "expected": 3}]}
+        | {"hidden": [{"args": [2, 2], "expected": 4}]}
+        for n in range(8)
+    ]
+    rows[3]["solution"] = rows[3]["solution"].replace("+", "-")
+    rows[5] |= {"examples": [], "hidden": [{"args": [1, 1], "expected": "a planted wrong answer"}]}
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = [f"task.env.path={data}", "task.env.train_size=7"]
+    done = recipe("check", *task, "evaluation.split=all", "run.dir=check", cwd=tmp_path)
+    assert done.returncode == 2
+    invalid = read_jsonl(tmp_path / "check" / "invalid.jsonl")
+    assert {(row["id"], row["what"]) for row in invalid} == {
+        ("basics/add3", "the reference fails"),
+        ("basics/add5", "the reference fails"),
+        ("basics/add5", "nonsense passes"),
+    }
+    small = [f"model.path={tiny_model}", "hardware.precision=fp32", "task.max_new_tokens=4", "task.also_evaluate=[]"]
+    trained = recipe(
+        *("sft", *task, *small, "task.drop_invalid=true", "recipe.max_steps=1", "recipe.batch_size=2"),
+        *("evaluation.samples=0", "run.dir=sft"),
+        cwd=tmp_path,
+    )
+    assert trained.returncode == 0, trained.stderr[-2000:]
+    held_out = {row["id"] for row in invalid if row["split"] == "test"}
+    assert f"{2 - len(held_out)} of 7 training problems dropped" in trained.stdout
