@@ -24,7 +24,7 @@ from rewards.compose import Reward
 
 
 def prompt_dataset(task: Task) -> Dataset:
-    """The training problems as TRL takes them: `prompt` (messages) and `problem_id`."""
+    """The training problems as TRL takes them: `prompt` (messages, or text) and `problem_id`."""
     problems = task.problems("train")
     return Dataset.from_dict({"prompt": [task.messages(p) for p in problems], "problem_id": [p.id for p in problems]})
 
