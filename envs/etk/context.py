@@ -14,7 +14,9 @@ Files = Sequence[tuple[str, str]]
 Count = Callable[[str], int]
 """The length of a text, in characters or tokens."""
 HEADER = re.compile(r"^(\S[^\n]*):\n```[^\n`]*\n", re.MULTILINE)
-FOOTER = re.compile(r"\n```[ \t]*\n\s*(?=\S[^\n]*:\n```|\Z)")
+FOOTER = re.compile(r"\n```[ \t]*\n\s*(?=\S[^\n]*:\n```|(?:\S[^\n]*(?::\n`{0,2})?)?\Z)")
+"""Before the next header, whole or cut, or the end."""
+CUT_FOOTER = re.compile(r"\n`{0,3}\Z")
 FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 SHARE = 0.25
 """Of the room for the context: what one file may always have."""
@@ -33,7 +35,7 @@ def parted(context: str) -> list[tuple[str, str]]:
     while found := HEADER.match(context, position):
         end = FOOTER.search(context, found.end() - 1)
         if end is None:  # cut within this file, or within its closing fence
-            files.append((found[1], context[found.end() :].removesuffix("\n").removesuffix("\n```")))
+            files.append((found[1], CUT_FOOTER.sub("", context[found.end() :])))
             return files
         files.append((found[1], context[found.end() : end.start()]))
         position = end.end()
