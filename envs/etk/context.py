@@ -3,8 +3,10 @@ room for."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from envs.etk.languages import HEADERS, language_of
@@ -20,6 +22,10 @@ CUT_FOOTER = re.compile(r"\n`{0,3}\Z")
 FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 SHARE = 0.25
 """Of the room for the context: what one file may always have."""
+LEAST = 0.02
+"""Of the room: less of a file is not worth its name and fences."""
+CHARS_A_TOKEN = 8
+"""More than a token of code has: that many characters are enough for a cut to tokens."""
 
 
 def joined(files: Files) -> str:
@@ -83,39 +89,72 @@ def useful_first(files: Files) -> list[tuple[str, str]]:
     return sorted(files, key=rank)
 
 
-def fitted(files: Files, limit: int, count: Count = len) -> str:
-    """Files in blocks, in their order, at most `limit` in all, every fence closed.
+@dataclass(frozen=True)
+class Piece:
+    """A file as a block of a context. `frame`: what its name and fences take of its `size`."""
 
-    A file longer than its share is cut at a line's end; one that has no whole line's room is left out. The share is
-    SHARE of the limit, or more where the other files leave more.
+    name: str
+    text: str
+    block: str
+    size: int
+    frame: int
+
+
+class Room:
+    """Room for the files of a context.
+
+    Args:
+        limit: of all that is shown, fences and names included.
+        count: what the limit counts.
     """
-    shown = []
-    room = limit
-    whole = [block(name, text) for name, text in files]
-    share = _share([count(text) for text in whole], limit)
-    for (name, text), text_block in zip(files, whole, strict=True):
-        space = min(share, room)
-        size = count(text_block)
-        if size > space:
-            frame = size - count(text)
-            beginning = cut(text, space - frame, count)
-            beginning = beginning[: beginning.rfind("\n") + 1]
-            if not beginning:
-                continue
-            text_block = block(name, beginning)
-            size = count(text_block)
-        if size <= room:  # counts of tokens do not add up exactly
-            shown.append(text_block)
+
+    def __init__(self, limit: int, count: Count = len):
+        self.limit, self.count = limit, count
+        # a thorn's files come again in each of its rows
+        self._piece = functools.lru_cache(1024)(self._measured)
+        self._beginning = functools.lru_cache(1024)(self._cut)
+
+    def fitted(self, files: Files) -> str:
+        """Files in blocks, in their order, every fence closed.
+
+        A file longer than its share is cut at a line's end; one that a few lines have no room of is left out. The share
+        is SHARE of the limit, or more where the other files leave more.
+        """
+        pieces = [self._piece(name, text) for name, text in files]
+        share = self._share([piece.size for piece in pieces])
+        shown = []
+        room = self.limit
+        for piece in pieces:
+            space = min(share, room)
+            found, size = piece.block, piece.size
+            if size > space:
+                if space - piece.frame < self.limit * LEAST:
+                    continue
+                found, size = self._beginning(piece, space)
+            if size <= room:  # counts of tokens do not add up exactly
+                shown.append(found)
+                room -= size
+        return "".join(shown)
+
+    def _measured(self, name: str, text: str) -> Piece:
+        most = self.limit * (1 if self.count is len else CHARS_A_TOKEN)
+        found = block(name, text[:most])
+        size = self.count(found)
+        frame = size - self.count(text[:most])
+        return Piece(name, text[:most], found, max(size, self.limit + 1) if len(text) > most else size, frame)
+
+    def _cut(self, piece: Piece, space: int) -> tuple[str, int]:
+        beginning = cut(piece.text, space - piece.frame, self.count)
+        beginning = beginning[: beginning.rfind("\n") + 1]
+        found = block(piece.name, beginning) if beginning else ""
+        return found, self.count(found)
+
+    def _share(self, sizes: Sequence[int]) -> int:
+        """The level at which blocks, each cut to it, fill the room; SHARE of it at least."""
+        room = self.limit
+        for place, size in enumerate(sorted(sizes)):
+            level = room // (len(sizes) - place)
+            if size > level:
+                return max(level, int(SHARE * self.limit))
             room -= size
-    return "".join(shown)
-
-
-def _share(sizes: Sequence[int], limit: int) -> int:
-    """The level at which blocks, each cut to it, fill the limit; SHARE of the limit at least."""
-    room = limit
-    for place, size in enumerate(sorted(sizes)):
-        level = room // (len(sizes) - place)
-        if size > level:
-            return max(level, int(SHARE * limit))
-        room -= size
-    return limit
+        return self.limit

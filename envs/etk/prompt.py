@@ -11,15 +11,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from envs.etk.context import cut, fenced, fitted, useful_first
+from envs.etk.context import CHARS_A_TOKEN, Room, cut, fenced, useful_first
 from envs.etk.rows import SourceFile
 from envs.task import Extracted, Prompted, TaskError
 
 STYLES = ("chat_template", "literal")
 ORDERS = ("useful", "row")
 MORE = "...more..."
-CHARS_A_TOKEN = 8
-"""More than a token of code has: that many characters are enough for a cut to tokens."""
 DECLARED = ("interface", "schedule", "param", "configuration")
 FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 TAG = re.compile(
@@ -53,7 +51,8 @@ class Prompt:
     count_tokens: Callable[[str], int] | None = None
     context_order: str = "useful"
     own_language: bool = True
-    _count: Callable[[str], int] = field(init=False, repr=False, compare=False)
+    _room: Room = field(init=False, repr=False, compare=False)
+    _shown: Callable[[str], str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value, known in (("style", self.style, STYLES), ("context_order", self.context_order, ORDERS)):
@@ -62,9 +61,9 @@ class Prompt:
         for name, limit in (("context_limit", self.context_limit), ("ccl_limit", self.ccl_limit)):
             if limit < 0:
                 raise TaskError(f"task.env.{name}={limit}: 0 or more")
-        # the files of a thorn come again in each of its rows
-        count = len if self.count_tokens is None else functools.lru_cache(1024)(self.count_tokens)
-        object.__setattr__(self, "_count", count)
+        object.__setattr__(self, "_room", Room(self.context_limit, self.count_tokens or len))
+        # the declarations of a thorn come again in each of its rows
+        object.__setattr__(self, "_shown", functools.lru_cache(64)(self._cut_declaration))
 
     @property
     def context_chars(self) -> int:
@@ -99,7 +98,7 @@ class Prompt:
         parts = [
             f"Create the {language} file `{file.name}` in the thorn `{file.thorn}`.",
             f"Thorn information:\n- Name: {file.thorn}\n- Target file: {file.name}",
-            *(f"{name.capitalize()} ({name}.ccl):\n{fenced(self._declaration(file, name))}" for name in DECLARED),
+            *(f"{name.capitalize()} ({name}.ccl):\n{fenced(self._shown(getattr(file, name)))}" for name in DECLARED),
             f"Related code context:\n{self._context(file)}",
             f"Write the complete source of `{file.name}`, and nothing else.",
         ]
@@ -108,16 +107,15 @@ class Prompt:
     def _opening(self, file: SourceFile) -> str:
         return f"Here is the code for {file.name}:\n```{file.language.tag if self.own_language else ''}\n"
 
-    def _declaration(self, file: SourceFile, name: str) -> str:
-        text: str = getattr(file, name)
-        if self._count(text) <= self.ccl_limit:
+    def _cut_declaration(self, text: str) -> str:
+        if self._room.count(text) <= self.ccl_limit:
             return text
-        return cut(text, self.ccl_limit, self._count) + MORE
+        return cut(text, self.ccl_limit, self._room.count) + MORE
 
     def _context(self, file: SourceFile) -> str:
         if self.context_order == "row":
-            return f"```\n{cut(file.context, self.context_limit, self._count)}\n```"
-        shown = fitted(useful_first(file.files), self.context_limit, self._count)
+            return f"```\n{cut(file.context, self.context_limit, self._room.count)}\n```"
+        shown = self._room.fitted(useful_first(file.files))
         return shown.rstrip("\n") or "(none)"
 
 

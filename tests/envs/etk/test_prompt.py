@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from envs.etk.context import block, cut, fenced, fitted, joined, useful_first
+from envs.etk.context import Room, block, cut, fenced, joined, useful_first
 from envs.etk.prompt import MORE, Prompt, extracted
 from envs.etk.rows import SourceFile
 from envs.task import TaskError
@@ -89,18 +89,18 @@ def test_what_is_cut_off_matters_least():
 @pytest.mark.parametrize("limit", [0, 1, 7, 20, 60, 150, 400, 2000, 10_000])
 def test_the_context_stays_within_its_limit_and_closed(count, limit):
     strange = (*FILES, ("fences.c", "/*\n```\n````\n*/\n" * 9), ("one_line.c", "x + " * 3000), ("end.c", "no newline"))
-    shown = fitted(strange, limit, count)
+    shown = Room(limit, count).fitted(strange)
     assert count(shown) <= limit and blocks_close(shown)
     if count is len and limit == 2000:
         assert count(shown) > limit / 2
-    assert fitted(strange, 100_000, count) == "".join(block(*each) for each in strange)
+    assert Room(100_000, count).fitted(strange) == "".join(block(*each) for each in strange)
 
 
 def test_one_long_file_does_not_push_the_others_out():
     files = [(f"{n}.c", f"int x{n};\n" * 100) for n in range(3)]
-    shown = fitted(files, 600)
+    shown = Room(600).fitted(files)
     assert all(f"int x{n};" in shown for n in range(3))
-    assert len(fitted(files[:1], 600)) > 560
+    assert len(Room(600).fitted(files[:1])) > 560
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 10, 333, 5000])

@@ -53,7 +53,7 @@ def test_problems_carry_their_reference_and_language(path):
     task = Etk(source="path", path=path, test_share=0.0)
     problem = next(p for p in task.problems("train") if p.id == "etk/A/WaveC/b.F")
     assert problem.reference == "A/WaveC b.F" and problem.language == "fortran" and task.problems("test") == []
-    system, user, assistant = task.messages(problem)
+    _, user, assistant = task.messages(problem)
     assert user["content"] == problem.question and "b.h:\n```c\nint b;\n```" in problem.question
     assert assistant["content"].endswith("b.F:\n```fortran\n")
     assert {p.language for p in task.problems("train")} == {"c", "c++", "fortran"} <= set(COMMENTS)
@@ -178,7 +178,7 @@ def test_nrpys_thorns_are_made_once_by_whoever_is_first(nrpy, tmp_path, monkeypa
 def test_a_failing_nrpy_leaves_no_half_of_its_thorns(nrpy, tmp_path, monkeypatch):
     monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path))
     monkeypatch.setattr("envs.etk.rows.EXAMPLES", ("carpetx_wavetoy_thorns", "no_such_example"))
-    with pytest.raises(TaskError, match="no_such_example failed: .*No module named"):
+    with pytest.raises(TaskError, match=r"no_such_example failed: .*No module named"):
         nrpy_thorns()
     assert not list(tmp_path.glob("nrpy-*/*"))
 
