@@ -11,6 +11,9 @@ from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 
 Split = Literal["train", "validation", "test"]
 Message = dict[str, str]
+Prompted = list[Message] | str
+"""A conversation in the tokenizer's chat form, whose last message is continued where it is the assistant's; or a text
+that is continued as it stands, without any form."""
 
 
 class TaskError(ValueError):
@@ -31,6 +34,7 @@ class Problem:
     as_json: expected values came from JSON (see Job).
     limits: None for the sandbox's own.
     data: what the task's own channels need further (worlds, a simulation's case).
+    language: of the code: "python", "c", "c++", "fortran", "make".
     """
 
     id: str
@@ -45,6 +49,7 @@ class Problem:
     as_json: bool = False
     limits: Limits | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    language: str = "python"
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that judges `code`."""
@@ -85,8 +90,8 @@ class Task(Protocol):
 
     def problems(self, split: Split) -> list[Problem]: ...
 
-    def messages(self, problem: Problem) -> list[Message]:
-        """The conversation the policy is asked to continue."""
+    def messages(self, problem: Problem) -> Prompted:
+        """What the policy is asked to continue."""
         ...
 
     def extract(self, answer: str) -> Extracted | None:

@@ -31,6 +31,7 @@ def main(cfg) -> None:
     from recipes.support.run_dir import open_run_dir, write_text
     from recipes.support.run_log import read_jsonl
     from recipes.support.soundness import training_problems
+    from recipes.support.stages import as_turns
 
     r = cfg.recipe
     if r.samples_per_prompt < 2:
@@ -65,9 +66,9 @@ def main(cfg) -> None:
     pairs = [
         {
             "problem_id": problem.id,
-            "prompt": task.messages(problem),
-            "chosen": [{"role": "assistant", "content": chosen["completion"]}],
-            "rejected": [{"role": "assistant", "content": rejected["completion"]}],
+            "prompt": as_turns(task.messages(problem), "")[0],
+            "chosen": as_turns(task.messages(problem), chosen["completion"])[1],
+            "rejected": as_turns(task.messages(problem), rejected["completion"])[1],
             "rewards": [chosen["reward"], rejected["reward"]],
             "tokens": [chosen["tokens"], rejected["tokens"]],
         }

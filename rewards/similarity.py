@@ -60,14 +60,14 @@ def code_bleu(candidate: str, reference: str, budget: int | None = None, languag
 class Similarity:
     """
     Args:
-        language: whose comments are left out, one of COMMENTS.
+        language: whose comments are left out, one of COMMENTS; None: the problem's.
         budget: tokens of code and reference that are compared; None: all.
     """
 
     judges_form = False
 
-    def __init__(self, language: str = "python", budget: int | None = None):
-        if language not in COMMENTS:
+    def __init__(self, language: str | None = None, budget: int | None = None):
+        if language is not None and language not in COMMENTS:
             raise ValueError(f"similarity.language={language}: one of {', '.join(COMMENTS)}")
         self.language, self.budget = language, budget
 
@@ -80,8 +80,9 @@ class Similarity:
             raise ValueError(f"{problem.id} has no reference solution, which the similarity channel needs")
         if completion.code is None or completion.code_span is None:
             return ChannelResult(0.0, note="no code")
-        ours = tokens(completion.code, self.language)[: self.budget]
-        theirs = tokens(problem.reference, self.language)[: self.budget]
+        language = self.language or problem.language
+        ours = tokens(completion.code, language)[: self.budget]
+        theirs = tokens(problem.reference, language)[: self.budget]
         found = bleu([t.text for t in ours], [t.text for t in theirs])
         start, total = completion.code_span[0], sum(found.matches)
         spans = tuple(

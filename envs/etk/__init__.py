@@ -1,1 +1,1 @@
-"""Scientific code in C++: simulations whose lines are filled in, built, run and compared."""
+"""Einstein Toolkit: thorns of a Cactus checkout as a task, and what is judged by compiling and running."""

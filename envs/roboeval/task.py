@@ -17,7 +17,7 @@ from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.extraction import DEFINITION, EXTRACTIONS
 from envs.roboeval.worlds import Benchmark, World
-from envs.task import Extracted, Message, Problem, Split, TaskError, extract_fenced, seeded_split
+from envs.task import Extracted, Problem, Prompted, Split, TaskError, extract_fenced, seeded_split
 
 DATA = Path(__file__).parent / "data"
 HUB = "zichao22/robo-instruct"
@@ -74,11 +74,11 @@ class RoboEval:
         """The instructions of one split."""
         return self._splits[split]
 
-    def messages(self, problem: Problem) -> list[Message]:
+    def messages(self, problem: Problem) -> Prompted:
         """Chat: preamble as system message, worked examples as turns. Completion: one text to go on with."""
         if self.style == "completion":
             shown = "".join(f"{MARK} {text}\n{program.rstrip()}\n\n" for text, program in self.examples)
-            return [{"role": "user", "content": f"{PREAMBLE}\n\n{shown}{MARK} {problem.question}\n{DEFINITION}"}]
+            return f"{PREAMBLE}\n\n{shown}{MARK} {problem.question}\n{DEFINITION}"
         turns = [{"role": "system", "content": f"{PREAMBLE}\n\n{TASK}"}]
         for text, program in self.examples:
             turns.append({"role": "user", "content": f"{MARK} {text}"})

@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from envs.task import Problem, Split, Task
+from envs.task import Problem, Prompted, Split, Task
 from recipes.support.pass_at_k import PassAtK
 from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.sampling import Decoding, end_ids, sample
@@ -94,9 +94,20 @@ def _graded(grade: Grade | None) -> dict[str, Any]:
 
 
 def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:
-    """What the policy is asked to continue, in the tokenizer's chat form."""
-    messages = task.messages(problem)
-    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"])
+    """What the policy is asked to continue, as token ids."""
+    return encoded(task.messages(problem), tokenizer)
+
+
+def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:
+    """Token ids of a prompt: of a text as it stands; of a conversation in the tokenizer's chat form, open for an answer
+    or in the middle of the assistant's last message. `template`: further arguments of apply_chat_template."""
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt)["input_ids"])
+    begun = prompt[-1]["role"] == "assistant"
+    tokens = tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=not begun, continue_final_message=begun, return_dict=True, **template
+    )
+    return list(tokens["input_ids"])
 
 
 def _sample(

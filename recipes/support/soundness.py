@@ -13,6 +13,7 @@ from envs.task import Filtered, Problem, Task, TaskError
 from recipes.support.console import log
 from recipes.support.main import UserError
 from recipes.support.run_log import read_jsonl
+from recipes.support.stages import demonstration
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
 
@@ -25,9 +26,9 @@ def planted_wrong(problem: Problem) -> str:
     return WRONG_PROGRAM if problem.entry_point is None else WRONG_FUNCTION.format(name=problem.entry_point)
 
 
-def as_answer(task: Task, code: str) -> Completion:
-    """Code as the answer that a policy would give, one token a character."""
-    text = f"```python\n{code if code.endswith(chr(10)) else code + chr(10)}```"
+def as_answer(task: Task, problem: Problem, code: str) -> Completion:
+    """Code as the answer that a policy would give to `problem`, one token a character."""
+    text = demonstration(task.messages(problem), code)
     found = task.extract(text)
     return Completion(
         text=text,
@@ -46,8 +47,8 @@ async def examine(
     Returns the failures ({id, what, note}) and what the references earned.
     """
     asked = [p for p in problems if p.reference]
-    right = await reward.grade(asked, [as_answer(task, p.reference) for p in asked])
-    wrong = await reward.grade(asked, [as_answer(task, planted_wrong(p)) for p in asked])
+    right = await reward.grade(asked, [as_answer(task, p, p.reference) for p in asked])
+    wrong = await reward.grade(asked, [as_answer(task, p, planted_wrong(p)) for p in asked])
     failing = [
         {"id": problem.id, "what": what, "note": grade.verdict if grade else "not graded"}
         for problem, good, bad in zip(asked, right, wrong, strict=True)

@@ -23,6 +23,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
+from recipes.support.evaluation import encoded
 from recipes.support.rollout import AnswerComplete, Rollout, completion_of, rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
@@ -87,6 +88,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         return self.accelerator.unwrap_model(self.model)
 
     # 1. rollout ---------------------------------------------------------------------------------------------
+
+    def _tokenize_prompts(self, prompts):
+        if isinstance(prompts[0], str) or prompts[0][-1]["role"] != "assistant":
+            return super()._tokenize_prompts(prompts)
+        # TRL would close the answer that the prompt begins and open another
+        template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
+        return [encoded(prompt, self._tokenizer, **template) for prompt in prompts], None, {}
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, has_tool_images=False):
         if self.use_vllm or self._zero3:

@@ -96,8 +96,8 @@ def test_prompts_of_both_styles_and_their_answers():
     messages = chat.messages(problem)
     assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 2, "user"]
     assert messages[-1]["content"] == f"# Instruction: {problem.question}"
-    [text] = completion.messages(problem)
-    assert text["content"].endswith("\ndef task_program():") and text["content"].count("# Instruction:") == 7
+    text = completion.messages(problem)
+    assert text.endswith("\ndef task_program():") and text.count("# Instruction:") == 7
     body = "\n    say('hello')\n"
     assert not completion.complete(body) and completion.complete(body + "# Instruction: more")
     found = completion.extract(body + "# Instruction: more")

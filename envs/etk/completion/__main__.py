@@ -23,7 +23,7 @@ from envs.etk.completion.compare import CompletionError, Metric, Reference
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
 from envs.etk.completion.outputs import Folder
 from envs.etk.completion.scorer import CompletionScorer
-from envs.etk.rows import Row, answer
+from envs.rows import Row, answer_each
 from envs.sandbox import LocalSandbox
 
 OPTIONAL = ("expect", "field", "norm", "compare", "strict_finite", "weights")
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.verb == "check":
             return int(asyncio.run(check(options.write, options.workers)) > 0)
-        answer(options.file, score_row)
+        answer_each(options.file, score_row)
     except (OSError, UnicodeDecodeError, CompletionError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)
         return 1

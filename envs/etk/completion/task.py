@@ -83,6 +83,7 @@ class EtkCompletion:
             reference=gap.original,
             family=family,
             data={"case": gap.case, "application": self.application},
+            language="c++",
         )
 
 

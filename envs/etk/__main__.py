@@ -1,0 +1,113 @@
+"""Rows of the Einstein Toolkit task from Cactus checkouts, as JSON lines; prints a summary as one JSON line.
+
+python -m envs.etk build CHECKOUT... -o rows.jsonl.gz
+python -m envs.etk build Cactus --thornlist einsteintoolkit.th --languages c,c++ --drop-generated -o rows.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from envs.etk.checkout import Checkouts, Filters, decoded
+from envs.etk.thorns import listed
+from envs.task import TaskError
+
+
+def build(options: argparse.Namespace) -> dict[str, Any]:
+    """Write the rows and return the summary. Raises TaskError or OSError; then there is no output file."""
+    filters = Filters(
+        options.max_src_chars,
+        options.min_src_chars,
+        options.languages.split(",") if options.languages else None,
+        options.drop_generated,
+        options.drop_duplicates,
+    )
+    names = None if options.thornlist is None else listed(decoded(options.thornlist.read_bytes()))
+    if names == []:
+        raise TaskError(f"{options.thornlist} names no thorn (a name has a / and stands below !CHECKOUT)")
+    checkouts = Checkouts(options.checkout, names, options.arrangement, filters)
+    written, languages = write(checkouts, options.output)
+    return {
+        "out": str(options.output),
+        "checkouts": [str(checkout) for checkout in options.checkout],
+        "thorns": len(written),
+        "rows": sum(written.values()),
+        "languages": dict(languages),
+        "skipped": dict(checkouts.skipped.most_common()),
+        "absent": checkouts.absent,
+        "filters": filters.on,
+    }
+
+
+def write(checkouts: Checkouts, out: Path) -> tuple[Counter[Any], Counter[str]]:
+    """Rows to a file that appears whole; gzip where its name ends in .gz. Rows by thorn and by language.
+
+    Raises TaskError where there are none.
+    """
+    by_thorn, languages = Counter[Any](), Counter[str]()
+    staging = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with ExitStack() as stack:
+            file: Any = stack.enter_context(staging.open("wb"))
+            if out.suffix == ".gz":  # no name and no time in it: the same rows are the same bytes
+                file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+            text = stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+            for thorn in tqdm(checkouts.thorns, unit="thorn", disable=not sys.stderr.isatty()):
+                for row in checkouts.rows(thorn):
+                    text.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    by_thorn[thorn] += 1
+                    languages[row["language"]] += 1
+                if not by_thorn[thorn]:
+                    checkouts.skipped["thorn without a row"] += 1
+        by_thorn = +by_thorn
+        if not by_thorn:
+            raise TaskError(f"no rows; passed over: {json.dumps(dict(checkouts.skipped))}")
+        os.replace(staging, out)
+    finally:
+        staging.unlink(missing_ok=True)
+    return by_thorn, languages
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m envs.etk", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    building = commands.add_parser("build", help="checkouts to rows")
+    building.add_argument("checkout", nargs="+", type=Path, help="a Cactus tree, or a folder of arrangements or thorns")
+    building.add_argument("-o", "--output", required=True, type=Path, metavar="OUT", help=".jsonl or .jsonl.gz")
+    building.add_argument("--thornlist", type=Path, metavar="F", help="only these thorns, in its order")
+    building.add_argument("--arrangement", help="of thorns at the top level; the checkout folder's name if not given")
+    building.add_argument("--max-src-chars", type=int, metavar="N", help="leave out longer files")
+    building.add_argument("--min-src-chars", type=int, metavar="N", help="leave out shorter files")
+    building.add_argument("--languages", metavar="c,c++,fortran,make", help="leave out the others")
+    building.add_argument("--drop-generated", action="store_true", help="leave out files with a generator's mark")
+    building.add_argument("--drop-duplicates", action="store_true", help="leave out files that another thorn has too")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; the exit status is 1 where nothing could be written."""
+    options = parsed(arguments)
+    try:
+        print(json.dumps(build(options)))
+    except (OSError, TaskError) as error:
+        print(f"envs.etk: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

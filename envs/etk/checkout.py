@@ -1,0 +1,235 @@
+"""Cactus checkouts to rows, one for each source file of each thorn, by the rules R1 to R14 of the specification.
+
+A row: thorn_name, src_filename, context, interface, schedule, param, configuration, src_code, context_filenames, url,
+as in the public dataset of this shape, and language.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from envs.etk.context import joined
+from envs.etk.languages import NAMES, SOURCES, Language, hidden, language_of, leftover
+from envs.etk.thorns import DECLARATIONS, Thorn, find_thorns
+from envs.task import TaskError
+
+Row = dict[str, str]
+GENERATED = re.compile(
+    r"\b(?:auto(?:matically)?|machine)[- ]?(?:generated|produced|created|written)\b"
+    r"|\b(?:file|code|thorn|header|source|routine|parser|scanner|program) (?:was |is |has been )?(?:\w+ly )?"
+    r"(?:generated|produced|created|written|made) (?:by|with|from|using) (?:the )?"
+    r"(?:kranc|nrpy|maple|mathematica|sympy|python|perl|flex|bison|gnu bison|f2c|autoconf|\w+\.(?:py|pl|m|sh|nb)\b)"
+    r"|\bgenerated (?:by|with|from|using) (?:kranc|nrpy|maple|mathematica|sympy|flex|bison|\w+\.(?:py|pl|m|sh|nb)\b)"
+    r"|\bmade by gnu bison\b|\bdo not edit\b|\bdon't edit\b",
+    re.IGNORECASE,
+)
+"""R14: what generators write at the head of a file."""
+MARKED = 3000
+"""Characters in which GENERATED is looked for."""
+REMOTE = re.compile(r'^\[remote "origin"\][^\[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
+
+
+class Filters:
+    """Optional filters of files (R13, R14), all off by default. One object filters one dataset: it remembers texts.
+
+    Args:
+        max_src_chars, min_src_chars: lengths of a file, both included.
+        languages: of NAMES.
+        drop_generated: whether files with a generator's mark go.
+        drop_duplicates: whether a file goes whose text another thorn had before.
+
+    Raises:
+        TaskError: an unknown language.
+    """
+
+    def __init__(
+        self,
+        max_src_chars: int | None = None,
+        min_src_chars: int | None = None,
+        languages: Sequence[str] | None = None,
+        drop_generated: bool = False,
+        drop_duplicates: bool = False,
+    ):
+        for language in languages or ():
+            if language not in NAMES:
+                raise TaskError(f"unknown language {language}: one of {', '.join(NAMES)}")
+        self.max_src_chars, self.min_src_chars, self.languages = max_src_chars, min_src_chars, languages
+        self.drop_generated, self.drop_duplicates = drop_generated, drop_duplicates
+        self._first: dict[int, str] = {}
+
+    @property
+    def on(self) -> dict[str, object]:
+        """The filters that are on, by name."""
+        return {k: v for k, v in vars(self).items() if not k.startswith("_") and v is not None and v is not False}
+
+    def reason(self, thorn: str, language: str, text: str) -> str | None:
+        """Why a file goes, None where it stays."""
+        if self.max_src_chars is not None and len(text) > self.max_src_chars:
+            return "longer than max_src_chars"
+        if self.min_src_chars is not None and len(text) < self.min_src_chars:
+            return "shorter than min_src_chars"
+        if self.languages is not None and language not in self.languages:
+            return "of another language"
+        if self.drop_generated and GENERATED.search(text[:MARKED]):
+            return "generated"
+        if self.drop_duplicates and self._first.setdefault(hash(text), thorn) != thorn:
+            return "duplicate of another thorn's"
+        return None
+
+
+class Checkouts:
+    """The rows of some checkouts, thorn by thorn.
+
+    Args:
+        names, arrangement: see find_thorns.
+        filters: what is left out; None for nothing. What is no row is in nobody's context either (R12).
+        url: of every row; None for that of the repository the thorn lies in.
+        sources: what is a source, see languages.SOURCES.
+
+    Attributes:
+        thorns: those with a `src` folder, in order.
+        absent: listed names that no checkout has.
+        skipped: how many files and folders are no rows, by reason; complete when all rows have been read.
+
+    Raises:
+        TaskError: a checkout is no folder, or there is no thorn in any.
+    """
+
+    def __init__(
+        self,
+        checkouts: Sequence[Path],
+        names: Sequence[str] | None = None,
+        arrangement: str | None = None,
+        filters: Filters | None = None,
+        url: str | None = None,
+        sources: Mapping[str, Language] = SOURCES,
+    ):
+        found = find_thorns(checkouts, names, arrangement)
+        if not found.found:
+            where = ", ".join(map(str, checkouts))
+            missing = f", {len(found.absent)} of the list are absent" if found.absent else ""
+            raise TaskError(f"no thorn in {where}: none has interface.ccl, schedule.ccl and param.ccl{missing}")
+        self.absent, self.skipped = found.absent, found.skipped
+        self.filters, self.url, self.sources = filters or Filters(), url, sources
+        self._files = self._claimed({thorn: self._listing(thorn) for thorn in found.found})
+        self.thorns = list(self._files)
+
+    def rows(self, thorn: Thorn) -> Iterator[Row]:
+        """The rows of one thorn, by path (R8). Raises OSError for a declaration file that cannot be read."""
+        declared = {name: _declaration(thorn.folder / f"{name}.ccl") for name in (*DECLARATIONS, "configuration")}
+        url = repository_url(os.path.realpath(thorn.folder)) if self.url is None else self.url
+        files = [(name, text) for name, path in self._files[thorn] if (text := self._text(thorn, name, path))]
+        for name, text in files:
+            # R12: neither the file itself nor a twin of it
+            others = [(other, its) for other, its in files if other != name and its != text]
+            language = language_of(name, self.sources)
+            assert language is not None  # the listing has sources only
+            yield {
+                "thorn_name": thorn.name,
+                "url": url,
+                "src_filename": name,  # R2
+                **declared,
+                "src_code": text,
+                "context_filenames": "".join(f"{other}\n" for other, _ in others),
+                "context": joined(others),
+                "language": language.name,
+            }
+
+    def _listing(self, thorn: Thorn) -> list[tuple[str, Path]] | None:
+        """Names (relative to `src`, R2) and paths of a thorn's sources, sorted (R8); None without `src` (R5)."""
+        src = thorn.folder / "src"
+        if not src.is_dir() or src.is_symlink():
+            self.skipped["thorn whose src is a link" if src.is_dir() else "thorn without src"] += 1
+            return None
+        found = []
+        for where, folders, files in os.walk(src):
+            for name in folders:
+                if hidden(name):
+                    self.skipped["hidden or version control's"] += 1
+                elif os.path.islink(os.path.join(where, name)):
+                    self.skipped["link to a folder"] += 1
+            folders[:] = [name for name in folders if not hidden(name)]
+            for name in files:
+                path = Path(where, name)
+                if reason := self._unwanted(path):
+                    self.skipped[reason] += 1
+                else:
+                    found.append((path.relative_to(src).as_posix(), path))
+        return sorted(found)
+
+    def _unwanted(self, path: Path) -> str | None:
+        if hidden(path.name):  # R9
+            return "hidden or version control's"
+        if leftover(path.name):
+            return "editor or backup file"
+        if language_of(path.name, self.sources) is None:  # R10
+            return "no source by its name"
+        if not path.exists():
+            return "dangling link"
+        return None if stat.S_ISREG(path.stat().st_mode) else "no plain file"
+
+    def _claimed(self, listings: Mapping[Thorn, list[tuple[str, Path]] | None]) -> dict[Thorn, list[tuple[str, Path]]]:
+        """R6: every real file once; where a file and links to it are found, the file itself."""
+        everything = [(path.is_symlink(), path) for files in listings.values() for _, path in files or ()]
+        owners: dict[str, Path] = {}
+        for _, path in sorted(everything, key=lambda entry: entry[0]):
+            if owners.setdefault(os.path.realpath(path), path) != path:
+                self.skipped["the same file as another row's"] += 1
+        kept = set(owners.values())
+        return {
+            thorn: [(name, path) for name, path in files if path in kept]
+            for thorn, files in listings.items()
+            if files is not None
+        }
+
+    def _text(self, thorn: Thorn, name: str, path: Path) -> str | None:
+        try:
+            data = path.read_bytes()
+        except OSError:
+            self.skipped["unreadable"] += 1
+            return None
+        text = decoded(data)
+        if b"\0" in data:  # R9
+            reason: str | None = "binary"
+        elif not text.strip():
+            reason = "blank"
+        else:
+            language = language_of(name, self.sources)
+            reason = self.filters.reason(thorn.name, language.name if language else "", text)
+        if reason:
+            self.skipped[reason] += 1
+        return None if reason else text
+
+
+def decoded(data: bytes) -> str:
+    """R11: UTF-8, or else Latin-1; line ends stay as they are."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _declaration(path: Path) -> str:
+    """R3: a declaration file's text, empty where there is none."""
+    return decoded(path.read_bytes()) if path.is_file() else ""
+
+
+@functools.lru_cache(maxsize=4096)
+def repository_url(folder: str) -> str:
+    """Where the git repository around a folder came from, without user and password; empty where none is known."""
+    git = Path(folder, ".git")
+    if not git.exists():
+        parent = os.path.dirname(folder)
+        return "" if parent == folder else repository_url(parent)
+    try:
+        if git.is_file():  # a submodule's or a work tree's: "gitdir: PATH"
+            git = git.parent / git.read_text().removeprefix("gitdir:").strip()
+        found = REMOTE.search((git / "config").read_text())
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return re.sub(r"(?<=://)[^/@]*@", "", found[1]) if found else ""

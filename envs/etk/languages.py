@@ -1,0 +1,87 @@
+"""What the files below a thorn's `src` are: language by name (R10), and which names are no sources (R9)."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True)
+class Language:
+    """
+    name: "c", "c++", "fortran" or "make": whose comments and tokens the file has.
+    spoken: what a prompt calls such a file.
+    tag: what follows the three backquotes of a fenced block.
+    """
+
+    name: str
+    spoken: str
+    tag: str
+
+
+C = Language("c", "C", "c")
+CXX = Language("c++", "C++", "cpp")
+CUDA = Language("c++", "CUDA C++", "cuda")
+C_HEADER = Language("c", "C header", "c")
+CXX_HEADER = Language("c++", "C++ header", "cpp")
+FIXED_CPP = Language("fortran", "fixed-form Fortran with preprocessor directives", "fortran")
+FREE_CPP = Language("fortran", "free-form Fortran with preprocessor directives", "fortran")
+FIXED = Language("fortran", "fixed-form Fortran", "fortran")
+FREE = Language("fortran", "free-form Fortran", "fortran")
+INCLUDE = Language("fortran", "Fortran include file", "fortran")
+MAKE = Language("make", "make fragment", "make")
+OTHER = Language("c++", "source", "")
+"""For rows of a dataset whose files were chosen by other rules."""
+NAMES = ("c", "c++", "fortran", "make")
+
+SOURCES: Mapping[str, Language] = {
+    ".c": C,
+    ".cc": CXX,
+    ".cpp": CXX,
+    ".cxx": CXX,
+    ".C": CXX,
+    ".cu": CUDA,
+    ".h": C_HEADER,
+    ".hh": CXX_HEADER,
+    ".hpp": CXX_HEADER,
+    ".hxx": CXX_HEADER,
+    ".H": CXX_HEADER,
+    ".F": FIXED_CPP,
+    ".F77": FIXED_CPP,
+    ".F90": FREE_CPP,
+    ".f": FIXED,
+    ".f77": FIXED,
+    ".f90": FREE,
+    ".inc": INCLUDE,
+    "make.code.defn": MAKE,
+    "make.code.deps": MAKE,
+    "make.configuration.defn": MAKE,
+    "make.configuration.deps": MAKE,
+}
+"""R10: extensions and whole names that are sources, by case."""
+HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".H"})
+LEFTOVERS = (
+    "*~", "*#", "*.swp", "*.swo", "*.swn", "*.bak", "*.BAK", "*.back", "*.backup", "*.old", "*.orig", "*.rej", "*.save",
+    "*.sav", "*.tmp", "*.temp", "*.copy", "*.mine", "*_old", "*_OLD", "*_orig", "*_bak", "*_backup", "*_save",
+)  # fmt: skip
+"""R9: what editors, version control and careful people leave behind."""
+VERSION_CONTROL = frozenset({"CVS", "RCS", "SCCS", "_darcs", "{arch}"})
+"""R9; those that begin with a dot are hidden anyway."""
+
+
+def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Language | None:
+    """The language of a file by its name (R10), None where it is no source."""
+    path = PurePosixPath(filename)
+    return sources.get(path.name) or sources.get(path.suffix)
+
+
+def hidden(name: str) -> bool:
+    """Whether a file or folder belongs to version control or is hidden (R9)."""
+    return name.startswith(".") or name in VERSION_CONTROL
+
+
+def leftover(name: str) -> bool:
+    """Whether a file is an editor's or a backup (R9)."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFTOVERS)

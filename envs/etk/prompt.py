@@ -1,0 +1,140 @@
+"""The prompt of the ETK work, and the code in what comes back.
+
+One source file of a thorn is asked for; the thorn's declarations and its other files are given. The prompt ends within
+an opened fenced block, so an answer begins with code.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from envs.etk.context import CHARS_A_TOKEN, Room, cut, fenced, useful_first
+from envs.etk.rows import SourceFile
+from envs.task import Extracted, Prompted, TaskError
+
+STYLES = ("chat_template", "literal")
+ORDERS = ("useful", "row")
+MORE = "...more..."
+DECLARED = ("interface", "schedule", "param", "configuration")
+FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
+TAG = re.compile(
+    r"[ \t]*(?:c|h|cc|cpp|cxx|c\+\+|C\+\+|CPP|hpp|hxx|cu|cuda|CUDA|f|f77|f90|f95|F77|F90|fortran|Fortran|FORTRAN"
+    r"|fortran90|make|makefile|Makefile|ccl|text|txt|plaintext|code|source)[ \t]*\r?(?:\n|\Z)"
+)
+"""A line that is a language's tag and no code. A lone C is none: in fixed-form Fortran it is an empty comment."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """How a source file is asked for.
+
+    Args:
+        style: "chat_template" (messages; the opened block is the beginning of the assistant's), or "literal": one text
+            with the marks <|system|>, <|user|>, <|assistant|>, which are no special tokens, as in the ETK work.
+        context_limit, ccl_limit: how much is shown of the thorn's other files together, and of each declaration file.
+            The work's: 10000 and 1000 characters; 1000 and 100 to train on a card of 16 GB.
+        count_tokens: gives a text's length; the limits are then in tokens. None: in characters.
+        context_order: "useful": headers and make.code.defn, then the shortest files, each cut to its share, every
+            block closed. "row": as the row has them, cut at the limit, as the work did: the last block stays open.
+        own_language: ask for the file's own language; else for "C/C++" whatever it is, as the work did.
+
+    Raises:
+        TaskError: an unknown style or order, a negative limit.
+    """
+
+    style: str = "chat_template"
+    context_limit: int = 10_000
+    ccl_limit: int = 1_000
+    count_tokens: Callable[[str], int] | None = None
+    context_order: str = "useful"
+    own_language: bool = True
+    _room: Room = field(init=False, repr=False, compare=False)
+    _shown: Callable[[str], str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("style", self.style, STYLES), ("context_order", self.context_order, ORDERS)):
+            if value not in known:
+                raise TaskError(f"task.env.{name}={value}: one of {', '.join(known)}")
+        for name, limit in (("context_limit", self.context_limit), ("ccl_limit", self.ccl_limit)):
+            if limit < 0:
+                raise TaskError(f"task.env.{name}={limit}: 0 or more")
+        object.__setattr__(self, "_room", Room(self.context_limit, self.count_tokens or len))
+        # the declarations of a thorn come again in each of its rows
+        object.__setattr__(self, "_shown", functools.lru_cache(64)(self._cut_declaration))
+
+    @property
+    def context_chars(self) -> int:
+        """How much of a row's context is of use."""
+        if self.context_order == "useful":
+            return 0
+        return self.context_limit * (1 if self.count_tokens is None else CHARS_A_TOKEN)
+
+    def question(self, file: SourceFile) -> str:
+        """What the user says; in the literal style the whole text."""
+        if self.style == "chat_template":
+            return self._request(file)
+        request, opening = self._request(file), self._opening(file)
+        return f"<|system|>\n{self._system()}\n<|user|>\n{request}\n<|assistant|>\n{opening}"
+
+    def messages(self, file: SourceFile, question: str) -> Prompted:
+        """The conversation around a `question`, its last message the beginning of the answer; or the literal text."""
+        if self.style == "literal":
+            return question
+        return [
+            {"role": "system", "content": self._system()},
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": self._opening(file)},
+        ]
+
+    def _system(self) -> str:
+        known = "C, C++ and Fortran" if self.own_language else "C/C++"
+        return f"You are an expert {known} developer who writes thorns for the Einstein Toolkit."
+
+    def _request(self, file: SourceFile) -> str:
+        language = file.language.spoken if self.own_language else "C/C++"
+        parts = [
+            f"Create the {language} file `{file.name}` in the thorn `{file.thorn}`.",
+            f"Thorn information:\n- Name: {file.thorn}\n- Target file: {file.name}",
+            *(f"{name.capitalize()} ({name}.ccl):\n{fenced(self._shown(getattr(file, name)))}" for name in DECLARED),
+            f"Related code context:\n{self._context(file)}",
+            f"Write the complete source of `{file.name}`, and nothing else.",
+        ]
+        return "\n\n".join(parts)
+
+    def _opening(self, file: SourceFile) -> str:
+        return f"Here is the code for {file.name}:\n```{file.language.tag if self.own_language else ''}\n"
+
+    def _cut_declaration(self, text: str) -> str:
+        if self._room.count(text) <= self.ccl_limit:
+            return text
+        return cut(text, self.ccl_limit, self._room.count) + MORE
+
+    def _context(self, file: SourceFile) -> str:
+        if self.context_order == "row":
+            return f"```\n{cut(file.context, self.context_limit, self._room.count)}\n```"
+        shown = self._room.fitted(useful_first(file.files))
+        return shown.rstrip("\n") or "(none)"
+
+
+def extracted(answer: str) -> Extracted:
+    """The code of an answer to a prompt that has opened a block; empty where there is none, never missing.
+
+    1. An opening fence in the first line goes. Code ends at the first line after it that begins with three backquotes.
+    2. A first line that is a language's tag and nothing else goes; any other short line is code.
+    3. Leading blanks stay.
+    """
+    start = 0
+    if FENCE_LINE.match(answer):
+        start = _next_line(answer, 0)
+    fence = FENCE_LINE.search(answer, start)
+    end = len(answer) if fence is None else fence.start()
+    tag = TAG.match(answer, start, end)
+    return Extracted(start if tag is None else tag.end(), end, closed=fence is not None)
+
+
+def _next_line(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end + 1

@@ -1,0 +1,143 @@
+"""ETK: write one source file of a thorn of the Einstein Toolkit from the rest of the thorn."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from envs.etk.checkout import Filters
+from envs.etk.prompt import Prompt, extracted
+from envs.etk.rows import SourceFile, dataset, source_files
+from envs.task import Extracted, Problem, Prompted, Split, TaskError, seeded_split
+
+log = logging.getLogger("codegrain")
+SPLITS = ("arrangement", "thorn")
+FLAVOUR = re.compile(r"(?<=[a-z0-9_])_?(?:CUDA|CXX|CPP|C|X|F77|F90|FreeF90)$")
+"""What the names of one thorn's variants differ in: WaveToyC and WaveToyF77, WaveToyNRPy and WaveToyNRPyX."""
+
+
+class Etk:
+    """
+    Args:
+        source: "nrpy": 22 files of two wave equations, written by the package nrpy; "hub": the public dataset; "path":
+            rows as `python -m envs.etk build` writes them.
+        path: of those rows, .jsonl, .jsonl.gz, .parquet or a folder of them.
+        split: what stays together, since files of a thorn are in each other's prompts (R13): "arrangement" or "thorn"
+            (with its variants). None: by arrangement, by thorn for nrpy's one arrangement.
+        test_share, validation_share: of the problems, held out at most; at least one arrangement or thorn where the
+            share is not 0.
+        split_seed: of the split.
+        style, context_limit, ccl_limit, count_tokens, context_order, own_language: see Prompt.
+        max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates: see Filters; here they choose what
+            is asked for, and the context stays.
+
+    Raises:
+        TaskError: settings or rows that make no task, a package or dataset that is not here.
+    """
+
+    name = "etk"
+    closing = "`"
+
+    def __init__(
+        self,
+        source: str = "nrpy",
+        path: str | None = None,
+        split: str | None = None,
+        test_share: float = 0.2,
+        validation_share: float = 0.0,
+        split_seed: int = 0,
+        style: str = "chat_template",
+        context_limit: int = 10_000,
+        ccl_limit: int = 1_000,
+        count_tokens: Callable[[str], int] | None = None,
+        context_order: str = "useful",
+        own_language: bool = True,
+        max_src_chars: int | None = None,
+        min_src_chars: int | None = None,
+        languages: Sequence[str] | None = None,
+        drop_generated: bool = False,
+        drop_duplicates: bool = False,
+    ):
+        if split not in (None, *SPLITS):
+            raise TaskError(f"task.env.split={split}: one of {', '.join(SPLITS)}")
+        if min(test_share, validation_share) < 0 or test_share + validation_share >= 1:
+            raise TaskError("task.env.test_share and task.env.validation_share must be 0 or more, and below 1 together")
+        self.prompt = Prompt(style, context_limit, ccl_limit, count_tokens, context_order, own_language)
+        filters = Filters(max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates)
+        self._split_by = split or ("thorn" if source == "nrpy" else "arrangement")
+        self._files: dict[str, SourceFile] = {}
+        problems = self._problems(source, path, filters)
+        shares: tuple[tuple[Split, float], ...] = (("test", test_share), ("validation", validation_share))
+        sizes = [(side, share * len(problems)) for side, share in shares]
+        self._splits: dict[Split, list[Problem]] = {}
+        for side, size in sizes:
+            self._splits[side], problems = self._hold_out(problems, size, split_seed)
+        self._splits["train"] = problems
+
+    def problems(self, split: Split) -> list[Problem]:
+        """The problems of one side of the split."""
+        return self._splits[split]
+
+    def messages(self, problem: Problem) -> Prompted:
+        """System, user, and the beginning of the assistant's answer, up to an opened block; or one literal text."""
+        return self.prompt.messages(self._files[problem.id], problem.question)
+
+    def extract(self, answer: str) -> Extracted:
+        """The code of an answer, perhaps empty: an empty file is an answer."""
+        return extracted(answer)
+
+    def complete(self, answer: str) -> bool:
+        """The line that closes the block ends an answer."""
+        return extracted(answer).closed
+
+    def _problems(self, source: str, path: str | None, filters: Filters) -> list[Problem]:
+        dropped = Counter[str]()
+        problems = []
+        names = Counter[str]()
+        for file in source_files(dataset(source, path), self.prompt.context_chars, dropped):
+            language = file.language.name
+            if reason := filters.reason(file.thorn, language, file.text):
+                dropped[reason] += 1
+                continue
+            name = f"{self.name}/{file.thorn}/{file.name}"
+            names[name] += 1
+            if names[name] > 1:  # one thorn from two repositories
+                name = f"{name}#{names[name]}"
+            self._files[name] = file
+            problems.append(
+                Problem(
+                    id=name,
+                    question=self.prompt.question(file),
+                    reference=file.text,
+                    family=family(file, self._split_by),
+                    language=language,
+                )
+            )
+        if dropped:
+            log.info("etk: rows left out: %s", ", ".join(f"{n} {reason}" for reason, n in dropped.most_common()))
+        if not problems:
+            raise TaskError(f"no rows left in {path or source}: loosen the filters of task.env")
+        return problems
+
+    def _hold_out(self, problems: list[Problem], size: float, seed: int) -> tuple[list[Problem], list[Problem]]:
+        """Whole families of at most `size` problems together, the smallest one where none fits, and the rest."""
+        if size == 0:
+            return [], problems
+        sizes = Counter(p.family for p in problems)
+        if len(sizes) < 2:
+            raise TaskError(
+                f"all rows are of the {self._split_by} {problems[0].family}, so none can be held out: "
+                "task.env.split=thorn, more rows, or task.env.test_share=0 with validation_share=0"
+            )
+        smallest = min(sizes.values())
+        parts = seeded_split(problems, max(int(size), smallest), seed)
+        return parts["train"], parts["test"]
+
+
+def family(file: SourceFile, split_by: str) -> str:
+    """What a file's problem is kept together with (R13)."""
+    if split_by == "arrangement":
+        return file.arrangement
+    return FLAVOUR.sub("", file.thorn)
