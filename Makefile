@@ -21,7 +21,7 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
-	$(VENV)/bin/python -m pytest
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 reproduce-humaneval: $(VENV)/.installed
 	$(LADDER)/eval.py +experiment=humaneval_base model=$(MODEL) seed=$(SEED) $(OVERRIDES)

@@ -90,7 +90,9 @@ def _graded(grade: Grade | None) -> dict[str, Any]:
     if grade is None:
         return {"verdict": "error", "passed": None, "reward": None, "note": "could not be graded"}
     notes = "; ".join(f"{name}: {r.note}" for name, r in grade.results.items() if r.note)
-    return {"verdict": grade.verdict, "passed": grade.passed, "reward": grade.total, "note": notes}
+    details = {name: dict(result.detail) for name, result in grade.results.items() if result.detail}
+    said = {"verdict": grade.verdict, "passed": grade.passed, "reward": grade.total, "note": notes}
+    return said | ({"details": details} if details else {})
 
 
 def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:

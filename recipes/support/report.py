@@ -17,6 +17,7 @@ from recipes.support.charts import Interval, Record, duration, finite, numeric
 from recipes.support.diagnosis import diagnose
 from recipes.support.history import history
 from recipes.support.records import by_step, read_config, records, setting
+from recipes.support.verdicts import robot_runs, verdict_tables
 
 # The HTML parser would drop or mangle control characters in a completion: show their pictures instead.
 CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
@@ -273,6 +274,7 @@ def write_report(run_dir: Path) -> Path:
     steps = by_step(rows)
     evals = [record for _, record in records(run_dir / "evals.jsonl")]
     sections, scales = cards(run_dir / "completions.jsonl")
+    answers = [row for _, row in records(run_dir / "eval_samples.jsonl")]
     diagnosis = diagnose(history(config, steps, records(run_dir / "completions.jsonl"), evals))
     command = config.get("command") or ""
     names = [pick(config, key) for key in ("recipe.name", "task.name", "model.name", "seed")]
@@ -295,6 +297,8 @@ def write_report(run_dir: Path) -> Path:
         summary=summary(rows, steps, config),
         diagnosis=diagnosis,
         gains=gains(evals),
+        verdicts=verdict_tables(answers),
+        robots=robot_runs(answers),
         evals=[record | {"decoding": decoding(record)} for record in evals],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
