@@ -15,8 +15,6 @@ from envs.mbpp import COLUMNS, Mbpp, called, extract_definitions, instruct, mbpp
 from envs.task import TaskError, validate
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-BROKEN = {"mbpp/367", "mbpp/927"}
-"""Their set-up code builds on a class of the answer, attribute by attribute."""
 SLOW = {"Mbpp/271", "Mbpp/300", "Mbpp/599", "Mbpp/603", "Mbpp/630"}
 """Seconds and more of processor time each."""
 STUB = "def {name}(*args, **kwargs):\n    return 'planted'\n"
@@ -82,9 +80,9 @@ def test_references_pass_and_nonsense_does_not(sandbox, evaluate, file, size):
     task = Mbpp(evaluate, str(shared(f"mbpp/{file}")), every_id=True)
     problems = task.problems("test")
     assert len(problems) == (974 if evaluate == "mbpp" else 427)
-    some = problems[:: len(problems) // size]
-    right = asyncio.run(validate(sandbox, some))
-    assert {o.id for o in right if o.verdict != "pass"} <= BROKEN
+    odd = [p for p in problems if p.id in ("mbpp/367", "mbpp/927")]  # their set-up builds on a class of the answer
+    some = [*problems[:: len(problems) // size], *odd]
+    assert [o.id for o in asyncio.run(validate(sandbox, some)) if o.verdict != "pass"] == []
     assert [o.id for o in asyncio.run(validate(sandbox, some, STUB)) if o.verdict == "pass"] == []
 
 

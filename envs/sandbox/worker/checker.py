@@ -160,7 +160,11 @@ class Candidate:
         """An object of a class that the program defines, for a test that passes it to the entry point."""
         self._ask(f'["t",{json.dumps(name)},', args, kwargs)
         self._kept += 1
-        return codec.Handle(self._kept - 1)
+        return codec.Handle(self._kept - 1, self._set)
+
+    def _set(self, handle: codec.Handle, name: str, value: object) -> None:
+        """An attribute of such an object, set by a test."""
+        self._ask('["t","",', (handle, name, value), {})
 
     def _ask(self, opening: str, args: tuple, kwargs: dict):
         request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"

@@ -24,10 +24,18 @@ TYPES = {
 
 
 class Handle:
-    """An object that stays with the program; equal to nothing but itself."""
+    """An object that stays with the program; equal to nothing but itself. What a test sets on it, `_told` passes on."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    _place: int  # names that no test is likely to set
+    _told: "Callable[[Handle, str, Any], None] | None"
+
+    def __init__(self, place: int, told: "Callable[[Handle, str, Any], None] | None" = None) -> None:
+        vars(self).update(_place=place, _told=told)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._told is not None:
+            self._told(self, name, value)
+        vars(self)[name] = value
 
 
 class Unsupported(TypeError):
@@ -81,7 +89,7 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
         if kind is meta and value in names:
             return '["y",' + quote(names[value]) + "]"
         if kind is handle:
-            return '["h",' + int_repr(value.number) + "]"
+            return '["h",' + int_repr(value._place) + "]"
         return None
 
     return scalar

@@ -298,13 +298,15 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
 def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
     """Load the solution, then answer calls from the check process, by value, until it hangs up.
 
-    Requests are (args, kwargs), a call of the entry point, or (class, args, kwargs), an object to be kept here. A
-    result that is no plain data is told by its truth alone, which is all that a test can ask of it.
+    Requests are (args, kwargs), a call of the entry point; (class, args, kwargs), an object to be kept here; or
+    ("", (object, name, value), {}), an attribute of one. A result that is no plain data is told by its truth alone,
+    which is all that a test can ask of it.
     """
     job = tools.read(payload)
     send, leave, quote, said, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
     line, encode, parse, kept = tools.line, tools.encode, tools.parse, tools.kept
     failure, kind, builtin, truth, unsupported = BaseException, type, BUILT_IN, bool, codec.Unsupported
+    put = setattr
     try:
         module = tools.module("solution")
         space = module.__dict__
@@ -317,10 +319,11 @@ def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
     while (request := line()) is not None:
         try:
             *wanted, args, kwargs = decode(parse(request, 0)[0])
-            value = (space[wanted[0]] if wanted else function)(*args, **kwargs)
+            value = (function if not wanted else space[wanted[0]] if wanted[0] else put)(*args, **kwargs)
             if wanted:
-                kept.append(value)
                 record = '["v",true]\n'
+                if wanted[0]:
+                    kept.append(value)
             else:
                 try:
                     record = '["v",' + encode(value) + "]\n"

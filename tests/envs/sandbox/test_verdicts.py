@@ -328,3 +328,18 @@ def test_a_crowded_machine_changes_no_verdict(grade):
         for process in crowd:
             process.kill()
             process.wait()
+
+
+def test_a_test_may_link_objects_of_the_solutions_classes(grade):
+    solution = """
+class Node:
+    def __init__(self, value):
+        self.value, self.next = value, None
+def total(node):
+    return node.value + total(node.next) if node else 0
+"""
+    check = "first = Node(1)\nfirst.next = Node(2)\nfirst.next.next = Node(3)\nassert total(first) == 6\n"
+    assert grade.check(solution, check, "total").verdict == "pass"
+    assert grade.check(solution.replace("else 0", "else 1"), check, "total").verdict == "fail"
+    sealed = solution.replace("class Node:", "class Node:\n    __slots__ = ('value',)")
+    assert grade.check(sealed, check, "total").verdict == "fail"
