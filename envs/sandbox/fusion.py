@@ -170,6 +170,9 @@ class FusionSandbox:
         except Trouble as error:
             log.warning("job %s not graded: %s", job.id, error)
             return judge.not_graded(job, str(error))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # a report that a program has forged
+            log.warning("job %s could not be judged: %s: %s", job.id, type(error).__name__, error)
+            return judge.outcome(job, "fail", [False] * job.total, 0.0, "unreadable result")
 
     async def _run_function(self, line: _Line, job: Job, limits: Limits) -> Outcome:
         """One process, or several where the times are those of one case."""
@@ -273,7 +276,7 @@ def _read(answer: Any, nonce: str, job: Job, limits: Limits, runs: int) -> tuple
         ends = [_ended(**end) for end in header["ends"]]
         if not 1 <= len(ends) <= runs or len(pieces) != len(ends) * (3 if job.kind in ("stdio", "program") else 1):
             raise ValueError("not what was asked")
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, binascii.Error) as error:
         raise Trouble(f"the driver's report is not readable: {error}") from error
     return ready[1], ends, pieces
 

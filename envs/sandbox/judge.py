@@ -201,12 +201,21 @@ def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """Plain data as it would come back from JSON: lists for tuples, texts for keys."""
+    """Plain data as it would come back from JSON: lists for tuples, texts for keys. Raises ValueError for a key that
+    JSON cannot have."""
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(key): as_json(item) for key, item in value.items()}
+        return {_key(key): as_json(item) for key, item in value.items()}
     return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, bool | float) or (isinstance(key, int) and key.bit_length() < 1024):
+        return json.dumps(key)
+    raise ValueError("no key of JSON")
 
 
 def _same_number(value: Any, expected: Any, tol: float) -> bool:

@@ -25,6 +25,8 @@ TIERS = ("full", "landlock", "none")
 TRIES = 3
 LOOK_AT = 1 << 16
 """Characters of a program that are looked through for imports."""
+ODD = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
+"""Modules that do more than define things when they are imported, or that are no program's business."""
 IMPORT, NAME = re.compile(r"^.*\bimport\b.*$", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]{1,40}")
 
 
@@ -198,6 +200,10 @@ class LocalSandbox:
                 trouble = str(error)
                 log.warning("sandbox worker lost on job %s: %s", job.id, error)
                 continue
+            except Exception as error:  # what it answered could not be judged: its own failure, not the batch's
+                self._lose(worker)
+                log.warning("job %s could not be judged: %s: %s", job.id, type(error).__name__, error)
+                return judge.outcome(job, "fail", [False] * job.total, 0.0, "unreadable result")
             except BaseException:
                 self._lose(worker)
                 raise
@@ -256,7 +262,7 @@ class LocalSandbox:
         """Modules that the lines with an import in them name, for the worker to choose from."""
         words: set[str] = set()
         for line in IMPORT.findall(code[:LOOK_AT]):
-            words.update(NAME.findall(line))
+            words.update(name for name in NAME.findall(line) if not ODD.search(name))
         known = {"numpy.random", "numpy.linalg"} if "numpy" in words and "numpy" in self.packages else set()
         return sorted(words | known)[:64]
 

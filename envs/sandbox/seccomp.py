@@ -36,6 +36,9 @@ NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 
 OWNERS_AND_SIGNALS = (8, 10, 15)
 """fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: a signal of choice, by way of a pipe, to any process of one's user."""
 
+OWNERS_BY_IOCTL = (0x8901, 0x8902)
+"""FIOSETOWN and SIOCSPGRP, the same by ioctl."""
+
 
 class Unavailable(RuntimeError):
     """Filters cannot be made on this machine; the text says what to install."""
@@ -64,7 +67,11 @@ def filters() -> dict[str, bytes]:
                 continue  # this processor or this libseccomp has no such call
         for command in OWNERS_AND_SIGNALS:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
+        for request in OWNERS_BY_IOCTL:
+            rules.add_rule(denied, "ioctl", Arg(1, pyseccomp.EQ, request))
         rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of others
+        rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket: send() names none
+        rules.add_rule(denied, "sendmsg")
         if threads_only:
             rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
         else:

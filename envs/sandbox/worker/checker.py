@@ -20,9 +20,12 @@ MOST_KIB = 256 << 10
 """Resident memory after which it is replaced."""
 NOTE = 1000
 """Characters of what it says of a failure."""
-AWKWARD = (AssertionError, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup)
-"""Not raised again under their own name: the first would blame the test's line, the others want more
-arguments."""
+AWKWARD = (
+    *(AssertionError, StopIteration, StopAsyncIteration),
+    *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
+)
+"""Not raised again under their own name: the first would blame the test's line, the next two would end a test's `map`
+or `all` before it has looked, the others want more arguments."""
 
 
 class CandidateGone(BaseException):
@@ -154,6 +157,8 @@ class Candidate:
 
     def __call__(self, *args, **kwargs):
         self.calls += 1
+        if any(isinstance(value, Opaque) for value in (*args, *kwargs.values())):
+            raise CandidateRaised("its result is no plain data, and the test passes it on")
         return self._ask('["t",', args, kwargs)
 
     def make(self, name: str, *args, **kwargs) -> codec.Handle:

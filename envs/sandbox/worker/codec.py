@@ -15,6 +15,8 @@ _decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
 _scan = _decoder.scan_once
 MAX_DEPTH = 200
 SMALL = 1 << 53
+FEW = 64
+"""Keys of a set or dictionary that may have one hash: each further one costs a look at all before it."""
 
 
 TYPES = {
@@ -192,13 +194,19 @@ def make_decoder(kept: list[Any]) -> Callable[[object], object]:
     plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
     complex_, dict_, unhex = complex, dict, bytes.fromhex
     groups, named = {"t": tuple, "s": set, "z": frozenset}, TYPES
-    kinds, each, scalars = set, map, {bool, str, int, float, type(None)}
+    kinds, each, scalars, hashed = set, map, {bool, str, int, float, type(None)}, hash
+    few = FEW
     broken, awkward = ValueError, (KeyError, IndexError, TypeError, OverflowError)
 
     def scalar(tag: str, rest: list) -> object:
         if size(rest) != 1 or kind_of(rest[0]) is not str_:
             raise broken("not an encoded scalar")
         return int_(rest[0], 16) if tag == "i" else float_(rest[0]) if tag == "f" else unhex(rest[0])
+
+    def apart(keys: list[Any]) -> list[Any]:
+        if size(keys) > few and 2 * size(kinds(each(hashed, keys))) < size(keys):
+            raise broken("keys that are made to collide")
+        return keys
 
     def decode(node: Any, depth: int = 0) -> object:
         kind = kind_of(node)
@@ -222,8 +230,8 @@ def make_decoder(kept: list[Any]) -> Callable[[object], object]:
             if tag == "h":
                 return kept[items[0]]
             if tag == "d":
-                return dict_(pairs(items[::2], items[1::2], strict=True))
-            return groups[tag](items)
+                return dict_(pairs(apart(items[::2]), items[1::2], strict=True))
+            return groups[tag](items if tag == "t" else apart(items))
         except awkward as error:
             raise broken("not an encoded value") from error
 

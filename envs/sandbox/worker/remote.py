@@ -24,6 +24,7 @@ import types
 import zlib
 
 MOST_PRINTED = 128 << 10
+MOST_PIECES = 4096
 STACK = 64 << 20
 SOURCES = ("codec", "program", "checker")
 """Modules beside this one that are sent with it; each imports only those before it."""
@@ -44,11 +45,13 @@ def unpack(text: str, most: int) -> "tuple[dict, list[bytes]]":
             raise ValueError("too long, or cut")
         front, rest = data.split(b"\n", 1)
         header = json.loads(front)
-        pieces = []
-        for size in header.pop("sizes"):
-            pieces.append(rest[:size])
-            rest = rest[size:]
-    except (zlib.error, TypeError, KeyError, AttributeError, RecursionError) as error:
+        sizes, pieces, start = header.pop("sizes"), [], 0
+        if len(sizes) > MOST_PIECES:
+            raise ValueError("too many pieces")
+        for size in sizes:
+            pieces.append(rest[start : start + size])
+            start += size
+    except (zlib.error, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a packed text: {error}") from error
     return header, pieces
 

@@ -66,7 +66,7 @@ def load(name: str) -> bool:
     """Import a module for all programs to come, if it is not there; what it cannot have, a program cannot either."""
     if name in sys.modules:
         return False
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(Exception, SystemExit):
         importlib.import_module(name)
     return True
 

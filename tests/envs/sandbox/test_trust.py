@@ -9,6 +9,8 @@ from collections import Counter, OrderedDict, namedtuple
 import psutil
 import pytest
 
+from envs.sandbox import FunctionCase, Job, run_sync
+
 Point = namedtuple("Point", "x y")
 LIES = "class A:\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = lambda s: 0\n"
 CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\n"
@@ -302,3 +304,54 @@ def test_files_do_not_outlive_a_program(grade):
     assert grade.call(leave, ((), "")).verdict == "fail"
     look = "import os\ndef f(): return os.listdir('.')"
     assert grade.call(look, ((), [])).note == ""
+
+
+def test_a_candidate_cannot_end_a_tests_own_iteration(grade):
+    every = "assert all(map(lambda x: candidate(x) == x, [1, 2, 3]))"
+    each = "for found in map(candidate, [1, 2, 3]):\n    assert found"
+    for test in (every, each):
+        outcome = grade.check("def f(x):\n    raise StopIteration\n", test)
+        assert outcome.verdict == "fail", (test, outcome)
+        assert grade.check("def f(x):\n    return x\n", test).verdict == "pass"
+
+
+def test_an_opaque_result_that_a_test_passes_on_is_a_failure_and_graded(grade):
+    assert grade.check("def f(x):\n    return object()\n", "assert f(f(1)) == 1").verdict == "fail"
+
+
+def test_a_result_that_json_cannot_hold_is_its_own_jobs_failure(sandbox):
+    expected = {f"k{n}": n for n in range(40)}
+    hostile = Job(
+        "hostile", "function", "def f(): return {10**4400: 1}", "f", (FunctionCase((), expected),), as_json=True
+    )
+    fair = Job("fair", "function", "def f(): return {1: 2}", "f", (FunctionCase((), {"1": 2}),), as_json=True)
+    assert [o.verdict for o in run_sync(sandbox, [hostile, fair])] == ["fail", "pass"]
+
+
+def test_nothing_is_sent_to_sockets_that_have_a_name(grade):
+    code = """
+import socket
+def f(how):
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    a.send(b"x")
+    if how == "sendto":
+        a.sendto(b"x", "/dev/log")
+    else:
+        a.sendmsg([b"x"], [], 0, "/dev/log")
+"""
+    for how in ("sendto", "sendmsg"):
+        assert "PermissionError" in grade.call(code, ((how,), None)).note
+
+
+def test_a_name_in_a_comment_imports_nothing_that_runs(grade):
+    for name in ("antigravity.__main__", "numpy.f2py.__main__", "numpy.conftest", "unittest.__main__", "test.support"):
+        outcome = grade.call(f"# import {name}\ndef f(): return 1\n", ((), 1))
+        assert outcome.verdict == "pass" and outcome.seconds < 1
+
+
+def test_numbers_made_to_collide_do_not_hold_up_the_judge(sandbox):
+    expected = [f"x{n}" for n in range(3000)]
+    code = "def f(): return {(2**61 - 1) * n for n in range(1, 9000)}"
+    job = Job("collide", "function", code, "f", (FunctionCase((), expected),))
+    [outcome] = run_sync(sandbox, [job])
+    assert outcome.verdict != "pass" and outcome.note.endswith("unreadable result")
