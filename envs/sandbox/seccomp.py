@@ -30,6 +30,11 @@ vmsplice migrate_pages move_pages mbind set_mempolicy sched_setscheduler sched_s
 sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setgroups setfsuid setfsgid
 capset seccomp _sysctl uselib ustat
 """
+METADATA = """
+chmod fchmodat fchmodat2 chown lchown fchownat setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat
+utime utimes futimesat utimensat file_setattr
+"""
+"""What changes a file by its name; Landlock does not cover it."""
 CLONE_THREAD = 0x10000
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """clone's flags for new namespaces: of mounts, control groups, host name, IPC, users, processes, network."""
@@ -45,8 +50,12 @@ class Unavailable(RuntimeError):
 
 
 @functools.cache
-def filters() -> dict[str, bytes]:
-    """BPF of both filters, `program` and `tools`. Raises Unavailable."""
+def filters(callers_uid: bool = False) -> dict[str, bytes]:
+    """BPF of both filters, `program` and `tools`. Raises Unavailable.
+
+    With `callers_uid` programs run as the user whose files lie around them, and `program` leaves those' modes, owners
+    and times alone; a linker has to set them, so `tools` cannot.
+    """
     try:
         import pyseccomp
     except (ImportError, RuntimeError, OSError) as error:
@@ -84,4 +93,6 @@ def filters() -> dict[str, bytes]:
             file.seek(0)
             return file.read()
 
-    return {"program": compiled(f"{NEW_PROCESS} {SAME_USER} {DENIED}", True), "tools": compiled(DENIED, False)}
+    ours = METADATA if callers_uid else ""
+    program = compiled(f"{NEW_PROCESS} {SAME_USER} {DENIED} {ours}", True)
+    return {"program": program, "tools": compiled(DENIED, False)}
