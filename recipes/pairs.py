@@ -25,13 +25,11 @@ def main(cfg) -> None:
     import json
 
     from recipes.support.build import build_reward, build_sandbox, build_task
-    from recipes.support.console import log, log_to
+    from recipes.support.console import log_to
     from recipes.support.models import check_model, load_policy
-    from recipes.support.preferences import PAIRS, preference_pairs
     from recipes.support.run_dir import open_run_dir, write_text
     from recipes.support.run_log import read_jsonl
     from recipes.support.soundness import training_problems
-    from recipes.support.stages import as_turns
 
     r = cfg.recipe
     if r.samples_per_prompt < 2:
@@ -60,6 +58,19 @@ def main(cfg) -> None:
                 kept.write(json.dumps(row) + "\n")
                 kept.flush()
                 rows.append(row)
+    write_pairs(cfg, folder, task, problems, rows)
+
+
+def write_pairs(cfg, folder, task, problems, rows) -> None:
+    """pairs.jsonl and summary.json from the graded answers to `problems`."""
+    import json
+
+    from recipes.support.console import log
+    from recipes.support.preferences import PAIRS, preference_pairs
+    from recipes.support.run_dir import write_text
+    from recipes.support.stages import as_turns
+
+    r = cfg.recipe
     by_problem: dict[str, list] = {p.id: [] for p in problems}
     for row in rows:
         by_problem[row["task_id"]].append(row)
