@@ -6,7 +6,6 @@ VENV := .venv
 STEPS ?= 20
 MODEL ?= smollm2_135m
 SEED ?= 0
-OVERRIDES ?=
 LADDER = $(VENV)/bin/python recipes
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
@@ -24,12 +23,12 @@ test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 reproduce-humaneval: $(VENV)/.installed
-	$(LADDER)/eval.py +experiment=humaneval_base model=$(MODEL) seed=$(SEED) $(OVERRIDES)
-	$(LADDER)/sft.py +experiment=humaneval_sft model=$(MODEL) seed=$(SEED) $(OVERRIDES)
-	$(LADDER)/reinforce.py -m +experiment=humaneval_reinforce_001,humaneval_reinforce_003 model=$(MODEL) seed=$(SEED) $(OVERRIDES)
-	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001,humaneval_ppo_003,humaneval_ppo_001_8,humaneval_ppo_003_8 model=$(MODEL) seed=$(SEED) $(OVERRIDES)
-	$(LADDER)/pairs.py +experiment=humaneval_pairs model=$(MODEL) seed=$(SEED) $(OVERRIDES)
-	$(LADDER)/dpo.py +experiment=humaneval_dpo model=$(MODEL) seed=$(SEED) $(OVERRIDES)
+	$(LADDER)/eval.py +experiment=humaneval_base model=$(MODEL) seed=$(SEED)
+	$(LADDER)/sft.py +experiment=humaneval_sft model=$(MODEL) seed=$(SEED)
+	$(LADDER)/reinforce.py -m +experiment=humaneval_reinforce_001,humaneval_reinforce_003 model=$(MODEL) seed=$(SEED)
+	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001,humaneval_ppo_003,humaneval_ppo_001_8,humaneval_ppo_003_8 model=$(MODEL) seed=$(SEED)
+	$(LADDER)/pairs.py +experiment=humaneval_pairs model=$(MODEL) seed=$(SEED)
+	$(LADDER)/dpo.py +experiment=humaneval_dpo model=$(MODEL) seed=$(SEED)
 	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
 
 lint: $(VENV)/.installed-dev

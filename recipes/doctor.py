@@ -17,8 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from omegaconf import MISSING, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import MISSING
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.panel import Panel
@@ -29,6 +28,7 @@ from recipes.support.finding import Finding
 from recipes.support.history import Answer, load_history
 from recipes.support.main import UserError
 from recipes.support.report import as_text
+from recipes.support.small_command import small_command
 
 COLOURS = {
     "serious": "bold red",
@@ -47,26 +47,13 @@ class DoctorConfig:
     """One line of JSON instead of text."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; its status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return 0 if arguments else 2
-    try:
-        cfg: Any = OmegaConf.merge(OmegaConf.structured(DoctorConfig), OmegaConf.from_cli(arguments))
-        return examine(Path(cfg.run), cfg.json)
-    except (UserError, OmegaConfBaseException, OSError, ValueError) as error:
-        print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
-        return 2
-
-
-def examine(folder: Path, as_json: bool) -> int:
+def examine(cfg: DoctorConfig) -> int:
     """Print the diagnosis of a run directory; 1 where something serious is wrong. Raises UserError where it is none."""
+    folder = Path(cfg.run)
     if not (folder / "config.yaml").exists():
         raise UserError(f"{folder} is no run directory (it has no config.yaml)")
     found = diagnose(load_history(folder))
-    if as_json:
+    if cfg.json:
         print(json.dumps({"run": str(folder), "status": found.status, **asdict(found)}))
     else:
         Console().print(drawn(found))
@@ -96,6 +83,8 @@ def plain(text: str) -> Text:
     """Text for a terminal: control characters as their pictures, half of a surrogate pair as a question mark."""
     return Text(as_text(text).encode("utf-8", "replace").decode())
 
+
+main = small_command(DoctorConfig, __doc__, examine)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,16 +21,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from omegaconf import MISSING, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from recipes.support.console import quiet_libraries
 from recipes.support.main import UserError
 from recipes.support.run_dir import write_text
 from recipes.support.run_log import read_jsonl
+from recipes.support.small_command import small_command
 
 SUM = "weighted sum"
 
@@ -49,21 +48,6 @@ class LookConfig:
     html: str | None = None
     """Write a page there instead of to the terminal."""
     replay: bool = False
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command; its status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return 0 if arguments else 2
-    quiet_libraries()
-    try:
-        cfg: Any = OmegaConf.merge(OmegaConf.structured(LookConfig), OmegaConf.from_cli(arguments))
-        return look(cfg)
-    except (UserError, OmegaConfBaseException, OSError) as error:
-        print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
-        return 2
 
 
 def look(cfg: LookConfig) -> int:
@@ -148,6 +132,8 @@ def colour(share: float) -> str:
     pale = round(235 - 150 * min(1.0, abs(share)))
     return f"black on rgb({pale},235,{pale})" if share > 0 else f"black on rgb(245,{pale},{pale})"
 
+
+main = small_command(LookConfig, __doc__, look)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,14 +21,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from omegaconf import MISSING, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.table import Table
 
-from recipes.support.console import quiet_libraries
 from recipes.support.main import UserError
 from recipes.support.run_dir import write_text
 from recipes.support.run_log import read_jsonl
+from recipes.support.small_command import small_command
 
 COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "mean_tokens", "graded_samples", "minutes")
 
@@ -45,19 +44,9 @@ class TableConfig:
     """Write the rows there, one line each."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; its status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return 0 if arguments else 2
-    quiet_libraries()
-    try:
-        cfg: Any = OmegaConf.merge(OmegaConf.structured(TableConfig), OmegaConf.from_cli(arguments))
-        rows = collect(Path(cfg.runs), cfg.task, cfg.match)
-    except (UserError, OmegaConfBaseException) as error:
-        print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
-        return 2
+def show(cfg: TableConfig) -> int:
+    """Print the table, and write what else is asked for."""
+    rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
     if cfg.csv:
         text = io.StringIO()
@@ -184,6 +173,8 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; }} tr + tr td {{ border-to
 {cells}</table></html>
 """
 
+
+main = small_command(TableConfig, __doc__, show)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -170,9 +170,6 @@ class FusionSandbox:
         except Trouble as error:
             log.warning("job %s not graded: %s", job.id, error)
             return judge.not_graded(job, str(error))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:  # a report that a program has forged
-            log.warning("job %s could not be judged: %s: %s", job.id, type(error).__name__, error)
-            return judge.outcome(job, "fail", [False] * job.total, 0.0, "unreadable result")
 
     async def _run_function(self, line: _Line, job: Job, limits: Limits) -> Outcome:
         """One process, or several where the times are those of one case."""

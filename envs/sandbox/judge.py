@@ -168,10 +168,10 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         if tag != "v":
             return "unreadable result"
         value = decode(payload)
+        if job.as_json:
+            value = as_json(value)
     except (ValueError, TypeError):
         return "unreadable result"
-    if job.as_json:
-        value = as_json(value)
     return None if same(value, expected, job.tol) else f"expected {_short(expected)}, got {_short(value)}"
 
 
@@ -321,11 +321,12 @@ def _remark(raw: bytes) -> str:
 
 
 def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
-    """The verdict of the check process, if it put one in its payload's place. `raw` comes from that trusted process."""
+    """The verdict of the check process, if it put one in its payload's place. `raw` comes from that trusted process,
+    by way of a server that a program may share."""
     try:
         written = json.loads(raw) if not ended.signal else None
-        said, verdict, note = written if isinstance(written, list) else ("", "", "")
-    except ValueError:
+        said, verdict, note = map(str, written if isinstance(written, list) else ("", "", ""))
+    except (ValueError, RecursionError):
         said, verdict, note = "", "", ""
     if said == nonce and verdict == "error":
         return outcome(job, "error", [False], ended.seconds, note)

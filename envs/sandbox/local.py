@@ -200,10 +200,6 @@ class LocalSandbox:
                 trouble = str(error)
                 log.warning("sandbox worker lost on job %s: %s", job.id, error)
                 continue
-            except Exception as error:  # what it answered could not be judged: its own failure, not the batch's
-                self._lose(worker)
-                log.warning("job %s could not be judged: %s: %s", job.id, type(error).__name__, error)
-                return judge.outcome(job, "fail", [False] * job.total, 0.0, "unreadable result")
             except BaseException:
                 self._lose(worker)
                 raise

@@ -22,6 +22,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in a shell's background
     )
     while not read_jsonl(run / "metrics.jsonl"):
         assert process.poll() is None
