@@ -45,7 +45,6 @@ def rollout_metrics(rollout: GroupRollout, rewards: torch.Tensor, group: int) ->
     left_out = gather(torch.tensor([rollout.passed_over], device=device)).sum(0).tolist()
     by_group = passed.reshape(-1, group)
     known = (~by_group.isnan()).any(1)
-    seconds = rollout.clock["seconds/rollout"]
     metrics = {
         "pass_rate": torch.nanmean(passed).item(),
         "ungraded": float(rewards.isnan().sum()),
@@ -55,9 +54,10 @@ def rollout_metrics(rollout: GroupRollout, rewards: torch.Tensor, group: int) ->
         "groups_skipped": float(degenerate_groups(rewards.view(-1, group)).sum() + left_out[0]),
         "groups_all_pass": float((known & (by_group.nan_to_num(1) > 0).all(1)).sum() + left_out[1]),
         "groups_all_fail": float((known & (by_group.nan_to_num(0) <= 0).all(1)).sum() + left_out[2]),
-        "tokens_per_second": sum(len(c.token_ids) for c in completions) / seconds,
         **rollout.clock,
     }
+    if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
+        metrics["tokens_per_second"] = sum(len(c.token_ids) for c in completions) / seconds
     if ran := gather_object(sandbox_seconds(grades)):
         metrics |= {"seconds/sandbox_median": float(np.median(ran))}
         metrics |= {"seconds/sandbox_p95": float(np.percentile(ran, 95))}

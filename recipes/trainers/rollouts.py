@@ -114,14 +114,14 @@ class Rollouts:
         self._pool: ThreadPoolExecutor | None = None
         self._ahead: Future[GroupRollout] | None = None
         self._stopped = False
-        self._generator: torch.Generator | None = None
+        self._draws: torch.Generator | None = None
         self._seed = seed
 
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
         """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False)."""
         started = time.perf_counter()
         if self.settings.lookahead is None:
-            rollout = self._roll(policy)
+            rollout = self._roll(policy, self._generator(policy))
         else:
             ahead = self._ahead or self._begin(policy)
             rollout = ahead.result()
@@ -151,22 +151,22 @@ class Rollouts:
         self.grader.close()
 
     def state(self) -> dict[str, Any]:
-        """What it takes to go on exactly: the place in the data, and the batch ahead once it is there."""
-        state: dict[str, Any] = {"position": self.stream.position, "ahead": None, "generator": None}
-        if self._ahead is not None and self._generator is not None:
+        """What it takes to go on exactly: the place in the data, the random state, the batch ahead once it is there."""
+        sampled = None
+        if self._ahead is not None:
             ahead = self._ahead.result()
             ids = [list(completion.token_ids) for completion in ahead.completions]
             sampled = {"rows": ahead.rows, "ids": ids, "logps": ahead.logps, "passed_over": list(ahead.passed_over)}
-            state |= {"ahead": sampled, "position": self.stream.position, "generator": self._generator.get_state()}
-        return state
+        draws = self._draws.get_state() if self._draws is not None else None
+        return {"position": self.stream.position, "draws": draws, "ahead": sampled}
 
     def load_state(self, state: Mapping[str, Any], policy: Any) -> None:
         """Take up what `state` gave; answers sampled ahead are graded again."""
         self.stream.seek(state["position"])
+        if state["draws"] is not None:
+            self._generator(policy).set_state(state["draws"].cpu())
         if state["ahead"] is None:
             return
-        self._generator = torch.Generator(policy.device)
-        self._generator.set_state(state["generator"].cpu())
         sampled, batch = state["ahead"], self.grader.batch()
         rollout = self._empty(sampled["rows"])
         for place, ids in enumerate(sampled["ids"]):
@@ -181,10 +181,14 @@ class Rollouts:
         assert self.settings.lookahead is not None
         self._pool = self._pool or ThreadPoolExecutor(1, "rollout")
         self._copy = self._copy or SamplingCopy(policy, self.settings.lookahead)
-        self._generator = self._generator or torch.Generator(policy.device).manual_seed(self._seed)
-        return self._pool.submit(self._roll, self._copy.sync(policy), self._generator)
+        return self._pool.submit(self._roll, self._copy.sync(policy), self._generator(policy))
 
-    def _roll(self, policy: Any, generator: torch.Generator | None = None) -> GroupRollout:
+    def _generator(self, policy: Any) -> torch.Generator:
+        """Random numbers of its own: what the update draws at the same time (dropout) is not mixed in."""
+        self._draws = self._draws or torch.Generator(policy.device).manual_seed(self._seed)
+        return self._draws
+
+    def _roll(self, policy: Any, generator: torch.Generator) -> GroupRollout:
         wanted, group = self.settings.rows, self.settings.group
         rollout = self._round(policy, self.stream.draw(wanted), generator)
         if not self.settings.refill_rounds:
@@ -203,7 +207,7 @@ class Rollouts:
         rollout.passed_over = _counted([drawn.grades[n * group : (n + 1) * group] for n in left])
         return rollout
 
-    def _round(self, policy: Any, rows: list[int], generator: torch.Generator | None) -> GroupRollout:
+    def _round(self, policy: Any, rows: list[int], generator: torch.Generator) -> GroupRollout:
         """Sample one completion a row and grade it."""
         started = time.perf_counter()
         rollout, batch = self._empty(rows), self.grader.batch()
