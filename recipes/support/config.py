@@ -25,6 +25,8 @@ class ModelConfig:
     lora_dropout: float = MISSING
     lora_targets: str = MISSING
     """"all-linear", or module names joined by commas."""
+    architecture: dict[str, Any] = field(default_factory=dict)
+    """Fields of its config.json, for recipes/plan.py where the model is not on this machine."""
 
 
 @dataclass
@@ -46,6 +48,8 @@ class HardwareConfig:
     """Completions sampled at once in evaluation."""
     gradient_checkpointing: bool = MISSING
     optimizer: str = MISSING
+    memory_gib: float | None = None
+    """What one device can give, in GiB, as torch sees it; null: a CPU's available memory, of a GPU unknown."""
 
 
 @dataclass
@@ -192,6 +196,8 @@ class TaskConfig:
     """The Task's class and arguments."""
     reward: dict[str, Any] = MISSING
     """Channels by name: class, weight, arguments."""
+    prompt_tokens: int | None = None
+    """Tokens of the longest prompt, for recipes/plan.py; null: counted in the problems."""
     also_evaluate: list[str] = field(default_factory=list)
     """Other tasks whose held-out problems are evaluated (greedily) before and after training."""
     drop_invalid: bool = False
@@ -245,6 +251,10 @@ class Config:
     seed: int = MISSING
     adapter: str | None = None
     """A run directory, adapter folder or full checkpoint to start from."""
+    force: bool = False
+    """Train though the plan of its memory says that it cannot fit."""
+    json: bool = False
+    """recipes/plan.py: one line of JSON in place of the table."""
     pass_rate: int | None = None
     """recipes/check.py: completions to sample of each training problem."""
 

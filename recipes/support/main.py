@@ -21,8 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from recipes.support import config
 from recipes.support.console import keep_freed_memory, quiet_libraries
 
-IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment")
-"""What conf/config.yaml or an experiment's file puts into a run's name or path itself."""
+IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "force")
+"""What conf/config.yaml or an experiment's file puts into a run's name or path itself; `force` makes no other run."""
 MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation")
 """Overrides with which a training run goes on in its directory."""
 CONF = str(Path(__file__).parents[2] / "conf")
@@ -32,8 +32,8 @@ class UserError(Exception):
     """Something the user can mend; the message says what and how, in one line."""
 
 
-def recipe(name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
-    """Turn `train(cfg)` into a command. `name` chooses conf/recipe/<name>.yaml."""
+def recipe(name: str | None) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+    """Turn `train(cfg)` into a command. `name` chooses conf/recipe/<name>.yaml; None leaves it to the user."""
 
     def decorate(run: Callable[[DictConfig], None]) -> Callable[[], None]:
         @functools.wraps(run)
@@ -43,7 +43,8 @@ def recipe(name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], N
             keep_freed_memory()
             # argparse wants overrides side by side, so ours goes before the user's first
             first = next((i for i, a in enumerate(sys.argv) if i and "=" in a and a[0] != "-"), len(sys.argv))
-            sys.argv.insert(first, f"recipe={name}")
+            if name is not None:
+                sys.argv.insert(first, f"recipe={name}")
             if not any(a.startswith("-") for a in sys.argv[1:]):
                 _refuse_bad_overrides(sys.argv[1:])
             hydra.main(version_base="1.3", config_path=CONF, config_name="config")(_guard(run))()

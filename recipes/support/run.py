@@ -16,6 +16,7 @@ from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log_to
+from recipes.support.fitting import refuse_impossible
 from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
@@ -42,6 +43,7 @@ def prepare(cfg: DictConfig) -> Run:
     """Build the parts. Everything that can be wrong is found before the model loads."""
     task = build_task(cfg)
     check_model(cfg)
+    refuse_impossible(cfg, task)
     state = PartialState(cpu=cfg.hardware.device == "cpu")
     folder = open_run_dir(cfg, state.is_main_process)
     state.wait_for_everyone()

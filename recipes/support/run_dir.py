@@ -20,6 +20,11 @@ CHANGEABLE = (
     "evaluation",
     "command",
     "sandbox",
+    "force",
+    "json",
+    "hardware.memory_gib",
+    "model.architecture",
+    "task.prompt_tokens",
 )
 """What may differ when a run is resumed; anything else would make it another run."""
 

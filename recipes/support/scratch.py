@@ -12,9 +12,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 SPECIAL = ("<pad>", "<eos>")
 
 
+def vocabulary_of(alphabet: str) -> dict[str, int]:
+    """Token ids: the special ones, then the characters."""
+    return {token: i for i, token in enumerate([*SPECIAL, *dict.fromkeys(alphabet)])}
+
+
 def scratch_model(alphabet: str, **shape: Any) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """Model and tokenizer over the characters of `alphabet`; `shape` goes to LlamaConfig. Uses torch's random state."""
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *dict.fromkeys(alphabet)])}
+    vocabulary = vocabulary_of(alphabet)
     raw = Tokenizer(WordLevel(vocabulary))
     raw.pre_tokenizer = Split(Regex("[\\s\\S]"), "isolated")
     tokenizer = PreTrainedTokenizerFast(
