@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -30,6 +31,10 @@ CONF = str(Path(__file__).parents[2] / "conf")
 
 class UserError(Exception):
     """Something the user can mend; the message says what and how, in one line."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was asked to stop and has left what it takes to go on."""
 
 
 def recipe(name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
@@ -84,14 +89,18 @@ def _guard(run: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             run(cfg)
+        except Stopped:
+            _say_goodbye(cfg)
         except KeyboardInterrupt:
             _stop(f"stopped; the same command goes on from the last checkpoint in {cfg.run.dir}", 130)
         except (UserError, OmegaConfBaseException) as error:
             _stop(" ".join(str(error).split()), 2)
-        except Exception:
-            if not _disk_is_full(Path(cfg.run.dir)):
+        except Exception as error:
+            if _disk_is_full(Path(cfg.run.dir)):
+                _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
+            if not _is_out_of_memory(error):
                 raise
-            _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
+            _stop(_out_of_memory(cfg), 1)
 
     return guarded
 
@@ -117,6 +126,35 @@ def _job_name(overrides: list[str]) -> str:
 def _disk_is_full(folder: Path) -> bool:
     """Writers report a full disk in many ways (OSError, safetensors' own error, torch's RuntimeError): look at it."""
     return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """The device's or the machine's allocator gave up (its classes are torch's, which may not have loaded)."""
+    said = str(error)
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "out of memory" in said.lower() or "can't allocate memory" in said
+
+
+def _out_of_memory(cfg: DictConfig) -> str:
+    from recipes.support.stopping import current_phase
+
+    phase = current_phase()
+    remedy = {
+        "rollout": "fewer at once: hardware.rollout_rows (GRPO), recipe.prompts_per_step, recipe.max_new_tokens",
+        "grading": "a smaller judge, or a shorter task.max_new_tokens",
+        "evaluation": "fewer at once: hardware.eval_rows, evaluation.max_new_tokens",
+        "log-probabilities": "fewer at once: hardware.rows_per_device",
+        "update": "fewer at once: hardware.rows_per_device; or hardware.gradient_checkpointing=true",
+    }.get(phase, "a smaller model, or hardware.load_in_4bit=true")
+    return f"out of memory during {phase}: {remedy}; what was saved in {cfg.run.dir} is whole"
+
+
+def _say_goodbye(cfg: DictConfig) -> None:
+    """Where a stopped run stands and how it goes on; exit status 0, since nothing went wrong."""
+    if os.environ.get("RANK", "0") == "0":
+        arguments = " ".join(shlex.quote(a) for a in sys.argv if a != f"recipe={cfg.recipe.name}")
+        print(f"stopped, all is saved in {cfg.run.dir}; to go on: python {arguments}", file=sys.stderr, flush=True)
+    sys.exit(0)
 
 
 def _stop(message: str, status: int) -> None:
