@@ -19,9 +19,7 @@ DECOY = "raise ImportError('another package of this name')"
 def installed(tmp_path_factory) -> Path:
     """The unpacked wheel, with packages of other people beside it."""
     source, folder = tmp_path_factory.mktemp("source") / "repository", tmp_path_factory.mktemp("site")
-    left = shutil.ignore_patterns(
-        ".git", ".venv", "runs", "outputs", "tests", "__pycache__", "*.egg-info", ".*_cache"
-    )
+    left = shutil.ignore_patterns(".git", ".venv", "runs", "outputs", "tests", "__pycache__", "*.egg-info", ".*_cache")
     shutil.copytree(ROOT, source, ignore=left)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
     subprocess.run([*build, folder, source], check=True, capture_output=True)

@@ -43,7 +43,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         reward: the channels, their weights and their placement.
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
-            Matters in dense placement only.
+            Sparse placement has none.
         packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
         rollout_rows: completions sampled together; None: all of a batch.
@@ -187,7 +187,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         local = slice(first, first + len(rollout.rows))
         learns = ~rewards.isnan() & ~degenerate.repeat_interleave(self.num_generations)
         batch["learns"] = learns[local]
-        if self.reward.placement == "dense" and self.shaping:
+        if self.reward.placement != "sparse" and self.shaping:
             own = self._shaping(batch, rollout, rewards)[local]
             batch["advantages"] = batch["advantages"][:, None] + self.shaping * own
         self._log_completions(rollout, batch["advantages"])
