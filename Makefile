@@ -6,7 +6,13 @@ VENV := .venv
 STEPS ?= 20
 MODEL ?= smollm2_135m
 SEED ?= 0
+SAMPLES ?= 524
+EVAL_SAMPLES ?= 8
 LADDER = $(VENV)/bin/python recipes
+ROW = model=$(MODEL) seed=$(SEED) evaluation.samples=$(EVAL_SAMPLES)
+BY_4 = $(shell expr $(SAMPLES) / 4)
+BY_8 = $(shell expr $(SAMPLES) / 8)
+EACH = $(shell expr $(SAMPLES) / 131)
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
@@ -22,13 +28,15 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m mypy
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
+# the names of the runs must stay as the experiments have them: later rows start from earlier ones
 reproduce-humaneval: $(VENV)/.installed
-	$(LADDER)/eval.py +experiment=humaneval_base model=$(MODEL) seed=$(SEED)
-	$(LADDER)/sft.py +experiment=humaneval_sft model=$(MODEL) seed=$(SEED)
-	$(LADDER)/reinforce.py -m +experiment=humaneval_reinforce_001,humaneval_reinforce_003 model=$(MODEL) seed=$(SEED)
-	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001,humaneval_ppo_003,humaneval_ppo_001_8,humaneval_ppo_003_8 model=$(MODEL) seed=$(SEED)
-	$(LADDER)/pairs.py +experiment=humaneval_pairs model=$(MODEL) seed=$(SEED)
-	$(LADDER)/dpo.py +experiment=humaneval_dpo model=$(MODEL) seed=$(SEED)
+	$(LADDER)/eval.py +experiment=humaneval_base $(ROW)
+	$(LADDER)/sft.py +experiment=humaneval_sft $(ROW)
+	$(LADDER)/reinforce.py -m +experiment=humaneval_reinforce_001,humaneval_reinforce_003 recipe.max_steps=$(BY_4) $(ROW)
+	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001,humaneval_ppo_003 recipe.max_steps=$(BY_4) $(ROW)
+	$(LADDER)/ppo.py -m +experiment=humaneval_ppo_001_8,humaneval_ppo_003_8 recipe.max_steps=$(BY_8) $(ROW)
+	$(LADDER)/pairs.py +experiment=humaneval_pairs recipe.samples_per_prompt=$(EACH) run.name=humaneval_pairs-$(MODEL)-seed$(SEED) $(ROW)
+	$(LADDER)/dpo.py +experiment=humaneval_dpo $(ROW)
 	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
 
 lint: $(VENV)/.installed-dev

@@ -6,10 +6,11 @@
 
 A token's advantage = (reward of its completion - mean of its group) + shaping * (the token's own part of that reward -
 its mean over the group's tokens); reward=sparse leaves the first bracket alone. The five steps are methods of
-DenseGRPOTrainer (recipes/trainers/dense_grpo.py); its loss is TRL's. Numbers: conf/recipe/grpo.yaml for the algorithm,
-conf/task/ for the rewards' weights, conf/hardware/ for rows and precision. The run directory holds config.yaml,
-metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes on where it
-stopped.
+DenseGRPOTrainer (recipes/trainers/dense_grpo.py); its loss is TRL's. Answers are graded while others are sampled;
+recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until groups differ.
+Numbers: conf/recipe/grpo.yaml for the algorithm, conf/task/ for the rewards' weights, conf/hardware/ for rows and
+precision. The run directory holds config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and
+report.html; the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -39,6 +40,16 @@ def main(cfg) -> None:
         )
     if cfg.recipe.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
         raise UserError("recipe.beta needs a reference policy, and TRL loads it from a path: a random model has none")
+    if cfg.recipe.refill and cfg.recipe.prompts_per_step % processes():
+        raise UserError(
+            f"recipe.refill: recipe.prompts_per_step={cfg.recipe.prompts_per_step} does not divide into "
+            f"{processes()} processes, which refill groups each for itself"
+        )
+    if cfg.recipe.lookahead and (cfg.hardware.load_in_4bit or cfg.recipe.trl.get("use_vllm")):
+        raise UserError(
+            "recipe.lookahead=1 samples from a copy of the policy beside it: not with hardware.load_in_4bit, whose "
+            "weights take no merged adapter, nor with vLLM"
+        )
     run = prepare(cfg)
     trainer = DenseGRPOTrainer(
         model=run.policy,
@@ -49,6 +60,10 @@ def main(cfg) -> None:
         shaping=cfg.recipe.shaping,
         packing_max_tokens=cfg.recipe.packing_max_tokens,
         sampling_dtype=sampling_dtype(cfg),
+        rollout_rows=cfg.hardware.rollout_rows,
+        grading_chunk=cfg.recipe.grading_chunk,
+        refill_rounds=cfg.recipe.refill_rounds if cfg.recipe.refill else 0,
+        lookahead=bool(cfg.recipe.lookahead),
         train_dataset=prompt_dataset(run.task),
         processing_class=run.tokenizer,
         peft_config=lora(cfg),

@@ -59,7 +59,8 @@ class UnitTests:
             note = note if note.endswith(where) else f"{note} {where}"
             assert completion.code_span is not None
             spans = (Span(*completion.code_span, 1.0), *(Span(*p, (score - 1) / len(places)) for p in places))
-        return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note)
+        detail = {"seconds": round(outcome.seconds, 4)}
+        return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note, detail=detail)
 
     async def _blame(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[list[int]]:
         failing = [i for i, outcome in enumerate(outcomes) if outcome.graded and outcome.verdict != "pass"]

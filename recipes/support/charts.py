@@ -284,12 +284,12 @@ def curve(steps: dict[int, Record], key: str, name: str, about: str) -> Record |
 def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
     """Sections of curves, those without a value left out; metrics this page does not know come last."""
     for row in steps.values():
-        if numeric(row.get("degenerate_groups")) and numeric(row.get("groups")) and row["groups"] > 0:
-            row["degenerate_share"] = row["degenerate_groups"] / row["groups"]
+        if numeric(row.get("groups_skipped")) and numeric(row.get("groups_total")) and row["groups_total"] > 0:
+            row["degenerate_share"] = row["groups_skipped"] / row["groups_total"]
     keys = list(dict.fromkeys(key for row in steps.values() for key in row))
     drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in PHASES)}
     if "degenerate_share" in keys:
-        drawn |= {"degenerate_groups", "groups"}
+        drawn |= {"groups_skipped", "groups_total"}
     sections = []
     for title, known in CURVES.items():
         scores = [(key, key.removeprefix("scores/"), "score, mean") for key in keys if key.startswith("scores/")]

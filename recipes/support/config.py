@@ -44,6 +44,8 @@ class HardwareConfig:
     """Sample from a copy in `precision` where the trained weights are wider."""
     rows_per_device: int = MISSING
     """Completions in one forward and backward pass of one process."""
+    rollout_rows: int | None = None
+    """Completions of a GRPO step sampled at once; null: all. Fewer take less memory and are graded sooner."""
     eval_rows: int = MISSING
     """Completions sampled at once in evaluation."""
     gradient_checkpointing: bool = MISSING
@@ -90,6 +92,13 @@ class GrpoConfig(OnlineConfig):
     scale_rewards: str = MISSING
     """"none", "group" or "batch": what the group-centred reward is divided by the deviation of."""
     shaping: float = MISSING
+    grading_chunk: int = MISSING
+    """Completions graded together while others are sampled; 0: all, when the last is sampled."""
+    refill: bool = MISSING
+    """Replace groups without a signal by groups of further prompts (DAPO's dynamic sampling)."""
+    refill_rounds: int = MISSING
+    lookahead: int = MISSING
+    """1: sample and grade the next batch while this one trains, off-policy by one update; 0: in turn."""
 
 
 @dataclass

@@ -222,9 +222,9 @@ def format_falling(h: History) -> Finding | None:
 
 def degenerate(h: History) -> Finding | None:
     """Nearly all groups have one reward and so no advantage."""
-    counted = [row for row in h.last if finite(row.get("groups")) and finite(row.get("degenerate_groups"))]
-    groups = sum(row["groups"] for row in counted)
-    none = sum(row["degenerate_groups"] for row in counted)
+    counted = [row for row in h.last if finite(row.get("groups_total")) and finite(row.get("groups_skipped"))]
+    groups = sum(row["groups_total"] for row in counted)
+    none = sum(row["groups_skipped"] for row in counted)
     if h.solved or at_least(none, groups) < DEGENERATE_WARNING:
         return None
     said = f"{none:.0f} of {groups:.0f} groups over {span(h.last)} had one reward for all their samples: no advantage."

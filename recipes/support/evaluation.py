@@ -145,7 +145,7 @@ def _sample(
                 tokenizer.pad_token_id,
                 complete,
                 generator,
-                bar.update,
+                lambda *_: bar.update(),
             )
             for place, i in enumerate(batch):
                 found[i] = ids[place * samples : (place + 1) * samples]

@@ -69,7 +69,7 @@ def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> lis
         return ["No step recorded yet."]
     parts = [f"{len(steps):,} step" + "s" * (len(steps) != 1)]
     sizes = {size for size in values_under(config, "num_generations") if type(size) is int}
-    groups = [row["groups"] for row in rows if finite(row.get("groups"))]
+    groups = [row["groups_total"] for row in rows if finite(row.get("groups_total"))]
     drawn = rows[-1].get("episode")  # PPO counts its completions itself
     if len(sizes) == 1 and len(groups) == len(rows):
         drawn = sum(groups) * sizes.pop()

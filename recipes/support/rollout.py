@@ -22,7 +22,6 @@ class Rollout:
     problems: list[Problem]
     completions: list[Completion]
     grades: list[Grade | None]
-    rewards: torch.Tensor  # total reward of every process's samples, NaN where not graded
 
 
 class AnswerComplete:
@@ -54,6 +53,12 @@ def completion_of(ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_i
         finished=bool(ids) and (ids[-1] in end_ids or task.complete(text)),
         closed=code is not None and code.closed,
     )
+
+
+def sandbox_seconds(grades: Sequence[Grade | None]) -> list[float]:
+    """Seconds that each answer's programs ran, of the answers that had any run."""
+    results = [result for grade in grades if grade for result in grade.results.values()]
+    return [float(result.detail["seconds"]) for result in results if "seconds" in result.detail]
 
 
 def rollout_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:

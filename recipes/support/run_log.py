@@ -73,7 +73,7 @@ class RunLog(TrainerCallback):
         now = time.perf_counter()
         row = {"step": state.global_step, **_tidy(logs)}
         row["seconds/total"] = now - self._last
-        spent = row.get("seconds/rollout", 0.0) + row.get("seconds/grade", 0.0)
+        spent = row.get("seconds/wait", row.get("seconds/rollout", 0.0) + row.get("seconds/grade", 0.0))
         row["seconds/update"] = max(0.0, row.pop("seconds/update_and_rollout", row["seconds/total"]) - spent)
         self._last = now
         self._append("metrics.jsonl", [row])
@@ -132,8 +132,8 @@ def _progress(row: dict[str, float], steps: int, left_s: float) -> str:
 def _algorithm(row: dict[str, float]) -> str:
     """What says whether the algorithm works: degenerate groups of GRPO; KL and the critic's grip of PPO."""
     parts = []
-    if "groups" in row:
-        parts.append(f"degenerate {row['degenerate_groups']:.0f}/{row['groups']:.0f}")
+    if "groups_total" in row:
+        parts.append(f"degenerate {row['groups_skipped']:.0f}/{row['groups_total']:.0f}")
     if "objective/kl" in row:
         parts.append(f"kl {row['objective/kl']:.3f}")
     if "value/explained_variance" in row:

@@ -11,7 +11,7 @@ import torch
 from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel
 
-from recipes.support.sampling import Complete, Decoding, SamplingCopy, sample
+from recipes.support.sampling import Complete, Decoding, Ended, SamplingCopy, sample
 
 
 @dataclass
@@ -36,12 +36,19 @@ class Sampler:
     autocast: Callable[[], AbstractContextManager] = nullcontext
     _copy: SamplingCopy | None = field(default=None, repr=False)
 
-    def __call__(self, policy: Any, prompts: Sequence[Sequence[int]], num_samples: int) -> list[list[int]]:
-        """`num_samples` completions of each prompt, prompt-major."""
+    def __call__(
+        self,
+        policy: Any,
+        prompts: Sequence[Sequence[int]],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        ended: Ended | None = None,
+    ) -> list[list[int]]:
+        """`num_samples` completions of each prompt, prompt-major. `generator` and `ended`, as of `sample`, are not for
+        `stock`."""
         with self._ready(policy) as model:
-            if self.stock:
-                return generate(model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id)
-            return sample(model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id, self.complete)
+            asked = (model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id)
+            return generate(*asked) if self.stock else sample(*asked, self.complete, generator, ended)
 
     @contextmanager
     def _ready(self, policy: Any) -> Iterator[PreTrainedModel]:

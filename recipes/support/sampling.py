@@ -19,7 +19,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, DynamicCach
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-Progress = Callable[[int], None]
+Ended = Callable[[int, list[int], list[float]], None]
+"""Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
 Complete = Callable[[list[int]], bool]
 
 
@@ -97,13 +98,13 @@ def sample(
     pad_id: int,
     complete: Complete | None = None,
     generator: torch.Generator | None = None,
-    progress: Progress | None = None,
+    ended: Ended | None = None,
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
     Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
-    where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `progress` is
-    called with the number of completions that ended since the last call.
+    where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
+    each as it ends, while others go on.
     """
     device = model.device
     width = max(len(p) for p in prompts)
@@ -122,18 +123,21 @@ def sample(
     live = torch.ones_like(rows, dtype=torch.bool)
     eos = torch.tensor(list(eos_ids), device=device)
     completions: list[list[int]] = [[] for _ in range(len(rows))]
+    drawn_with: list[list[float]] = [[] for _ in range(len(rows))]
     for step in range(decoding.max_new_tokens):
-        tokens = draw(logits, decoding, generator)
-        ended = live & torch.isin(tokens, eos)
-        for place, (row, token) in enumerate(zip(rows.tolist(), tokens.tolist(), strict=True)):
-            if live[place]:
+        tokens, logps = draw(logits, decoding, generator)
+        last = torch.isin(tokens, eos) | (step + 1 == decoding.max_new_tokens)
+        going, over = live.tolist(), last.tolist()
+        for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), logps.tolist(), strict=True)):
+            if going[place]:
                 completions[row].append(token)
-                if complete and complete(completions[row]):
-                    ended[place] = True
-        live = live & ~ended
-        if progress and ended.any():
-            progress(int(ended.sum()))
-        if not live.any() or step + 1 == decoding.max_new_tokens:
+                drawn_with[row].append(logp)
+                if over[place] or (complete and complete(completions[row])):
+                    last[place] = True
+                    if ended:
+                        ended(row, completions[row], drawn_with[row])
+        live = live & ~last
+        if not live.any():
             break
         keep = _shrink(live)
         if len(keep) < len(rows):
@@ -141,8 +145,6 @@ def sample(
             rows, tokens, mask_BT, live = rows[keep], tokens[keep], mask_BT[keep], live[keep]
         mask_BT = torch.cat([mask_BT, mask_BT.new_ones(len(rows), 1)], 1)
         logits = _forward(model, tokens[:, None], mask_BT, cache)
-    if progress and live.any():
-        progress(int(live.sum()))
     return completions
 
 
@@ -167,11 +169,17 @@ def _forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
     return out.logits[:, -1].float()
 
 
-def draw(logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | None = None) -> torch.Tensor:
-    """One token a row from logits (B, vocabulary), by inverting the cumulative distribution (one uniform a row)."""
+def draw(
+    logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token a row from logits (B, vocabulary), by inverting the cumulative distribution (one uniform a row).
+
+    Returns tokens (B,) and their log-probabilities (B,) at the temperature, of the whole distribution whatever
+    `top_p` cuts off it, as a trainer recomputes them; 0 where decoding is greedy.
+    """
     if decoding.temperature == 0:
-        return logits.argmax(-1)
-    probs = torch.softmax(logits / decoding.temperature, -1)
+        return logits.argmax(-1), logits.new_zeros(len(logits))
+    probs = whole = torch.softmax(logits / decoding.temperature, -1)
     if decoding.top_p < 1:
         ranked, order = probs.sort(-1, descending=True)
         ranked[ranked.cumsum(-1) - ranked >= decoding.top_p] = 0  # the token that crosses top_p stays
@@ -179,8 +187,5 @@ def draw(logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | 
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     uniform = torch.rand(len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator)
     # right=True skips tokens of zero probability at the lower end; the clamp guards the upper end against rounding
-    return (
-        torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
-        .squeeze(1)
-        .clamp(max=logits.shape[1] - 1)
-    )
+    tokens = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True).clamp(max=logits.shape[1] - 1)
+    return tokens.squeeze(1), whole.gather(1, tokens).log().squeeze(1)

@@ -79,9 +79,12 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
             hard = outside(cfg.task.pass_rates, *cfg.task.pass_rate_range)
             log.info("task.pass_rates: %d training problems outside %s", len(hard), list(cfg.task.pass_rate_range))
             unwanted |= hard
-        kept = Filtered(task, lambda problem: problem.id not in unwanted) if unwanted else task
-        kept.problems("train")
-        return kept
+        if all(problem.id in unwanted for problem in problems):
+            raise UserError(
+                f"none of {len(problems)} training problems of task={cfg.task.name} is left; widen task.pass_rate_range "
+                "or leave out task.drop_invalid"
+            )
+        return Filtered(task, lambda problem: problem.id not in unwanted) if unwanted else task
     except TaskError as error:
         raise UserError(str(error)) from None
 

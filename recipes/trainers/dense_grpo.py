@@ -1,6 +1,6 @@
 """GRPO with rewards on tokens: TRL's GRPOTrainer, its loss untouched, five steps of its own.
 
-1. rollout: one prefill a prompt, finished rows leave the batch (`_generate_single_turn`)
+1. rollout: one prefill a prompt, graded while others are sampled, perhaps a batch ahead (recipes/trainers/rollouts.py)
 2. score: all reward channels at once, `None` takes a sample out (`_calculate_rewards`)
 3. advantages: group-relative, plus the token's own shaping, shape (B, T) (`_generate_and_score_completions`)
 4. degenerate groups cost no forward or backward pass (`_prepare_inputs`, `compute_loss`)
@@ -11,9 +11,8 @@ Checkpoints appear whole or not at all and hold what is needed to go on exactly 
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -23,13 +22,16 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
-from recipes.support.evaluation import encoded
-from recipes.support.rollout import AnswerComplete, Rollout, completion_of, rollout_rows
+from recipes.support.console import log
+from recipes.support.grading import Grader
+from recipes.support.prompt_stream import PromptStream
+from recipes.support.rollout import rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
+from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics
 from recipes.trainers.packing import full_attention, packed_logps
-from rewards.attribution import TokenBytes
+from recipes.trainers.rollouts import GroupRollout, Rollouts, RolloutSettings
 from rewards.compose import Reward
 
 
@@ -43,6 +45,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             Matters in dense placement only.
         packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
+        rollout_rows: completions sampled together; None: all of a batch.
+        grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
+        refill_rounds: how often a batch's degenerate groups are replaced by groups of further prompts.
+        lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
+            ratio is then of the policy to the sampler, token by token, and clipped as ever.
     Other arguments are GRPOTrainer's.
     """
 
@@ -58,6 +65,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         shaping: float = 1.0,
         packing_max_tokens: int = 4096,
         sampling_dtype: torch.dtype | None = None,
+        rollout_rows: int | None = None,
+        grading_chunk: int = 8,
+        refill_rounds: int = 0,
+        lookahead: bool = False,
         **kwargs: Any,
     ):
         args.reward_weights = [reward.weights[name] for name in reward.channels]
@@ -69,47 +80,71 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.shaping = shaping
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
-        self._token_bytes = TokenBytes(self._tokenizer)
         self._end_ids = end_ids(self._tokenizer, self.policy)
-        self._loop = asyncio.Runner()
-        self._sampler = Sampler(
-            Decoding(self.max_completion_length, self.temperature, self.top_p),
-            self._end_ids,
-            self._tokenizer.pad_token_id,
-            AnswerComplete(task, self._token_bytes),
-            sampling_dtype,
-            autocast=self.accelerator.autocast,
+        self.lookahead = lookahead
+        ahead = (sampling_dtype or self.policy.dtype) if lookahead else None
+        external = self._sample_elsewhere if self.use_vllm or self._zero3 else None
+        rows = args.per_device_train_batch_size * args.steps_per_generation
+        world = self.accelerator.num_processes
+        self.rollouts = Rollouts(
+            RolloutSettings(rows, self.num_generations, None if external else rollout_rows, refill_rounds, ahead),
+            self.train_dataset,
+            PromptStream(
+                self.train_dataset,
+                args.generation_batch_size // self.num_generations,
+                self.num_generations,
+                args.seed,
+                self.shuffle_dataset,
+                self.accelerator.process_index,
+                world,
+            ),
+            task,
+            self.problems,
+            self._tokenizer,
+            {"chat_template": self.chat_template, **self.chat_template_kwargs},
+            Sampler(
+                Decoding(self.max_completion_length, self.temperature, self.top_p),
+                self._end_ids,
+                self._tokenizer.pad_token_id,
+                copy_dtype=None if lookahead else sampling_dtype,
+                autocast=nullcontext if lookahead else self.accelerator.autocast,
+            ),
+            Grader(reward, grading_chunk),
+            args.seed * world + self.accelerator.process_index,
+            external,
         )
-        self._rollout: Rollout | None = None
+        self._rollout: GroupRollout | None = None
+        self._rewards: torch.Tensor | None = None
 
     @property
     def policy(self) -> PreTrainedModel:
         """The model that is trained, out of what training wraps it in."""
         return self.accelerator.unwrap_model(self.model)
 
+    def train(self, *args: Any, **kwargs: Any):
+        """As transformers' Trainer does; ends what runs beside it."""
+        log.info(self.rollouts.describe())
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            self.rollouts.close()
+
     # 1. rollout ---------------------------------------------------------------------------------------------
 
     def _tokenize_prompts(self, prompts):
-        if isinstance(prompts[0], str) or prompts[0][-1]["role"] != "assistant":
-            return super()._tokenize_prompts(prompts)
-        # TRL would close the answer that the prompt begins and open another
-        template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
-        return [encoded(prompt, self._tokenizer, **template) for prompt in prompts], None, {}
+        return self._sampled.prompt_ids, None, {}
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, has_tool_images=False):
-        if self.use_vllm or self._zero3:
-            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, has_tool_images)
-        started = time.perf_counter()
-        prompts = [p for i, p in enumerate(prompt_ids) if i == 0 or p != prompt_ids[i - 1]]
-        if len(prompts) * self.num_generations == len(prompt_ids):
-            repeats = self.num_generations
-        else:  # a group lies across processes
-            prompts, repeats = list(prompt_ids), 1
-        completions = self._sampler(self.policy, prompts, repeats)
-        seconds = time.perf_counter() - started
-        self._note("seconds/rollout", seconds)
-        self._note("tokens_per_second", sum(map(len, completions)) / seconds)
-        return completions, None
+        logps = self._sampled.logps if self.lookahead or self.use_vllm else None
+        return [list(completion.token_ids) for completion in self._sampled.completions], logps
+
+    def _sample_elsewhere(self, prompt_ids):
+        return super()._generate_single_turn(prompt_ids, None, {})
+
+    @property
+    def _sampled(self) -> GroupRollout:
+        assert self._rollout is not None  # _generate_and_score_completions has just set it
+        return self._rollout
 
     @property
     def _zero3(self) -> bool:
@@ -118,63 +153,60 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 2. score -----------------------------------------------------------------------------------------------
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        started = time.perf_counter()
-        problems = [self.problems[row["problem_id"]] for row in inputs]
-        answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in completion_ids_list]
-        grades = self._loop.run(self.reward.grade(problems, answers))
+        grades = self._sampled.grades
         scores = torch.tensor(
             [[torch.nan if g is None else g.results[name].score for name in self.reward.channels] for g in grades],
             device=self.accelerator.device,
         )
         scores = gather(scores)
-        rewards = scores @ self.reward_weights.to(scores.device)  # NaN where any channel did not grade
-        self._rollout = Rollout(problems, answers, grades, rewards)
-        self._note("seconds/grade", time.perf_counter() - started)
-        passed = [float("nan") if g is None or g.passed is None else float(g.passed) for g in grades]
-        self._note("pass_rate", torch.nanmean(gather(torch.tensor(passed, device=scores.device))).item())
-        self._note("ungraded", float(rewards.isnan().sum()))
-        cut = torch.tensor([float(not c.finished) for c in answers], device=scores.device)
-        self._note("truncated", gather(cut).mean().item())
+        self._rewards = scores @ self.reward_weights.to(scores.device)  # NaN where any channel did not grade
+        for name, value in rollout_metrics(self._sampled, self._rewards, self.num_generations).items():
+            self._note(name, value)
         return scores
 
     # 3. advantages ------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs):
-        batch = super()._generate_and_score_completions(inputs)
-        rollout, self._rollout = self._rollout, None
-        assert rollout is not None  # _calculate_rewards has just set it
-        by_group = rollout.rewards.view(-1, self.num_generations)
-        degenerate = degenerate_groups(by_group)
-        self._note("groups", float(len(by_group)))
-        self._note("degenerate_groups", float(degenerate.sum()))
-        local = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
-        graded = ~rollout.rewards.isnan()
-        batch["learns"] = (graded & ~degenerate.repeat_interleave(self.num_generations))[local]
+        # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
+        generations = self.args.max_steps * self.args.gradient_accumulation_steps
+        every = self.args.steps_per_generation * self.num_iterations
+        rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
+        batch = super()._generate_and_score_completions([self.train_dataset[row] for row in rollout.rows])
+        rewards, self._rollout, self._rewards = self._rewards, None, None
+        assert rewards is not None
+        if self.lookahead:
+            batch["old_per_token_logps"] = batch.pop("sampling_per_token_logps")
+        degenerate = degenerate_groups(rewards.view(-1, self.num_generations))
+        first = self.accelerator.process_index * len(rollout.rows)
+        local = slice(first, first + len(rollout.rows))
+        learns = ~rewards.isnan() & ~degenerate.repeat_interleave(self.num_generations)
+        batch["learns"] = learns[local]
         if self.reward.placement == "dense" and self.shaping:
-            batch["advantages"] = batch["advantages"][:, None] + self.shaping * self._shaping(batch, rollout)[local]
+            own = self._shaping(batch, rollout, rewards)[local]
+            batch["advantages"] = batch["advantages"][:, None] + self.shaping * own
         self._log_completions(rollout, batch["advantages"])
         return batch
 
-    def _shaping(self, batch, rollout: Rollout) -> torch.Tensor:
+    def _shaping(self, batch, rollout: GroupRollout, rewards: torch.Tensor) -> torch.Tensor:
         """Each token's own reward minus its group's mean over tokens, scaled as advantages are: (all B, T)."""
         width = batch["completion_ids"].shape[1]
-        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rollout.rewards.device)
+        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rewards.device)
         for row, grade in enumerate(rollout.grades):
             if grade is not None:
                 own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
         own, lengths = gather(own), gather(batch["completion_mask"].sum(1))
-        lengths = lengths * ~rollout.rewards.isnan()  # what was not graded is no part of the mean
+        lengths = lengths * ~rewards.isnan()  # what was not graded is no part of the mean
         group_tokens = lengths.view(-1, self.num_generations).sum(1).clamp(min=1)
         group_mean = own.sum(1).view(-1, self.num_generations).sum(1) / group_tokens
         own = own - group_mean.repeat_interleave(self.num_generations)[:, None]
-        rewards_by_group = rollout.rewards.view(-1, self.num_generations)
+        rewards_by_group = rewards.view(-1, self.num_generations)
         if self.scale_rewards == "group":
             own = own / (nanstd_rows(rewards_by_group).repeat_interleave(self.num_generations)[:, None] + 1e-4)
         elif self.scale_rewards == "batch":
             own = own / (nanstd_rows(rewards_by_group.view(1, -1)) + 1e-4)
         return own[:, :width]
 
-    def _log_completions(self, rollout: Rollout, advantages: torch.Tensor) -> None:
+    def _log_completions(self, rollout: GroupRollout, advantages: torch.Tensor) -> None:
         rows = gather_object(rollout_rows(rollout, advantages, self.state.global_step + 1, self.run_log.per_step))
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
@@ -182,8 +214,6 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 4. degenerate groups -----------------------------------------------------------------------------------
 
     def _prepare_inputs(self, generation_batch):
-        if not self.model.training:
-            return super()._prepare_inputs(generation_batch)
         every = self.args.steps_per_generation * self.num_iterations
         if self._step % every == 0 or self._buffered_inputs is None:
             batch = self._generate_and_score_completions(generation_batch)
@@ -269,12 +299,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # checkpoints --------------------------------------------------------------------------------------------
 
     def extra_state(self) -> dict[str, Any]:
-        """The step within a rollout, and the rollout where it is half used."""
+        """The step within a rollout, the rollout where it is half used, the place in the data, the batch ahead."""
         every = self.args.steps_per_generation * self.num_iterations
-        return {"step": self._step, "inputs": self._buffered_inputs if self._step % every else None}
+        inputs = self._buffered_inputs if self._step % every else None
+        return {"step": self._step, "inputs": inputs, "rollouts": self.rollouts.state()}
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         self._step, self._buffered_inputs = state["step"], state["inputs"]
+        self.rollouts.load_state(state["rollouts"], self.policy)
 
     def _note(self, name: str, value: float) -> None:
         self._metrics["train" if self.model.training else "eval"][name].append(value)
@@ -286,22 +318,3 @@ def _column(name: str):
 
     column.__name__ = name
     return column
-
-
-def degenerate_groups(rewards: torch.Tensor) -> torch.Tensor:
-    """Which groups teach nothing: (N, G) rewards to (N,) booleans; NaN is a sample without a grade.
-
-    True where the graded rewards are all equal or fewer than two samples are graded.
-    """
-    low = rewards.nan_to_num(nan=torch.inf).min(1).values
-    high = rewards.nan_to_num(nan=-torch.inf).max(1).values
-    return ~(high - low > 1e-6)
-
-
-def nanstd_rows(rewards: torch.Tensor) -> torch.Tensor:
-    """Sample standard deviation of each row's graded rewards, (N, G) to (N,)."""
-    graded = ~rewards.isnan()
-    count = graded.sum(1)
-    mean = rewards.nansum(1) / count.clamp(min=1)
-    square = ((rewards - mean[:, None]).nan_to_num() ** 2 * graded).sum(1)
-    return (square / (count - 1).clamp(min=1)).sqrt()

@@ -47,7 +47,7 @@ class PPOState(AtomicCheckpoints):
         self.state.episode += self.args.batch_size * self.args.samples_per_prompt
         metrics["episode"] = self.state.episode
         self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
-        rollout = Rollout(e.problems, e.answers, e.grades, e.scores)
+        rollout = Rollout(e.problems, e.answers, e.grades)
         picked = rollout_rows(rollout, e.advantages, self.state.global_step, self.run_log.per_step)
         picked = gather_object(picked)
         if self.accelerator.is_main_process:

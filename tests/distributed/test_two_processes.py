@@ -74,9 +74,9 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
     same_weights(tiny_model, tmp_path)
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
     assert [r["step"] for r in rows_two] == [1, 2]
-    assert any(r["degenerate_groups"] == 1 for r in rows_two) == lopsided
+    assert any(r["groups_skipped"] == 1 for r in rows_two) == lopsided
     for a, b in zip(rows_one, rows_two, strict=True):
-        for key in ("reward", "groups", "degenerate_groups", "completion_tokens", "pass_rate"):
+        for key in ("reward", "groups_total", "groups_skipped", "completion_tokens", "pass_rate"):
             assert a[key] == pytest.approx(b[key]), key
 
 

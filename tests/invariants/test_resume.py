@@ -20,6 +20,14 @@ GRPO = ("grpo", "recipe.num_generations=4")
 RUNS = {
     "grpo on-policy": GRPO,
     "grpo, two updates a rollout": (*GRPO, "recipe.num_iterations=2"),
+    "grpo, a batch ahead, refilled, over epochs of two batches": (
+        *GRPO,
+        "recipe.lookahead=1",
+        "recipe.refill=true",
+        "recipe.refill_rounds=1",
+        "hardware.rollout_rows=4",
+        "task.env.train_size=5",
+    ),
     "ppo, LoRA, shared critic, adaptive KL": ("ppo", "recipe.samples_per_prompt=4", "recipe.kl.target=0.05"),
     "ppo, all weights, separate critic": (
         "ppo",

@@ -119,7 +119,7 @@ class MadeUp:
     def grpo(self, step: int, groups: list[list[dict[str, Any]]]) -> dict[str, Any]:
         degenerate = sum(len({row["reward"] for row in group} - {None}) < 2 for group in groups)
         explodes = math.exp(max(0.0, step - 0.75 * self.steps)) if self.sick == "loss exploding" else 1.0
-        out = {"groups": len(groups), "degenerate_groups": degenerate, "loss": 0.0, "grad_norm": 0.0}
+        out = {"groups_total": len(groups), "groups_skipped": degenerate, "loss": 0.0, "grad_norm": 0.0}
         if degenerate < len(groups):
             loss, norm = self.rng.gauss(0, 0.03) * explodes, self.noisy(0.1, 0.6) * explodes
             out |= {"loss": loss, "grad_norm": norm, "entropy": self.entropy(step)}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.trainers.dense_grpo import degenerate_groups, nanstd_rows
+from recipes.trainers.groups import degenerate_groups, nanstd_rows
 from recipes.trainers.packing import groups_of_rows, packed_logps, token_logps
 
 NAN = float("nan")

@@ -50,7 +50,7 @@ def run(tmp_path_factory):
         for step, edit in enumerate(CHANGES, 1):
             problems, completions = map(list, zip(*answers(task, edit), strict=True))
             grades = runner.run(reward.grade(problems, completions))
-            rollout = Rollout(problems, completions, grades, torch.zeros(0))
+            rollout = Rollout(problems, completions, grades)
             rows = rollout_rows(rollout, torch.zeros(len(problems)), step, len(problems))
             file.writelines(json.dumps(row) + "\n" for row in rows)
         runner.run(sandbox.close())

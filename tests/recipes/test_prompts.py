@@ -80,8 +80,8 @@ def test_every_trainer_and_the_evaluation_see_the_same_prompt(kind, tiny_model, 
         processing_class=smollm2_tokenizer,
     )
     seen = []
-    sampler = trainer._sampler
-    trainer._sampler = lambda policy, prompts, repeats: seen.extend(prompts) or sampler(policy, prompts, repeats)
+    sampler = trainer.rollouts.sampler
+    trainer.rollouts.sampler = lambda policy, prompts, *rest: seen.extend(prompts) or sampler(policy, prompts, *rest)
     trainer.train()
     ours = [prompt_ids(task, p, smollm2_tokenizer) for p in task.problems("train")]
     assert len(seen) == 2 and all(ids in ours for ids in seen)

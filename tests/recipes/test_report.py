@@ -74,8 +74,8 @@ def metric_row(step: int) -> dict[str, Any]:
         "pass_rate": 0.12 + step / 1000,
         "scores/unit_tests": 0.23 + step / 1000,
         "scores/form": 0.64 + step / 1000,
-        "degenerate_groups": 3,
-        "groups": 6,
+        "groups_skipped": 3,
+        "groups_total": 6,
         "ungraded": 0,
         "loss": -0.015,
         "grad_norm": 0.41,
@@ -180,8 +180,8 @@ def test_numbers_equal_the_files(run: Path) -> None:
     row = metric_row(20)
     drawn = set(row) - {
         "step",
-        "groups",
-        "degenerate_groups",
+        "groups_total",
+        "groups_skipped",
         "seconds/rollout",
         "seconds/grade",
         "seconds/update",

@@ -63,3 +63,31 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
     assert set(sampled["pass@k"]) == {"1", "2"} and set(greedy["pass@k"]) == {"1"}
     rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     assert len(rows) == 33 * 3
+
+
+def test_measured_pass_rates_choose_what_is_trained_on(tiny_model, tmp_path):
+    small = [f"model.path={tiny_model}", "model.lora_rank=4", "hardware.precision=fp32", "task.max_new_tokens=6"]
+    few = ["task.env.train_size=6"]
+    check = [
+        str(ROOT / "recipes" / "check.py"),
+        "pass_rate=2",
+        "evaluation.split=train",
+        f"run.dir={tmp_path / 'check'}",
+    ]
+    done = python(*check, *small, *few, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rates = read_jsonl(tmp_path / "check" / "pass_rates.jsonl")
+    assert len(rates) == 6 and all(row["samples"] == 2 and row["passed"] == 0 for row in rates)  # a random model
+
+    file = tmp_path / "check" / "pass_rates.jsonl"
+    grpo = [str(ROOT / "recipes" / "grpo.py"), *small, *few, f"task.pass_rates={file}", f"run.dir={tmp_path / 'run'}"]
+    grpo += ["recipe.prompts_per_step=2", "recipe.num_generations=4", "recipe.max_steps=2", "evaluation.samples=0"]
+    grpo += ["evaluation.greedy=false", "task.also_evaluate=[]", "run.completions_per_step=8"]
+    none = python(*grpo, cwd=tmp_path)
+    assert none.returncode == 2 and none.stderr.strip().splitlines()[-1].startswith("error: ")
+    assert "pass_rate" in none.stderr and "Traceback" not in none.stderr
+    file.write_text("".join(json.dumps({**row, "passed": n % 2}) + "\n" for n, row in enumerate(rates)))
+    done = python(*grpo, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    trained = {row["task_id"] for row in read_jsonl(tmp_path / "run" / "completions.jsonl")}
+    assert trained and trained <= {row["id"] for row in rates[1::2]}

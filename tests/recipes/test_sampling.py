@@ -37,20 +37,31 @@ def test_rows_end_by_themselves_and_the_rest_go_on(tiny_model):
     assert cut == [free[0][:5], free[1][:5]]
 
 
-def test_progress_counts_every_completion_once(tiny_model):
-    counted = []
-    sample(load(tiny_model), PROMPTS, 3, Decoding(6), [2, 5, 9], 2, progress=counted.append)
-    assert sum(counted) == 6
+def test_each_completion_is_told_as_it_ends_with_the_log_probabilities_it_was_drawn_with(tiny_model):
+    model, told = load(tiny_model), {}
+    decoding = Decoding(6, 0.7, top_p=0.9)
+    torch.manual_seed(0)
+    hear = {"complete": lambda ids: ids[-1] % 3 == 0, "ended": lambda i, ids, logps: told.update({i: (ids, logps)})}
+    got = sample(model, PROMPTS, 3, decoding, [], 2, **hear)
+    assert [told[i][0] for i in range(6)] == got and len({len(ids) for ids in got}) > 1
+    shortest = min(range(6), key=lambda i: len(got[i]))
+    assert list(told).index(shortest) < 5  # while others went on
+    for i, ids in enumerate(got):
+        prompt = PROMPTS[i // 3]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / decoding.temperature
+        want = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).squeeze(1)
+        assert torch.allclose(torch.tensor(told[i][1]), want, atol=1e-4)
 
 
 def test_draw_follows_the_probabilities():
     torch.manual_seed(0)
     logits = torch.log(torch.tensor([0.5, 0.0, 0.3, 0.2])).repeat(40_000, 1)
-    share = torch.bincount(draw(logits, Decoding(1)), minlength=4) / 40_000
+    share = torch.bincount(draw(logits, Decoding(1))[0], minlength=4) / 40_000
     assert torch.allclose(share, torch.tensor([0.5, 0.0, 0.3, 0.2]), atol=0.01)
-    narrow = draw(logits, Decoding(1, top_p=0.6))
+    narrow, _ = draw(logits, Decoding(1, top_p=0.6))
     assert set(narrow.tolist()) == {0, 2}
-    assert set(draw(logits, Decoding(1, temperature=0.0)).tolist()) == {0}
+    assert set(draw(logits, Decoding(1, temperature=0.0))[0].tolist()) == {0}
 
 
 def test_a_seeded_generator_repeats_its_draws(tiny_model):
