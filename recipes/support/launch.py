@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +141,7 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
 def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> int:
     """Run `script` in as many processes as the profile has, under accelerate's launcher; the exit status.
 
-    Raises:
-        UserError: the profile spans several machines; a process was killed from outside.
+    Raises UserError where the profile spans several machines.
     """
     hardware = cfg.hardware
     if hardware.num_machines > 1:
@@ -153,35 +152,33 @@ def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> i
     if hardware.device == "cpu":
         os.environ["DS_ACCELERATOR"] = "cpu"  # else DeepSpeed, where installed, warns of it in each process
     from accelerate.commands.launch import launch_command, launch_command_parser
-    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # the failing process has said what is wrong
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _forwarded(_signal_children) as received:
         file = Path(folder) / "accelerate.yaml"
         OmegaConf.save(OmegaConf.create(accelerate_config(hardware)), file)
-        logs = ["--log_dir", folder]
-        args = launch_command_parser().parse_args(
-            ["--config_file", str(file), "--main_process_port", "0", *logs, script, *arguments]
-        )
+        flags = ["--config_file", str(file), "--main_process_port", "0", "--log_dir", folder]
+        args = launch_command_parser().parse_args([*flags, script, *arguments])
+        args.signals_to_handle = "SIGQUIT"  # others are forwarded: torch would kill what takes 30 s to stop
         try:
             launch_command(args)
-        except SignalException as stopped:
-            return 128 + stopped.sigval
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
-            if failure.exitcode > 0:
-                return failure.exitcode
-            name = signal.Signals(-failure.exitcode).name
-            raise UserError(
-                f"process {rank} of {hardware.num_processes} was killed ({name}: out of memory, if nobody did it); "
-                f"the same command goes on from the last checkpoint in {cfg.run.dir}"
-            ) from None
+            if failure.exitcode > 0 or received:
+                return failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode
+            by = signal.Signals(-failure.exitcode).name
+            print(
+                f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); the same "
+                f"command goes on from the last checkpoint in {cfg.run.dir}",
+                file=sys.stderr,
+            )
+            return 1
     return 0
 
 
-class Stopped(Exception):
-    """A signal ended what was running; `status` is what it answered."""
+class Interrupted(BaseException):  # nothing between the command and the end of the sweep may catch it
+    """A signal came while a command ran; `status` is how the command ended."""
 
     def __init__(self, status: int):
         super().__init__(status)
@@ -192,27 +189,33 @@ def run_group(command: Sequence[str]) -> int:
     """Run a command as a process group of its own, which ends when we do; its exit status.
 
     Raises:
-        Stopped: a signal came. The group had it too, and has ended.
+        Interrupted: a signal came. The group had it too, and has ended.
     """
     sys.stdout.flush()
     dies = functools.partial(die_with_parent, signal.SIGTERM)
-    with subprocess.Popen(command, start_new_session=True, preexec_fn=dies) as process, _forwarded(process) as received:
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=dies)
+    with _forwarded(functools.partial(os.killpg, process.pid)) as received:
         status = process.wait()
     status = status if status >= 0 else 128 - status
     if received:
-        raise Stopped(status)
+        raise Interrupted(status)
     return status
 
 
 @contextlib.contextmanager
-def _forwarded(process: subprocess.Popen) -> Iterator[list[int]]:
-    """Signals to us go to the process's group; yields a list of those that came. Ignored ones stay ignored."""
+def _forwarded(send: Callable[[int], Any]) -> Iterator[list[int]]:
+    """Signals to us are sent on; yields a list of those that came. Signals ignored before stay so.
+
+    Where `send` finds nobody (ProcessLookupError) they are a KeyboardInterrupt.
+    """
     received: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
         received.append(number)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+        try:
+            send(number)
+        except ProcessLookupError:
+            raise KeyboardInterrupt from None
 
     before = {s: signal.signal(s, forward) for s in FORWARDED if signal.getsignal(s) != signal.SIG_IGN}
     try:
@@ -220,3 +223,20 @@ def _forwarded(process: subprocess.Popen) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _signal_children(number: int) -> None:
+    """Send a signal to the processes that train. Raises ProcessLookupError where there are none."""
+    found = 0
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # gone meanwhile, or another user's
+            if folder.name.isdigit() and _is_rank_of_ours(folder):
+                os.kill(int(folder.name), number)
+                found += 1
+    if not found:
+        raise ProcessLookupError
+
+
+def _is_rank_of_ours(folder: Path) -> bool:
+    parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+    return int(parent) == os.getpid() and b"\0LOCAL_RANK=" in (folder / "environ").read_bytes()

@@ -19,10 +19,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from recipes.support import config, sweep
+from recipes.support import config
 from recipes.support.console import UserError, keep_freed_memory, quiet_libraries
 from recipes.support.launch import (
-    Stopped,
+    Interrupted,
     check_hardware,
     die_with_parent,
     processes,
@@ -101,27 +101,32 @@ def _one_line(error: Exception) -> str:
 
 def _sweep(run: Callable[[DictConfig], None], given: list[str], choice: str) -> int:
     """Start each job, write what compares them; 0 where every job ended well."""
+    from recipes.support import sweep
+
     if under_launcher():
         _stop("start a sweep (-m) with python, not under a launcher: each job starts its own processes", 2)
     overrides = [choice, *filter(_is_override, given)]
     swept = _checked(overrides)
     where = [o.split("=", 1)[1].strip("'\"") for o in overrides if _key(o) == "hydra.sweep.dir"]
     folder = Path(*where or ["runs", choice.removeprefix("recipe="), "sweeps", _job_name(overrides)])
-    sys.argv += [f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
+    flags = [a for a in given if not _is_override(a)]
+    sys.argv[1:] = ["-m", *flags, *overrides, f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
     # what a launcher of Hydra's starts on another machine finds this repository by
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(CONF).parent), os.environ.get("PYTHONPATH")]))
     sweep.begin(folder)
     status = 0
     try:
-        _hydra(_job(_script(run), [a for a in given if not _is_override(a)]))
-    except (Stopped, KeyboardInterrupt) as stopped:
-        status = stopped.status if isinstance(stopped, Stopped) else 130
+        _hydra(_job(_script(run), flags))
+    except (Interrupted, KeyboardInterrupt) as error:
+        status = error.status if isinstance(error, Interrupted) else 130
         print("stopped; the same command goes on with what is left", file=sys.stderr)
     return sweep.finish(folder, swept) or status
 
 
 def _checked(overrides: list[str]) -> list[str]:
     """The keys that a sweep varies. Ends with one line where a job does not compose or two share a directory."""
+    from recipes.support import sweep
+
     try:
         with hydra.initialize_config_dir(CONF, version_base="1.3"):
             jobs, swept = sweep.jobs_of(overrides)
@@ -140,9 +145,11 @@ def _checked(overrides: list[str]) -> list[str]:
 
 def _job(script: str, flags: list[str]) -> Callable[[DictConfig], None]:
     """What Hydra's launcher calls for each job, here or on another machine: the job as a command of its own."""
+    from recipes.support import sweep
 
     def job(cfg: DictConfig) -> None:
-        overrides = list(HydraConfig.get().overrides.task)
+        # Hydra has written true as True, which would make another name than that of the command by itself
+        overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
         _name_run(cfg, overrides)
         arguments = [o for o in overrides if not o.startswith("recipe=")]
         sweep.run_job(cfg, [sys.executable, script, *flags, *arguments], HydraConfig.get())

@@ -29,7 +29,7 @@ from rich.table import Table
 from recipes.support import charts
 from recipes.support.charts import Interval, Record, finite
 from recipes.support.console import log
-from recipes.support.launch import Stopped, run_group
+from recipes.support.launch import Interrupted, run_group
 from recipes.support.records import by_step, records
 
 LAST = 10
@@ -63,15 +63,15 @@ def begin(folder: Path) -> None:
 
 
 def run_job(cfg: DictConfig, command: Sequence[str], hydra: DictConfig) -> None:
-    """Run one job to its end and record how it ended. Raises Stopped where a signal ended it."""
+    """Run one job to its end and record how it ended. Raises Interrupted where a signal ended it."""
     overrides = [o for o in hydra.overrides.task if not o.startswith(("recipe=", "run.swept="))]
     number, started = int(hydra.job.num), time.monotonic()
     log.info("\njob %d: %s", number, " ".join(overrides))
     record: Record = {"job": number, "overrides": overrides, "run": str(cfg.run.dir), "status": None, "seconds": 0.0}
     try:
         record["status"] = run_group(command)
-    except Stopped as stopped:
-        record["status"] = stopped.status
+    except Interrupted as error:
+        record["status"] = error.status
         raise
     finally:
         record["seconds"] = time.monotonic() - started

@@ -130,7 +130,7 @@ class PPOState(AtomicCheckpoints):
 
 
 def _load_whole(model: torch.nn.Module, file: Path) -> None:
-    """Load every weight in place. (safetensors' own load_model refuses weights that share one storage, as ZeRO's do.)"""
+    """Load every weight in place; safetensors' load_model refuses those that share a storage, as under ZeRO."""
     found = load_file(file)
     names = model.load_state_dict(found, strict=False)
     own = model.state_dict()
