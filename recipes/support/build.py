@@ -16,7 +16,7 @@ from recipes.support.console import log
 from recipes.support.launch import processes
 from recipes.support.main import CONF, UserError
 from rewards.channel import RewardChannel
-from rewards.compose import Reward
+from rewards.compose import PLACEMENTS, Reward
 
 
 def as_dict(node: Any) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def build_sandbox(cfg: DictConfig) -> Sandbox:
 
 def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
-    if cfg.reward.placement not in ("dense", "sparse"):
-        raise UserError(f"reward.placement={cfg.reward.placement}: choose dense or sparse")
+    if cfg.reward.placement not in PLACEMENTS:
+        raise UserError(f"reward.placement={cfg.reward.placement}: choose {', '.join(PLACEMENTS)}")
     return _reward(cfg.task.reward, cfg.reward.placement, sandbox)
 
 

@@ -21,6 +21,7 @@ from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
 from recipes.support.stages import Stages
+from recipes.support.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from rewards.compose import Reward
 
 
@@ -59,16 +60,25 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
 
 
 def fit(run: Run, trainer: Any) -> None:
-    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report."""
-    with asyncio.Runner() as runner:
+    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report.
+
+    Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
+    """
+    trainer.add_callback(StopAtStepEnd())
+    with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
-        stages.evaluate("before")
+        with phase("evaluation", interruptible=True):
+            stages.evaluate("before")
+        stop_if_asked()
         latest = latest_checkpoint(run.folder)
         run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.max_steps:  # finished before: nothing to train
             trainer.restore(latest)
         else:
-            trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+            with phase("update"):
+                trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+            stop_if_asked()
         trainer.save_final(run.folder / "final")
-        stages.evaluate("after")
+        with phase("evaluation", interruptible=True):
+            stages.evaluate("after")
         stages.report()

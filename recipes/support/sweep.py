@@ -11,16 +11,20 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from jinja2 import Environment, FileSystemLoader
 from omegaconf import DictConfig
 from rich.console import Console
@@ -28,18 +32,60 @@ from rich.table import Table
 
 from recipes.support import charts
 from recipes.support.charts import Interval, Record, finite
-from recipes.support.console import log
+from recipes.support.console import UserError, log
 from recipes.support.launch import Interrupted, run_group
+from recipes.support.overrides import CONF, compose, folder_name, is_override, key_of, name_run, one_line
 from recipes.support.records import by_step, records
 
 LAST = 10
 """Steps at the end of a run that its reward is the mean of."""
 
 
+def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[Callable], None]) -> int:
+    """Start each job of `script`, write what compares them; 0 where every job ended well, 1 where one did not.
+
+    choice: the override that names the recipe. given: the other arguments. Raises UserError where a job does not
+    compose or two share a directory.
+    """
+    overrides = [choice, *filter(is_override, given)]
+    swept = checked(overrides)
+    named = [o.split("=", 1)[1].strip("'\"") for o in overrides if key_of(o) == "hydra.sweep.dir"]
+    folder = Path(*named or ["runs", choice.removeprefix("recipe="), "sweeps", folder_name(overrides)])
+    flags = [a for a in given if not is_override(a)]
+    sys.argv[1:] = ["-m", *flags, *overrides, f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
+    # what a launcher of Hydra's starts on another machine finds this repository by
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(CONF).parent), os.environ.get("PYTHONPATH")]))
+    shutil.rmtree(folder / "jobs", ignore_errors=True)
+    (folder / "jobs").mkdir(parents=True)
+    status = 0
+    try:
+        hydra_main(job_of(script, flags))
+    except (Interrupted, KeyboardInterrupt) as error:
+        status = error.status if isinstance(error, Interrupted) else 130
+        print("stopped; the same command goes on with what is left", file=sys.stderr)
+    return finish(folder, swept) or status
+
+
+def checked(overrides: Sequence[str]) -> list[str]:
+    """The keys that a sweep varies. Raises UserError where a job does not compose or two share a directory."""
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            jobs, swept = jobs_of(overrides)
+    except HydraException as error:
+        raise UserError(one_line(error)) from error
+    folders: dict[str, str] = {}
+    for job in jobs:
+        cfg = compose([*job, f"run.swept=[{','.join(swept)}]"])
+        said = " ".join(o for o in job if key_of(o) in swept)
+        if (other := folders.setdefault(cfg.run.dir, said)) != said:
+            raise UserError(f"two jobs share {cfg.run.dir}: {other}, and {said}; leave run.name and run.dir to them")
+    return swept
+
+
 def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     """The overrides of each job, and the keys that differ between jobs. Hydra must be initialised.
 
-    None where another sweeper than Hydra's own chooses the jobs. Raises HydraException for an override it cannot parse.
+    No jobs where another sweeper than Hydra's own chooses them. Raises HydraException for what it cannot parse.
     """
     loader = GlobalHydra.instance().config_loader()
     parsed = OverridesParser.create(loader).parse_overrides(list(overrides))
@@ -56,16 +102,23 @@ def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     return [list(job) for job in itertools.product(*choices)], swept
 
 
-def begin(folder: Path) -> None:
-    """An empty folder of records."""
-    shutil.rmtree(folder / "jobs", ignore_errors=True)
-    (folder / "jobs").mkdir(parents=True)
+def job_of(script: str, flags: Sequence[str]) -> Callable[[DictConfig], None]:
+    """What Hydra's launcher calls for each job, here or on another machine: the job as a command of its own."""
+
+    def job(cfg: DictConfig) -> None:
+        # Hydra has written true as True, which would make another name than that of the command by itself
+        overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
+        name_run(cfg, overrides)
+        arguments = [o for o in overrides if not o.startswith("recipe=")]
+        run_job(cfg, [sys.executable, script, *flags, *arguments], HydraConfig.get())
+
+    return job
 
 
-def run_job(cfg: DictConfig, command: Sequence[str], hydra: DictConfig) -> None:
+def run_job(cfg: DictConfig, command: Sequence[str], settings: DictConfig) -> None:
     """Run one job to its end and record how it ended. Raises Interrupted where a signal ended it."""
-    overrides = [o for o in hydra.overrides.task if not o.startswith(("recipe=", "run.swept="))]
-    number, started = int(hydra.job.num), time.monotonic()
+    overrides = [o for o in settings.overrides.task if not o.startswith(("recipe=", "run.swept="))]
+    number, started = int(settings.job.num), time.monotonic()
     log.info("\njob %d: %s", number, " ".join(overrides))
     record: Record = {"job": number, "overrides": overrides, "run": str(cfg.run.dir), "status": None, "seconds": 0.0}
     try:
@@ -75,7 +128,7 @@ def run_job(cfg: DictConfig, command: Sequence[str], hydra: DictConfig) -> None:
         raise
     finally:
         record["seconds"] = time.monotonic() - started
-        (Path(hydra.sweep.dir) / "jobs" / f"{number}.json").write_text(json.dumps(record))
+        (Path(settings.sweep.dir) / "jobs" / f"{number}.json").write_text(json.dumps(record))
 
 
 def finish(folder: Path, swept: Sequence[str]) -> int:

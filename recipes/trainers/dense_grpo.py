@@ -24,7 +24,8 @@ from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
 from recipes.support.console import log
 from recipes.support.grading import Grader
-from recipes.support.prompt_stream import PromptStream
+from recipes.support.main import Stopped
+from recipes.support.prompt_rows import PromptRows
 from recipes.support.rollout import rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
@@ -42,7 +43,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         reward: the channels, their weights and their placement.
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
-            Matters in dense placement only.
+            Sparse placement has none.
         packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
         rollout_rows: completions sampled together; None: all of a batch.
@@ -89,7 +90,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.rollouts = Rollouts(
             RolloutSettings(rows, self.num_generations, None if external else rollout_rows, refill_rounds, ahead),
             self.train_dataset,
-            PromptStream(
+            PromptRows(
                 self.train_dataset,
                 args.generation_batch_size // self.num_generations,
                 self.num_generations,
@@ -170,7 +171,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
         generations = self.args.max_steps * self.args.gradient_accumulation_steps
         every = self.args.steps_per_generation * self.num_iterations
-        rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
+        try:
+            rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
+        except Stopped:
+            if self.state.global_step:
+                self._save_checkpoint(self.model, trial=None)
+            raise
         batch = super()._generate_and_score_completions([self.train_dataset[row] for row in rollout.rows])
         rewards, self._rollout, self._rewards = self._rewards, None, None
         assert rewards is not None
@@ -181,7 +187,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         local = slice(first, first + len(rollout.rows))
         learns = ~rewards.isnan() & ~degenerate.repeat_interleave(self.num_generations)
         batch["learns"] = learns[local]
-        if self.reward.placement == "dense" and self.shaping:
+        if self.reward.placement != "sparse" and self.shaping:
             own = self._shaping(batch, rollout, rewards)[local]
             batch["advantages"] = batch["advantages"][:, None] + self.shaping * own
         self._log_completions(rollout, batch["advantages"])

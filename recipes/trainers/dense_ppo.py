@@ -34,6 +34,7 @@ from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
+from recipes.support.stopping import phase
 from recipes.trainers.experience import Experience, PromptStream
 from recipes.trainers.forward import (
     Rows,
@@ -159,10 +160,14 @@ class DensePPOTrainer(PPOState, PPOTrainer):
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
         self.begin(resume_from_checkpoint)
-        while self.state.global_step < self.state.max_steps:
-            experience = self.rollout(next(self.prompts))
-            self.score(experience)
-            self.logps_and_values(experience)
+        while self.state.global_step < self.state.max_steps and not self.control.should_training_stop:
+            with self.undone_if_stopped():
+                with phase("rollout", interruptible=True):
+                    experience = self.rollout(next(self.prompts))
+                with phase("grading", interruptible=True):
+                    self.score(experience)
+                with phase("log-probabilities", interruptible=True):
+                    self.logps_and_values(experience)
             experience.rewards = self.token_rewards(experience)
             experience.advantages, experience.returns = self.advantages(experience)
             statistics = self.update(experience)

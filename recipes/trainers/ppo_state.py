@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from peft.utils import load_peft_weights
 from safetensors.torch import load_file
 from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
 
-from recipes.support.checkpoints import EXTRA, AtomicCheckpoints
+from recipes.support.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
+from recipes.support.main import Stopped
 from recipes.support.rollout import Rollout, rollout_rows
 from recipes.trainers.experience import Experience
 from recipes.trainers.gae import explained_variance
@@ -88,6 +91,19 @@ class PPOState(AtomicCheckpoints):
         if self.control.should_save:
             self._save_checkpoint(self.model, trial=None)
             self.control = self.callback_handler.on_save(self.args, self.state, self.control)
+
+    @contextmanager
+    def undone_if_stopped(self) -> Iterator[None]:
+        """The part of a step that changes no weight: stopped in it, the run is saved as it was before."""
+        before, place = random_states(), self.prompts.state()
+        try:
+            yield
+        except Stopped:
+            self.prompts.load_state(place)
+            set_random_states(before)
+            if self.state.global_step:
+                self._save_checkpoint(self.model, trial=None)
+            raise
 
     def extra_state(self) -> dict[str, Any]:
         """The critic's trained weights, the place in the data, the KL coefficient, this process's share of states."""

@@ -14,7 +14,7 @@ from envs.bleu import bleu
 from envs.sandbox import FunctionCase, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
 from rewards.channel import Completion
-from rewards.compose import Reward
+from rewards.compose import PLACEMENTS, Reward
 from rewards.form import Form
 from rewards.similarity import Similarity, code_bleu
 from rewards.unit_tests import UnitTests, suspects
@@ -177,8 +177,8 @@ def test_similarity_is_one_for_the_reference_and_zero_without_code():
         asyncio.run(Similarity().score([Problem("t/x", "", "f")], [same]))
 
 
-@pytest.mark.parametrize("placement", ["dense", "sparse"])
-def test_both_placements_pay_the_same_in_sum(sandbox, placement):
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_all_placements_pay_the_same_in_sum(sandbox, placement):
     weights = {"unit_tests": 0.7, "form": 0.2, "similarity": 0.1}
     channels = {"unit_tests": UnitTests(sandbox), "form": Form(length_alpha=0.1), "similarity": Similarity()}
     reward = Reward(channels, weights, placement)
