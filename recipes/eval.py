@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.support.main import recipe
 
 
-@recipe("eval")
+@recipe("eval", together=False)
 def main(cfg) -> None:
     import asyncio
     import json

@@ -26,9 +26,9 @@ from recipes.support.main import UserError, recipe
 @recipe("grpo")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
+    from recipes.support.launch import processes
     from recipes.support.models import lora, sampling_dtype
     from recipes.support.run import fit, prepare
-    from recipes.support.run_dir import processes
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
@@ -76,7 +76,7 @@ def grpo_config(cfg, folder: Path):
     from trl import GRPOConfig
 
     from recipes.support.build import trainer_config, trainer_settings
-    from recipes.support.run_dir import processes
+    from recipes.support.launch import processes
 
     r, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()

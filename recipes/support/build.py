@@ -13,8 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 from envs.sandbox import Sandbox
 from envs.task import Task, TaskError
 from recipes.support.console import log
+from recipes.support.launch import processes
 from recipes.support.main import CONF, UserError
-from recipes.support.run_dir import processes
 from rewards.channel import RewardChannel
 from rewards.compose import PLACEMENTS, Reward
 
@@ -29,6 +29,7 @@ def as_dict(node: Any) -> dict[str, Any]:
 def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
     """cfg.recipe and cfg.hardware as the fields that all of TRL's trainers share."""
     r, hardware = cfg.recipe, cfg.hardware
+    on_cpu = hardware.device == "cpu"
     return {
         "output_dir": str(folder / "checkpoints"),
         "seed": cfg.seed,
@@ -40,7 +41,8 @@ def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
         "gradient_checkpointing": hardware.gradient_checkpointing,
         "bf16": hardware.precision == "bf16",
         "fp16": hardware.precision == "fp16",
-        "use_cpu": hardware.device == "cpu",
+        "use_cpu": on_cpu and not hardware.zero_stage,  # told of a CPU, Accelerate leaves DeepSpeed out
+        "ddp_backend": "gloo" if on_cpu and processes() > 1 else None,
         "save_steps": r.save_steps,
         "save_total_limit": 2,
         "logging_steps": 1,

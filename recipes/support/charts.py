@@ -1,7 +1,7 @@
 """The run report's charts: inline SVG, coloured by the page's CSS, and which metrics are drawn how."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -186,6 +186,52 @@ def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], 
     parts.append(f'<path class="line" d="{_polyline([(x, y) for (x, _), y in zip(places, means, strict=True)])}"/>')
     parts.append(f'<circle class="last" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.6"/>')
     return _svg(WIDTH, HEIGHT, label, parts, "chart")
+
+
+def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str) -> Markup:
+    """Smoothed lines of (step, value) on shared axes, each named at its end; the n-th has the class c{n modulo 8}.
+
+    Values must be finite; curves without any are left out. Empty where none is left.
+    """
+    width, height, bottom_margin, right = 960.0, 340.0, 24.0, 60.0
+    means = {}
+    for name, points in curves.items():
+        smoothed = smooth([value for _, value in points], smooth_window(len(points)))
+        means[name] = [(step, mean) for (step, _), mean in zip(points, smoothed, strict=True)]
+    steps = [step for points in means.values() for step, _ in points]
+    if not steps:
+        return Markup("")
+    ticks = round_ticks(*value_range([value for points in means.values() for _, value in points]), 4)
+    low, high = ticks[0], ticks[-1] if ticks[-1] > ticks[0] else ticks[0] + 1.0
+    first, last = min(steps), max(steps)
+
+    def across(step: float) -> float:
+        return LEFT + (step - first) / (last - first or 1) * (width - LEFT - right)
+
+    def up(value: float) -> float:
+        return height - bottom_margin - (value - low) / (high - low) * (height - TOP - bottom_margin)
+
+    parts: list[str] = []
+    for tick in ticks:
+        kind = "zero" if tick == 0 else "grid"
+        parts.append(f'<path class="{kind}" d="M{LEFT} {up(tick):.1f}H{width - right}"/>')
+        parts.append(_text(LEFT - 5, up(tick) + 3.5, "end", tick_label(tick)))
+    for index, tick in enumerate(t for t in round_ticks(first, last, 6) if first <= t <= last):
+        parts.append(
+            _text(across(tick), height - 6, "middle", f"step {tick_label(tick)}" if not index else tick_label(tick))
+        )
+    ends = []
+    for index, (name, points) in enumerate(means.items()):
+        if points:
+            kind = f"line c{index % 8}" + " dashed" * (index // 8 % 2)
+            parts.append(f'<path class="{kind}" d="{_polyline([(across(s), up(v)) for s, v in points])}"/>')
+            ends.append((up(points[-1][1]), across(points[-1][0]), name, index))
+    below = 0.0
+    for y, x, name, index in sorted(ends):
+        below = max(y, below + 11)  # names of lines that end together stand one below the other
+        text = Markup('<text class="c{}" x="{:.1f}" y="{:.1f}">{}</text>')
+        parts.append(text.format(index % 8, x + 6, below + 3.5, f"job {name}"))
+    return _svg(width, height, label, parts, "comparison")
 
 
 def interval_chart(before: Interval | None, after: Interval | None, top: float, label: str) -> Markup:

@@ -112,4 +112,6 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         if checkpoint is None:
             return
         file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
-        self.load_extra_state(torch.load(file, map_location=self.accelerator.device, weights_only=True))
+        device = self.accelerator.device
+        where = device if device.index is None or device.type != "cpu" else device.type  # torch.load knows no cpu:0
+        self.load_extra_state(torch.load(file, map_location=where, weights_only=True))

@@ -32,7 +32,11 @@ class HardwareConfig:
     name: str = MISSING
     device: str = MISSING
     """"cpu" or "cuda"."""
+    num_machines: int = MISSING
     num_processes: int = MISSING
+    """On all machines together."""
+    zero_stage: int = MISSING
+    """DeepSpeed's: 0 none, 1 optimizer states spread over the processes, 2 gradients too, 3 weights too."""
     precision: str = MISSING
     """"fp32", "bf16" or "fp16": the dtype of the matrix products."""
     load_in_4bit: bool = MISSING
@@ -228,6 +232,8 @@ class RunConfig:
     if_exists: str = MISSING
     """"resume", "refuse" or "replace"."""
     completions_per_step: int = MISSING
+    swept: list[str] = field(default_factory=list)
+    """Keys that a sweep varies: they are part of the run's name whatever they are."""
 
 
 @dataclass

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
 from omegaconf import DictConfig
 from transformers import set_seed
 
@@ -16,6 +15,7 @@ from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log_to
+from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
@@ -39,11 +39,14 @@ class Run:
     log: RunLog
 
 
-def prepare(cfg: DictConfig) -> Run:
-    """Build the parts. Everything that can be wrong is found before the model loads."""
+def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
+    """Build the parts. Everything that can be wrong is found before the model loads.
+
+    `by_accelerate`: where the profile has a ZeRO stage, Accelerate makes DeepSpeed's engine; else the trainer itself.
+    """
     task = build_task(cfg)
     check_model(cfg)
-    state = PartialState(cpu=cfg.hardware.device == "cpu")
+    state = join_processes(cfg.hardware, by_accelerate)
     folder = open_run_dir(cfg, state.is_main_process)
     state.wait_for_everyone()
     log_to(folder)

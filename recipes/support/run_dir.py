@@ -10,7 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipes.support.main import UserError
+from recipes.support.console import UserError
+from recipes.support.launch import processes
 
 CHANGEABLE = (
     "run",
@@ -48,11 +49,6 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         command = " ".join(["python", *sys.argv[:1], *(a for a in sys.argv[1:] if a != f"recipe={cfg.recipe.name}")])
         write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, {"command": command, "processes": processes()})))
     return folder
-
-
-def processes() -> int:
-    """How many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def write_text(path: Path, text: str) -> None:

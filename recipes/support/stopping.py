@@ -20,8 +20,8 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import TrainerCallback
 
+from recipes.support.launch import processes
 from recipes.support.main import Stopped
-from recipes.support.run_dir import processes
 
 _asked = 0
 """How urgently: 0 not at all, 1 at the end of the step, 2 at once, 3 whatever is lost."""

@@ -13,7 +13,7 @@ import torch
 from accelerate.utils import gather_object
 from peft import PeftModel, set_peft_model_state_dict
 from peft.utils import load_peft_weights
-from safetensors.torch import load_model
+from safetensors.torch import load_file
 from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
 
 from recipes.support.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
@@ -106,18 +106,21 @@ class PPOState(AtomicCheckpoints):
             raise
 
     def extra_state(self) -> dict[str, Any]:
-        """The critic's trained weights, the place in the data, the KL coefficient."""
+        """The critic's trained weights, the place in the data, the KL coefficient, this process's share of states."""
         trained = {name for name, p in self.value.named_parameters() if p.requires_grad}
         critic = {name: t for name, t in self.value.state_dict().items() if name in trained}
         return {
             "value": critic if self.accelerator.is_main_process else {},
             "prompts": self.prompts.state(),
             "kl_coef": self.kl_coefficient.value,
+            "steps": [step.state() for step in self.steps],
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         self.prompts.load_state(state["prompts"])
         self.kl_coefficient.value = state["kl_coef"]
+        for step, own in zip(self.steps, state["steps"], strict=True):
+            step.load_state(own)
 
     def resume(self, checkpoint: str) -> None:
         """Everything as it was when the checkpoint was made, random states last."""
@@ -134,9 +137,20 @@ class PPOState(AtomicCheckpoints):
         if isinstance(self.policy, PeftModel):
             set_peft_model_state_dict(self.policy, load_peft_weights(str(checkpoint), device="cpu"))
         else:
-            load_model(self.policy, str(checkpoint / "model.safetensors"))
+            _load_whole(self.policy, checkpoint / "model.safetensors")
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
         self.state = OnlineTrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
+
+
+def _load_whole(model: torch.nn.Module, file: Path) -> None:
+    """Load every weight in place; safetensors' load_model refuses those that share a storage, as under ZeRO."""
+    found = load_file(file)
+    names = model.load_state_dict(found, strict=False)
+    own = model.state_dict()
+    tied = {own[name].data_ptr() for name in found if name in own}
+    missing = [name for name in names.missing_keys if own[name].data_ptr() not in tied]
+    if missing or names.unexpected_keys:
+        raise ValueError(f"{file} is of another model: {', '.join([*missing, *names.unexpected_keys][:3])}")
