@@ -188,8 +188,8 @@ def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], 
     return _svg(WIDTH, HEIGHT, label, parts, "chart")
 
 
-def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str) -> Markup:
-    """Smoothed lines of (step, value) on shared axes, each named at its end; the n-th has the class c{n modulo 8}.
+def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str, unit: str = "step") -> Markup:
+    """Smoothed lines of (`unit`, value) on shared axes, each named at its end; the n-th has the class c{n modulo 8}.
 
     Values must be finite; curves without any are left out. Empty where none is left.
     """
@@ -218,7 +218,7 @@ def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str) -> Marku
         parts.append(_text(LEFT - 5, up(tick) + 3.5, "end", tick_label(tick)))
     for index, tick in enumerate(t for t in round_ticks(first, last, 6) if first <= t <= last):
         parts.append(
-            _text(across(tick), height - 6, "middle", f"step {tick_label(tick)}" if not index else tick_label(tick))
+            _text(across(tick), height - 6, "middle", f"{unit} {tick_label(tick)}" if not index else tick_label(tick))
         )
     ends = []
     for index, (name, points) in enumerate(means.items()):
@@ -230,7 +230,7 @@ def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str) -> Marku
     for y, x, name, index in sorted(ends):
         below = max(y, below + 11)  # names of lines that end together stand one below the other
         text = Markup('<text class="c{}" x="{:.1f}" y="{:.1f}">{}</text>')
-        parts.append(text.format(index % 8, x + 6, below + 3.5, f"job {name}"))
+        parts.append(text.format(index % 8, x + 6, below + 3.5, name))
     return _svg(width, height, label, parts, "comparison")
 
 

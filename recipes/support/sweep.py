@@ -205,7 +205,7 @@ def table(rows: list[Record], swept: Sequence[str]) -> Table:
 
 def page(folder: Path, rows: list[Record], swept: Sequence[str]) -> str:
     """A self-contained page: the jobs' curves in one chart, pass@1 before and after, each with its report."""
-    curves = {str(row["job"]): _curve(Path(row["run"])) for row in rows}
+    curves = {f"job {row['job']}": _curve(Path(row["run"])) for row in rows}
     scores = [row[key] for row in rows for key in ("pass@1 before", "pass@1", "high") if row[key] is not None]
     top = min(1.0, max(scores, default=1.0)) or 1.0
     shown: list[dict[str, Any]] = []
