@@ -19,7 +19,7 @@ from fusion_server import FAULTS, FusionServer
 from envs.sandbox import FunctionCase, FusionSandbox, Job, Limits, LocalSandbox, StdioCase, run_sync
 from envs.sandbox.worker import remote
 
-QUICK = Limits(wall_s=2.0, cpu_s=2.0, most_wall_s=10.0)
+QUICK = Limits(wall_s=10.0, cpu_s=4.0, most_wall_s=30.0)
 
 
 @pytest.fixture(scope="module")
