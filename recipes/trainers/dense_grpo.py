@@ -24,7 +24,7 @@ from trl import GRPOConfig, GRPOTrainer
 from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
 from recipes.support.evaluation import encoded
-from recipes.support.rollout import AnswerComplete, Rollout, completion_of, rollout_rows
+from recipes.support.rollout import AnswerComplete, Rollout, completion_of, measured, rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
@@ -132,6 +132,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self._note("seconds/grade", time.perf_counter() - started)
         passed = [float("nan") if g is None or g.passed is None else float(g.passed) for g in grades]
         self._note("pass_rate", torch.nanmean(gather(torch.tensor(passed, device=scores.device))).item())
+        for name in measured(grades):
+            values = [torch.nan if g is None else g.measures.get(name, torch.nan) for g in grades]
+            self._note(name, torch.nanmean(gather(torch.tensor(values, device=scores.device))).item())
         self._note("ungraded", float(rewards.isnan().sum()))
         cut = torch.tensor([float(not c.finished) for c in answers], device=scores.device)
         self._note("truncated", gather(cut).mean().item())

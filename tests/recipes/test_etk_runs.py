@@ -1,0 +1,49 @@
+"""Whole runs of the Einstein Toolkit tasks on a tiny random model, with everything their channels report."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recipes.support.run_log import read_jsonl
+
+ROOT = Path(__file__).parents[2]
+SMALL = (
+    "hardware.precision=fp32",
+    "model.lora_rank=0",
+    "recipe.max_steps=1",
+    "recipe.prompts_per_step=2",
+    "task.max_new_tokens=8",
+    "evaluation.samples=0",
+    "task.env.context_limit=3000",
+    "task.env.ccl_limit=50",
+)
+
+
+def run(recipe: str, folder: Path, *overrides: str) -> Path:
+    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *SMALL, *overrides, f"run.dir={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
+@pytest.mark.parametrize(
+    "recipe", [("ppo", "recipe.samples_per_prompt=2"), ("grpo", "recipe.num_generations=2")], ids=["PPO", "GRPO"]
+)
+def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model, tmp_path):
+    name, samples = recipe
+    judge = f"task.reward.judge.path={tiny_model}"
+    folder = run(name, tmp_path / "run", "task=etk", judge, f"model.path={tiny_model}", samples)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    measured = {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"}
+    assert measured | {"scores/bleu", "scores/judge"} <= set(step)
+    assert 0 <= step["bleu/copy_bleu"] < 1
+    evaluations = read_jsonl(folder / "evals.jsonl")
+    assert {row["when"] for row in evaluations} == {"before", "after"}
+    assert all(set(row["measures"]) == measured for row in evaluations)
+    assert all(set(row["measures"]) == measured for row in read_jsonl(folder / "completions.jsonl"))
