@@ -33,7 +33,7 @@ def run(recipe: str, folder: Path, *overrides: str) -> Path:
 
 @pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
 @pytest.mark.parametrize(
-    "recipe", [("ppo", "recipe.samples_per_prompt=2"), ("grpo", "recipe.num_generations=2")], ids=["PPO", "GRPO"]
+    "recipe", [("ppo", "recipe.samples_per_prompt=4"), ("grpo", "recipe.num_generations=4")], ids=["PPO", "GRPO"]
 )
 def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model, tmp_path):
     name, samples = recipe
