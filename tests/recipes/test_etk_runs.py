@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recipes.support.run_log import read_jsonl
+from tests.envs.etk.cactus_tree import prepared_tree
 
 ROOT = Path(__file__).parents[2]
 SMALL = (
@@ -47,3 +48,28 @@ def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model,
     assert {row["when"] for row in evaluations} == {"before", "after"}
     assert all(set(row["measures"]) == measured for row in evaluations)
     assert all(set(row["measures"]) == measured for row in read_jsonl(folder / "completions.jsonl"))
+
+
+@pytest.mark.cxx
+def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
+    tree = prepared_tree(tmp_path / "Cactus")
+    compiling = (
+        "task.reward.compile.enabled=true",
+        f"task.reward.compile.workdir={tree}",
+        "task.env.languages=[c]",
+        f"+task.reward.compile.cache={tmp_path}/cache",
+        "~task.reward.judge",
+    )
+    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2")
+    folder = run("ppo", tmp_path / "run", "task=etk", *compiling, *more)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    assert 0 <= step["scores/compile"] <= 1 and "compile/compiles" in step and "scores/lexical" in step
+
+
+def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=etk", "model.path=no/such-model"]
+    command += ["task.reward.compile.enabled=true", "task.reward.compile.workdir=/nowhere", f"run.dir={tmp_path}/run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert "task.reward.compile.workdir=/nowhere: no such folder" in line
