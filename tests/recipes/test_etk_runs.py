@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from recipes.support.build import build_task
 from recipes.support.run_log import read_jsonl
 from tests.envs.etk.cactus_tree import prepared_tree
+from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
 SMALL = (
@@ -48,6 +50,20 @@ def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model,
     assert {row["when"] for row in evaluations} == {"before", "after"}
     assert all(set(row["measures"]) == measured for row in evaluations)
     assert all(set(row["measures"]) == measured for row in read_jsonl(folder / "completions.jsonl"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
+def test_the_better_experiment_counts_its_context_in_the_policys_tokens(smollm2_folder, smollm2_tokenizer):
+    experiment = compose("+experiment=etk_t4_better", f"model.path={smollm2_folder}", recipe="ppo")
+    assert experiment.task.env.context_limit == 4096 and experiment.task.env.context_order == "useful"
+    experiment.task.env.source = "nrpy"
+    task = build_task(experiment)
+    assert all(len(smollm2_tokenizer(p.question).input_ids) < 4096 + 5 * 256 for p in task.problems("train"))
+    experiment.task.env.context_limit = 512
+    shorter = {p.id: p.question for p in build_task(experiment).problems("train")}
+    context = [text[text.index("Related code context") :] for text in shorter.values()]
+    lengths = [len(smollm2_tokenizer(text).input_ids) for text in context]
+    assert 400 < max(lengths) < 512 + 60
 
 
 @pytest.mark.cxx
