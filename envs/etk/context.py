@@ -143,7 +143,7 @@ class Room:
         most = self.limit * (1 if self.count is len else CHARS_A_TOKEN)
         found = block(name, text[:most])
         size = self.count(found)
-        frame = size - self.count(text[:most])
+        frame = self.count(block(name, ""))
         return Piece(name, text[:most], found, max(size, self.limit + 1) if len(text) > most else size, frame)
 
     def _cut(self, piece: Piece, space: int) -> Piece:
