@@ -42,6 +42,16 @@ class Grade:
         return next((r.verdict for r in self.results.values() if r.verdict), "")
 
     @property
+    def measures(self) -> dict[str, float]:
+        """The numbers among the channels' details, as "channel/name"; not seconds, which differ between equal runs."""
+        return {
+            f"{name}/{key}": float(value)
+            for name, result in self.results.items()
+            for key, value in result.detail.items()
+            if isinstance(value, int | float) and key != "seconds"
+        }
+
+    @property
     def token_rewards(self) -> list[float]:
         """Weighted sum over channels, length T; its sum is `total`."""
         weighted = ([self.weights[name] * r for r in rewards] for name, rewards in self.rewards.items())

@@ -98,7 +98,7 @@ def build_sandbox(cfg: DictConfig) -> Sandbox:
     """The sandbox, started where a channel of the task runs code. Raises UserError where nothing can be confined."""
     try:
         sandbox = _instantiate(cfg.sandbox)
-        if any(spec is not None and spec.get("sandbox") for spec in cfg.task.reward.values()):
+        if any(spec.get("sandbox") for spec in channels(cfg.task.reward).values()):
             log.info(asyncio.run(sandbox.describe()))
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
@@ -112,18 +112,24 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     return _reward(cfg.task.reward, cfg.reward.placement, sandbox)
 
 
+def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:
+    """What `task.reward` says of each channel that is not switched off (`enabled: false`)."""
+    found = {name: spec for name, spec in as_dict(specs).items() if spec is not None}
+    return {name: spec for name, spec in found.items() if spec.pop("enabled", True)}
+
+
 def _reward(specs: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
-    channels: dict[str, RewardChannel] = {}
+    made: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
-    for name, spec in as_dict(specs).items():
+    for name, spec in channels(specs).items():
         weights[name] = float(spec.pop("weight"))
         if spec.pop("sandbox", False):
-            channels[name] = _instantiate(spec, sandbox=sandbox)
+            made[name] = _instantiate(spec, sandbox=sandbox)
         else:
-            channels[name] = _instantiate(spec)
-    if not channels:
+            made[name] = _instantiate(spec)
+    if not made:
         raise UserError("task.reward names no channel")
-    return Reward(channels, weights, placement)
+    return Reward(made, weights, placement)
 
 
 def _instantiate(spec: Any, **kwargs: Any) -> Any:

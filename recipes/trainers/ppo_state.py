@@ -18,7 +18,7 @@ from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
 
 from recipes.support.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
 from recipes.support.main import Stopped
-from recipes.support.rollout import Rollout, rollout_rows
+from recipes.support.rollout import Rollout, measured, rollout_rows
 from recipes.trainers.experience import Experience
 from recipes.trainers.gae import explained_variance
 
@@ -72,6 +72,8 @@ class PPOState(AtomicCheckpoints):
         }
         for name in self.reward.channels:
             columns[f"scores/{name}"] = [float("nan") if g is None else g.results[name].score for g in e.grades]
+        for name in measured(e.grades):
+            columns[name] = [float("nan") if g is None else g.measures.get(name, float("nan")) for g in e.grades]
         table = torch.tensor(list(columns.values()), device=e.mask.device)
         sums, counts = self._total(table.nansum(1)), self._total((~table.isnan()).sum(1))
         means = dict(zip(columns, (sums / counts).tolist(), strict=True))
