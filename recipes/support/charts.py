@@ -45,7 +45,7 @@ TIME_CURVES = [
     ("seconds/total", "Time a step", "seconds"),
     ("tokens_per_second", "Throughput", "tokens a second"),
 ]
-PHASES = ("rollout", "grade", "update")
+PHASES = ("rollout", "grade", "wait", "update")
 
 
 class Interval(NamedTuple):
@@ -309,7 +309,7 @@ def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
         if numeric(row.get("groups_skipped")) and numeric(row.get("groups_total")) and row["groups_total"] > 0:
             row["degenerate_share"] = row["groups_skipped"] / row["groups_total"]
     keys = list(dict.fromkeys(key for row in steps.values() for key in row))
-    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in PHASES)}
+    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in (*PHASES, "grading"))}
     if "degenerate_share" in keys:
         drawn |= {"groups_skipped", "groups_total"}
     sections = []
@@ -335,6 +335,11 @@ def phases(rows: list[Record]) -> Record | None:
         values = [row[f"seconds/{phase}"] for row in rows if finite(row.get(f"seconds/{phase}"))]
         if values:
             spent[phase] = sum(values)
+    in_turn = spent.get("rollout", 0.0) + spent.get("grade", 0.0)
+    if spent.get("wait", in_turn) < 0.99 * in_turn:  # sampled and graded beside the update: its wait is all that counts
+        spent = {phase: value for phase, value in spent.items() if phase not in ("rollout", "grade")}
+    else:
+        spent.pop("wait", None)
     rest = spent.pop("total", 0.0) - sum(spent.values())
     total = sum(spent.values()) + max(rest, 0.0)
     if not spent or total <= 0:
