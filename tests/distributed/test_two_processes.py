@@ -49,7 +49,7 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     assert done.returncode == 0, done.stderr[-8000:]
     double = [
         *(sys.executable, "-m", "accelerate.commands.launch"),
-        *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0", script),
+        *("--config_file", str(ROOT / "launch" / "cpux2.yaml"), "--main_process_port", "0", script),
         *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra),
     ]
     done = subprocess.run(
