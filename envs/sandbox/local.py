@@ -205,7 +205,7 @@ class LocalSandbox:
                 raise
             self._give(worker)
             return outcome
-        harmless = _harmless(max(time.monotonic() - started, 1.0))
+        harmless = _harmless(job.kind, max(time.monotonic() - started, 1.0))
         if job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
             note = f"lost its worker {TRIES} times ({trouble}), which a harmless program does not"
             return judge.outcome(job, "killed", [False] * job.total, 0.0, note)
@@ -292,8 +292,12 @@ def _folders_of(package: str) -> list[str]:
     return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 
-def _harmless(seconds: float) -> Job:
-    """A program that does nothing for that long."""
+def _harmless(kind: str, seconds: float) -> Job:
+    """A job of that kind, but for its inputs, that does nothing for that long."""
+    limits = Limits(wall_s=seconds + 5)
     code = "import time\ndef f(seconds): return time.sleep(seconds)"
-    case = FunctionCase((seconds,), None)
-    return Job("harmless", "function", code, "f", (case,), limits=Limits(wall_s=seconds + 5))
+    if kind == "check":
+        return Job("harmless", "check", code, "f", check_src=f"assert f({seconds}) is None", limits=limits)
+    if kind == "command":
+        return Job("harmless", "command", commands=(("/bin/sh", "-c", f"sleep {seconds}"),), limits=limits)
+    return Job("harmless", "function", code, "f", (FunctionCase((seconds,), None),), limits=limits)

@@ -259,9 +259,11 @@ class Server:
             self.template = None
 
     def fork_checker(self, limits: dict) -> CheckProcess:
+        most = self.walls.processes(limits)  # which it could not ask for itself
+
         def body(channel: int) -> None:
             # any processor time: it counts that of each job itself
-            self.walls.close(self.walls.checker_uid, -1, self.walls.processes(limits), "program")
+            self.walls.close(self.walls.checker_uid, -1, most, "program")
             os.close(self.alarm_end)
             checker.checker_body(channel, limits)
 

@@ -10,11 +10,12 @@ import pytest
 
 GRADE = """
 import asyncio, json, os, sys
-from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
+from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, StdioCase, run_sync
 
 jobs = [
-    Job(str(n), row["kind"], row.get("code", ""), "f", (FunctionCase((), row.get("expected")),),
-        files={"run.sh": b"echo ran", "main.c": b"int main() { return 0; }"},
+    Job(str(n), row["kind"], row.get("code", ""), "f",
+        (StdioCase("1", "1") if row["kind"] == "stdio" else FunctionCase((), row.get("expected")),),
+        check_src="assert f() == 1", files={"run.sh": b"echo ran", "main.c": b"int main() { return 0; }"},
         commands=tuple(map(tuple, row.get("commands", ()))), limits=Limits(wall_s=20, cpu_s=10))
     for n, row in enumerate(json.loads(sys.argv[1]))
 ]
@@ -64,6 +65,18 @@ def tried(*attempts: str) -> dict:
     for attempt in attempts:
         body += f"    try: {attempt}; done.append({attempt!r})\n    except OSError: pass\n"
     return function(body + "    return done", [])
+
+
+def test_every_kind_of_job_is_graded(grade_rows):
+    rows = [
+        {"kind": "function", "code": "def f(): return 1", "expected": 1},
+        {"kind": "check", "code": "def f(): return 1"},
+        {"kind": "stdio", "code": "print(open('/dev/stdin').read())"},
+        {"kind": "program", "code": "print(1)"},
+        command("/bin/true"),
+        {"kind": "check", "code": "def f(): return 2"},
+    ]
+    assert [outcome[0] for outcome in grade_rows(*rows)] == ["pass"] * 5 + ["fail"]
 
 
 def test_a_program_leaves_the_next_its_folder_and_nothing_else(grade_rows):
