@@ -48,6 +48,8 @@ class HardwareConfig:
     """Completions of a GRPO step sampled at once; null: all. Fewer take less memory and are graded sooner."""
     eval_rows: int = MISSING
     """Completions sampled at once in evaluation."""
+    logits_at_once: int = MISSING
+    """Completion tokens whose logits GRPO has in memory at once; 0: all of a pass. (PPO never has more than 256.)"""
     gradient_checkpointing: bool = MISSING
     optimizer: str = MISSING
 

@@ -14,6 +14,7 @@ import functools
 import importlib.util
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipes.support.console import UserError, log
 
+_decided: list[str] = []
+"""What a launcher has decided otherwise than the profile, as overrides."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 
@@ -102,10 +105,12 @@ def settle(cfg: DictConfig) -> None:
     if started != hardware.num_processes:
         log.info("%d processes were started; hardware=%s has %d", started, hardware.name, hardware.num_processes)
         hardware.num_processes = started
+        _decided.append(f"hardware.num_processes={started}")
     theirs = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" and theirs and int(theirs) != hardware.zero_stage:
         log.info("the launcher set ZeRO stage %s; hardware=%s has %d", theirs, hardware.name, hardware.zero_stage)
         hardware.zero_stage = int(theirs)
+        _decided.append(f"hardware.zero_stage={theirs}")
     if started == 1:
         hardware.zero_stage = 0  # nothing to spread over
 
@@ -113,11 +118,14 @@ def settle(cfg: DictConfig) -> None:
 def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
     """This process's place among those that train, as accelerate.PartialState.
 
-    `by_accelerate`: Accelerate makes DeepSpeed's engine where the profile has a ZeRO stage.
+    `by_accelerate`: Accelerate makes DeepSpeed's engine where the profile has a ZeRO stage. Raises UserError for a
+    precision that it does not have.
     """
     from accelerate import PartialState
 
     on_cpu = hardware.device == "cpu"
+    if hardware.zero_stage and on_cpu and by_accelerate and hardware.precision != "fp32":
+        raise UserError("ZeRO on a CPU: set hardware.precision=fp32 (transformers takes 16 bit there without it alone)")
     os.environ.pop("ACCELERATE_USE_DEEPSPEED", None)
     if hardware.zero_stage and on_cpu:
         import deepspeed
@@ -138,6 +146,13 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
     return PartialState(backend="gloo")
 
 
+def command_line(cfg: DictConfig) -> str:
+    """The command that goes on in this run's directory, whoever started the processes this time."""
+    said = [a for a in sys.argv if a != f"recipe={cfg.recipe.name}"]
+    more = [*_decided, f"run.name={cfg.run.name}"] if _decided else []
+    return shlex.join(["python", *said, *more])
+
+
 def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> int:
     """Run `script` in as many processes as the profile has, under accelerate's launcher; the exit status.
 
@@ -155,6 +170,7 @@ def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> i
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # the failing process has said what is wrong
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with tempfile.TemporaryDirectory() as folder, _forwarded(_signal_children) as received:
         file = Path(folder) / "accelerate.yaml"
         OmegaConf.save(OmegaConf.create(accelerate_config(hardware)), file)
@@ -164,15 +180,18 @@ def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> i
         try:
             launch_command(args)
         except ChildFailedError as error:
-            rank, failure = error.get_first_failure()
-            if failure.exitcode > 0 or received:
-                return failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode
-            by = signal.Signals(-failure.exitcode).name
-            print(
-                f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); the same "
-                f"command goes on from the last checkpoint in {cfg.run.dir}",
-                file=sys.stderr,
-            )
+            # those that lost a killed process failed too; SIGTERM is what the launcher ends the others with
+            killed = {rank: f for rank, f in error.failures.items() if f.exitcode < 0 and f.exitcode != -signal.SIGTERM}
+            if not killed or received:
+                _, first = error.get_first_failure()
+                return first.exitcode if first.exitcode > 0 else 128 - first.exitcode
+            for rank, failure in killed.items():
+                by = signal.Signals(-failure.exitcode).name
+                print(
+                    f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); the same "
+                    f"command goes on from the last checkpoint in {cfg.run.dir}",
+                    file=sys.stderr,
+                )
             return 1
     return 0
 

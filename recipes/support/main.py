@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -21,6 +20,7 @@ from recipes.support import config
 from recipes.support.console import UserError, keep_freed_memory, quiet_libraries
 from recipes.support.launch import (
     check_hardware,
+    command_line,
     die_with_parent,
     processes,
     settle,
@@ -115,9 +115,11 @@ def _guard(run: Callable[[DictConfig], None], given: list[str], together: bool) 
         except Exception as error:
             if _disk_is_full(Path(cfg.run.dir)):
                 _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
-            if not _is_out_of_memory(error):
+            if _is_out_of_memory(error):
+                _stop(_out_of_memory(cfg), 1)
+            if processes() == 1 or not _lost_another(error):
                 raise
-            _stop(_out_of_memory(cfg), 1)
+            _stop(f"another of {processes()} processes has ended", 1)
 
     return guarded
 
@@ -132,6 +134,11 @@ def _is_out_of_memory(error: Exception) -> bool:
     said = str(error)
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or "out of memory" in said.lower() or "can't allocate memory" in said
+
+
+def _lost_another(error: Exception) -> bool:
+    """Another process is gone, and has said why or could not."""
+    return type(error).__name__ in ("DistBackendError", "DistNetworkError") or "by peer" in str(error)
 
 
 def _out_of_memory(cfg: DictConfig) -> str:
@@ -151,8 +158,7 @@ def _out_of_memory(cfg: DictConfig) -> str:
 def _say_goodbye(cfg: DictConfig) -> None:
     """Where a stopped run stands and how it goes on; exit status 0, since nothing went wrong."""
     if os.environ.get("RANK", "0") == "0":
-        arguments = " ".join(shlex.quote(a) for a in sys.argv if a != f"recipe={cfg.recipe.name}")
-        print(f"stopped, all is saved in {cfg.run.dir}; to go on: python {arguments}", file=sys.stderr, flush=True)
+        print(f"stopped, all is saved in {cfg.run.dir}; to go on: {command_line(cfg)}", file=sys.stderr, flush=True)
     sys.exit(0)
 
 

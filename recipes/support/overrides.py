@@ -74,5 +74,5 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = ()) -> 
 def folder_name(overrides: Sequence[str]) -> str:
     """A name for a folder from overrides."""
     said = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run.", "hydra"))))
-    name = re.sub(r"[^\w.]+", "-", said)  # no "=": the path must do as a value on a command line
+    name = re.sub(r"[^\w.]+", "-", said).strip("-")  # no "=": the path must do as a value on a command line
     return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"

@@ -30,6 +30,7 @@ from recipes.support.rollout import rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
+from recipes.trainers.forward import require_plain_head
 from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics
 from recipes.trainers.packing import full_attention, packed_logps
 from recipes.trainers.rollouts import GroupRollout, Rollouts, RolloutSettings
@@ -45,6 +46,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
             Sparse placement has none.
         packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
+        logits_at_once: completion tokens whose logits are in memory together; 0: all of a group. Packed groups only.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
         rollout_rows: completions sampled together; None: all of a batch.
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
@@ -65,6 +67,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         run_log: RunLog,
         shaping: float = 1.0,
         packing_max_tokens: int = 4096,
+        logits_at_once: int = 0,
         sampling_dtype: torch.dtype | None = None,
         rollout_rows: int | None = None,
         grading_chunk: int = 8,
@@ -79,6 +82,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
         self.task, self.reward, self.run_log = task, reward, run_log
         self.shaping = shaping
+        self.logits_at_once = logits_at_once
+        if logits_at_once:
+            require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._end_ids = end_ids(self._tokenizer, self.policy)
@@ -297,9 +303,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
-        logps, entropies = packed_logps(
-            model, input_ids, attention_mask, logits_to_keep, self.temperature, compute_entropy
-        )
+        rows = (input_ids, attention_mask, logits_to_keep)
+        logps, entropies = packed_logps(model, *rows, self.temperature, compute_entropy, self.logits_at_once)
         return logps, entropies, None
 
     # checkpoints --------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from recipes.trainers.gae import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.packing import full_attention
 from recipes.trainers.ppo_config import DensePPOConfig
 from recipes.trainers.ppo_state import PPOState
-from recipes.trainers.steps import PlainStep, ShardedStep
+from recipes.trainers.steps import steps_of
 from recipes.trainers.value import NoValue, ValueFunction
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
@@ -129,7 +129,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         )
         self._loop = asyncio.Runner()
         self._clock: dict[str, float] = {}
-        self.steps = self._steps()
+        self.steps = steps_of(self)
 
     def create_optimizer(self, model=None):
         """One optimizer, with a learning rate of its own for the critic where one is set."""
@@ -139,24 +139,13 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             rate = self.args.value_learning_rate
             rate = self.args.learning_rate if rate is None else rate
             groups.append({"params": critic, "lr": rate})
-        self.optimizer = self._optimizer_of(groups)
+        self.optimizer = self.optimizer_of(groups)
         return self.optimizer
 
-    def _optimizer_of(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    def optimizer_of(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        """A new optimizer of the kind that is configured."""
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         return kind(groups, **{"weight_decay": self.args.weight_decay, **settings})
-
-    def _steps(self) -> list[PlainStep | ShardedStep]:
-        """What steps: one for all, or under ZeRO one each for the policy and a critic that is a model of its own."""
-        zero, clip, optimizer = self.args.zero_stage, self.args.max_grad_norm, self.optimizer
-        if not zero or self.accelerator.num_processes == 1:
-            return [PlainStep(self.accelerator, optimizer, clip)]
-        if self.value.shared:
-            return [ShardedStep(self.model, optimizer.optimizer, optimizer, slice(None), zero, clip)]
-        return [
-            ShardedStep(model, self._optimizer_of([{**group}]), optimizer, slice(i, i + 1), zero, clip)
-            for i, (model, group) in enumerate(zip((self.policy, self.value), optimizer.param_groups, strict=True))
-        ]
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
         self.begin(resume_from_checkpoint)

@@ -117,6 +117,19 @@ class ShardedStep:
         self._zero.optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
+def steps_of(trainer: Any) -> list[PlainStep | ShardedStep]:
+    """What steps for DensePPOTrainer: one for all, or under ZeRO one each for policy and critic that share nothing."""
+    zero, clip, optimizer = trainer.args.zero_stage, trainer.args.max_grad_norm, trainer.optimizer
+    if not zero or trainer.accelerator.num_processes == 1:
+        return [PlainStep(trainer.accelerator, optimizer, clip)]
+    if trainer.value.shared:
+        return [ShardedStep(trainer.model, optimizer.optimizer, optimizer, slice(None), zero, clip)]
+    return [
+        ShardedStep(model, trainer.optimizer_of([{**group}]), optimizer, slice(i, i + 1), zero, clip)
+        for i, (model, group) in enumerate(zip((trainer.policy, trainer.value), optimizer.param_groups, strict=True))
+    ]
+
+
 class _Watched(nn.Module):
     """Runs what it is given: DeepSpeed watches a module's forward, and a trainer's loss is no module's."""
 
