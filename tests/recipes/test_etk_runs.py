@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,8 @@ SMALL = (
 )
 
 
-def run(recipe: str, folder: Path, *overrides: str) -> Path:
-    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *SMALL, *overrides, f"run.dir={folder}"]
+def run(recipe: str, folder: Path, *overrides: str, settings: Sequence[str] = SMALL) -> Path:
+    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *settings, *overrides, f"run.dir={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
@@ -80,6 +82,20 @@ def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
     folder = run("ppo", tmp_path / "run", "task=etk", *compiling, *more)
     [step] = read_jsonl(folder / "metrics.jsonl")
     assert 0 <= step["scores/compile"] <= 1 and "compile/compiles" in step and "scores/lexical" in step
+
+
+@pytest.mark.cxx
+@pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
+def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
+    limits = [override for override in SMALL if "_limit" not in override]
+    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=70")
+    folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline")}
+    assert stages | {"scores/simulation", "scores/similarity", "scores/lexical"} <= set(step)
+    assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
+    page = (folder / "report.html").read_text()
+    assert "Held-out scores by checkpoint" in page and "simulation: density" in page
 
 
 def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):
