@@ -1,5 +1,6 @@
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them
+# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO on the corridor, five seeds (an hour)
 # make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU)
 PYTHON ?= python3.11
 VENV := .venv
@@ -16,7 +17,7 @@ EACH = $(shell expr $(SAMPLES) / 131)
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint clean reproduce-humaneval
+.PHONY: demo test lint clean reproduce-humaneval ablation
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -38,6 +39,11 @@ reproduce-humaneval: $(VENV)/.installed
 	$(LADDER)/pairs.py +experiment=humaneval_pairs recipe.samples_per_prompt=$(EACH) run.name=humaneval_pairs-$(MODEL)-seed$(SEED) $(ROW)
 	$(LADDER)/dpo.py +experiment=humaneval_dpo $(ROW)
 	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
+
+ablation: $(VENV)/.installed
+	$(LADDER)/ppo.py -m task=corridor reward=dense,sparse,uniform seed=0,1,2,3,4
+	$(LADDER)/grpo.py -m task=corridor reward=dense,sparse,uniform seed=0,1,2,3,4
+	$(VENV)/bin/python tests/bench/ablation.py runs/ppo/corridor runs/grpo/corridor --level 0.7 --html runs/ablation.html
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .

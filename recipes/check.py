@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.support.main import UserError, recipe
 
 
-@recipe("check")
+@recipe("check", together=False)
 def main(cfg) -> None:
     import asyncio
     import json

@@ -28,7 +28,7 @@ from recipes.support.finding import Finding
 from recipes.support.history import Answer, load_history
 from recipes.support.main import UserError
 from recipes.support.report import as_text
-from recipes.support.small_command import small_command
+from recipes.support.small_command import keys_of, small_command
 
 COLOURS = {
     "serious": "bold red",
@@ -84,7 +84,7 @@ def plain(text: str) -> Text:
     return Text(as_text(text).encode("utf-8", "replace").decode())
 
 
-main = small_command(DoctorConfig, __doc__, examine)
+main = small_command(keys_of(DoctorConfig), __doc__, examine)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -19,28 +19,35 @@ from recipes.support.main import recipe
 
 @recipe("dpo")
 def main(cfg) -> None:
-    from trl import DPOConfig
-
-    from recipes.support.build import batch_settings, trainer_config, trainer_settings
+    from recipes.support.build import batch_settings
     from recipes.support.models import lora
     from recipes.support.preferences import read_pairs
     from recipes.support.run import fit, prepare
     from recipes.trainers.offline import DpoTrainer
 
-    sizes = batch_settings(cfg, cfg.recipe.batch_size)
+    batch_settings(cfg, cfg.recipe.batch_size)  # what does not divide is said before anything loads
     pairs = read_pairs(cfg.recipe.pairs)
     run = prepare(cfg)
-    ours = trainer_settings(cfg, run.folder) | sizes
-    ours |= {name: cfg.recipe[name] for name in ("max_steps", "max_length", "beta")}
     trainer = DpoTrainer(
         model=run.policy,
-        args=trainer_config(DPOConfig, ours | {"loss_type": [cfg.recipe.loss_type]}, cfg.recipe.trl),
+        args=dpo_config(cfg, run.folder),
         train_dataset=pairs,
         processing_class=run.tokenizer,
         peft_config=lora(cfg),
         run_log=run.log,
     )
     fit(run, trainer)
+
+
+def dpo_config(cfg, folder: Path):
+    """cfg.recipe and cfg.hardware as trl.DPOConfig."""
+    from trl import DPOConfig
+
+    from recipes.support.build import batch_settings, trainer_config, trainer_settings
+
+    ours = trainer_settings(cfg, folder) | batch_settings(cfg, cfg.recipe.batch_size)
+    ours |= {name: cfg.recipe[name] for name in ("max_steps", "max_length", "beta")}
+    return trainer_config(DPOConfig, ours | {"loss_type": [cfg.recipe.loss_type]}, cfg.recipe.trl)
 
 
 if __name__ == "__main__":

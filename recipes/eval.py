@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.support.main import recipe
 
 
-@recipe("eval")
+@recipe("eval", together=False)
 def main(cfg) -> None:
     import asyncio
     import json
@@ -34,9 +34,9 @@ def main(cfg) -> None:
     check_model(cfg)
     folder = open_run_dir(cfg)
     log_to(folder)
+    reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
     policy, tokenizer = load_policy(cfg)
     policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
-    reward = build_reward(cfg, build_sandbox(cfg))
     summaries, rows = [], []
     with asyncio.Runner() as runner:
         for decoding, samples in decodings(cfg):

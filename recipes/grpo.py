@@ -26,9 +26,9 @@ from recipes.support.main import UserError, recipe
 @recipe("grpo")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
+    from recipes.support.launch import processes
     from recipes.support.models import lora, sampling_dtype
     from recipes.support.run import fit, prepare
-    from recipes.support.run_dir import processes
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
 
@@ -45,11 +45,14 @@ def main(cfg) -> None:
             f"recipe.refill: recipe.prompts_per_step={cfg.recipe.prompts_per_step} does not divide into "
             f"{processes()} processes, which refill groups each for itself"
         )
-    if cfg.recipe.lookahead and (cfg.hardware.load_in_4bit or cfg.recipe.trl.get("use_vllm")):
+    hardware = cfg.hardware
+    if cfg.recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or cfg.recipe.trl.get("use_vllm")):
         raise UserError(
             "recipe.lookahead=1 samples from a copy of the policy beside it: not with hardware.load_in_4bit, whose "
-            "weights take no merged adapter, nor with vLLM"
+            "weights take no merged adapter, nor with ZeRO-3, under which no process has them, nor with vLLM"
         )
+    if hardware.logits_at_once and hardware.zero_stage == 3:
+        raise UserError("hardware.logits_at_once takes the output matrix whole: set it to 0 under ZeRO-3")
     run = prepare(cfg)
     trainer = DenseGRPOTrainer(
         model=run.policy,
@@ -59,6 +62,7 @@ def main(cfg) -> None:
         run_log=run.log,
         shaping=cfg.recipe.shaping,
         packing_max_tokens=cfg.recipe.packing_max_tokens,
+        logits_at_once=cfg.hardware.logits_at_once,
         sampling_dtype=sampling_dtype(cfg),
         rollout_rows=cfg.hardware.rollout_rows,
         grading_chunk=cfg.recipe.grading_chunk,
@@ -76,7 +80,7 @@ def grpo_config(cfg, folder: Path):
     from trl import GRPOConfig
 
     from recipes.support.build import trainer_config, trainer_settings
-    from recipes.support.run_dir import processes
+    from recipes.support.launch import processes
 
     r, hardware = cfg.recipe, cfg.hardware
     at_once = hardware.rows_per_device * processes()

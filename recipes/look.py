@@ -29,7 +29,7 @@ from rich.text import Text
 from recipes.support.main import UserError
 from recipes.support.run_dir import write_text
 from recipes.support.run_log import read_jsonl
-from recipes.support.small_command import small_command
+from recipes.support.small_command import keys_of, small_command
 
 SUM = "weighted sum"
 
@@ -133,7 +133,7 @@ def colour(share: float) -> str:
     return f"black on rgb({pale},235,{pale})" if share > 0 else f"black on rgb(245,{pale},{pale})"
 
 
-main = small_command(LookConfig, __doc__, look)
+main = small_command(keys_of(LookConfig), __doc__, look)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.support.main import UserError, recipe
 
 
-@recipe("pairs")
+@recipe("pairs", together=False)
 def main(cfg) -> None:
     import asyncio
     import itertools

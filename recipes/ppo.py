@@ -37,7 +37,7 @@ def main(cfg) -> None:
     if cfg.recipe.ratio not in ("token", "sequence"):
         raise UserError(f"recipe.ratio={cfg.recipe.ratio}: choose token or sequence")
     by_token = cfg.recipe.ratio == "token"
-    run = prepare(cfg)
+    run = prepare(cfg, by_accelerate=False)
     kind = DensePPOTrainer if by_token else SequencePPOTrainer
     trainer = kind(
         value=load_value(cfg, run.policy) if by_token else NoValue(),

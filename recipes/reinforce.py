@@ -30,7 +30,7 @@ def main(cfg) -> None:
         raise UserError(f"recipe.baseline={cfg.recipe.baseline}: choose {', '.join(BASELINES)}")
     if cfg.recipe.baseline == "group" and cfg.recipe.samples_per_prompt < 2:
         raise UserError("recipe.baseline=group needs recipe.samples_per_prompt of 2 or more")
-    run = prepare(cfg)
+    run = prepare(cfg, by_accelerate=False)
     trainer = ReinforceTrainer(
         baseline=cfg.recipe.baseline,
         value=NoValue(),

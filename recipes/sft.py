@@ -21,30 +21,37 @@ from recipes.support.main import UserError, recipe
 @recipe("sft")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
-    from trl import SFTConfig
-
-    from recipes.support.build import batch_settings, trainer_config, trainer_settings
+    from recipes.support.build import batch_settings
     from recipes.support.models import lora
     from recipes.support.run import fit, prepare
     from recipes.support.stages import demonstrations
     from recipes.trainers.offline import SftTrainer
 
-    sizes = batch_settings(cfg, cfg.recipe.batch_size)
+    batch_settings(cfg, cfg.recipe.batch_size)  # what does not divide is said before anything loads
     run = prepare(cfg)
     examples = demonstrations(run.task)
     if not len(examples):
         raise UserError(f"task={cfg.task.name} has no reference solutions to learn from")
-    ours = trainer_settings(cfg, run.folder) | sizes
-    ours |= {"max_steps": cfg.recipe.max_steps, "max_length": cfg.recipe.max_length}
     trainer = SftTrainer(
         model=run.policy,
-        args=trainer_config(SFTConfig, ours, cfg.recipe.trl),
+        args=sft_config(cfg, run.folder),
         train_dataset=examples,
         processing_class=run.tokenizer,
         peft_config=lora(cfg),
         run_log=run.log,
     )
     fit(run, trainer)
+
+
+def sft_config(cfg, folder: Path):
+    """cfg.recipe and cfg.hardware as trl.SFTConfig."""
+    from trl import SFTConfig
+
+    from recipes.support.build import batch_settings, trainer_config, trainer_settings
+
+    ours = trainer_settings(cfg, folder) | batch_settings(cfg, cfg.recipe.batch_size)
+    ours |= {"max_steps": cfg.recipe.max_steps, "max_length": cfg.recipe.max_length}
+    return trainer_config(SFTConfig, ours, cfg.recipe.trl)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from rich.table import Table
 from recipes.support.main import UserError
 from recipes.support.run_dir import write_text
 from recipes.support.run_log import read_jsonl
-from recipes.support.small_command import small_command
+from recipes.support.small_command import keys_of, small_command
 
 COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "mean_tokens", "graded_samples", "minutes")
 
@@ -174,7 +174,7 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; }} tr + tr td {{ border-to
 """
 
 
-main = small_command(TableConfig, __doc__, show)
+main = small_command(keys_of(TableConfig), __doc__, show)
 
 if __name__ == "__main__":
     sys.exit(main())

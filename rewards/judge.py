@@ -23,7 +23,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from envs.packaged import model_source
 from envs.task import Problem
@@ -41,6 +47,10 @@ QUESTION = {
 }
 REPLY_TOKENS = 12
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+DECIDED = re.compile(r"\d[\d.]*(?:[^\d.\s]|\s+\S)")
+"""A number that no further token changes, and the character behind it."""
+WORTH_SHARING = 16
+"""Tokens; fewer are read with each row."""
 DEGENERATE = 0.01
 """Standard deviation of a batch's scores below which the judge says the same to everything."""
 Pair = tuple[str, str]
@@ -110,15 +120,21 @@ class Judge:
     @torch.no_grad()
     def judge(self, pairs: Sequence[Pair]) -> list[float | None]:
         """Scores in [0, 1] of (candidate, reference) pairs; None for a reply without a number on the scale."""
-        new = sorted(
-            {p for p in pairs if p[0].strip() and (self.mode, *p) not in self._kept}, key=lambda p: len("".join(p))
-        )
+        new = dict.fromkeys(p for p in pairs if p[0].strip() and (self.mode, *p) not in self._kept)
         ask = {"likelihood": self._likelihood, "expected": self._expected, "number": self._number}[self.mode]
-        for first in range(0, len(new), self.rows):
-            batch = new[first : first + self.rows]
+        for batch in self._batches(list(new)):
             for pair, score in zip(batch, ask(batch), strict=True):
                 self._kept[self.mode, *pair] = score
         return [self._kept[self.mode, *pair] if pair[0].strip() else 0.0 for pair in pairs]
+
+    def _batches(self, pairs: Sequence[Pair]) -> list[list[Pair]]:
+        """`rows` at a time, of like length; where the reference stands first, those of one reference together, since
+        the model reads what they share once."""
+        often = Counter(reference for _, reference in pairs if self.mode != "likelihood")
+        groups: dict[str, list[Pair]] = {}
+        for pair in sorted(pairs, key=lambda pair: (len("".join(pair)), pair)):
+            groups.setdefault(pair[1] if often[pair[1]] > 1 else "", []).append(pair)
+        return [group[i : i + self.rows] for group in groups.values() for i in range(0, len(group), self.rows)]
 
     def _watch(self, scores: Sequence[float | None]) -> None:
         said = [score for score in scores if score is not None]
@@ -134,14 +150,15 @@ class Judge:
 
     def _likelihood(self, pairs: Sequence[Pair]) -> list[float | None]:
         references = sorted({reference for _, reference in pairs} - self._gains.keys())
-        plain = self._log_probs([("", reference) for reference in references])
-        own = self._log_probs([(reference, reference) for reference in references])
-        for reference, without, most in zip(references, plain, own, strict=True):
-            self._gains[reference] = (without, most - without)
+        wanted = dict.fromkeys([*pairs, *((draft, r) for r in references for draft in ("", r))])
+        found = dict(zip(wanted, self._log_probs(list(wanted)), strict=True))
+        for reference in references:
+            without = found["", reference]
+            self._gains[reference] = (without, found[reference, reference] - without)
         scores: list[float | None] = []
-        for (_, reference), found in zip(pairs, self._log_probs(pairs), strict=True):
-            without, most = self._gains[reference]
-            scores.append(min(1.0, max(0.0, (found - without) / most)) if most > 0 else 0.0)
+        for pair in pairs:
+            without, most = self._gains[pair[1]]
+            scores.append(min(1.0, max(0.0, (found[pair] - without) / most)) if most > 0 else 0.0)
         return scores
 
     def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
@@ -152,13 +169,16 @@ class Judge:
             code, fence = self._cut(reference), _fence(reference)
             ids = self._ids(f"{before}Reference:\n{fence}\n")
             rows.append((ids, self._ids(code)))
-        if not rows:
-            return []
-        logits = self._logits([a + b for a, b in rows], keep=max(len(b) for _, b in rows) + 1)
-        found = []
-        for row, (_, wanted) in zip(logits, rows, strict=True):
-            log_probs = row[-len(wanted) - 1 : -1].float().log_softmax(-1)
-            found.append(log_probs.gather(1, torch.tensor(wanted, device=row.device)[:, None]).mean().item())
+        found = [0.0] * len(rows)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]) + len(rows[i][1]))
+        for first in range(0, len(order), self.rows):
+            batch = order[first : first + self.rows]
+            keep = max(len(rows[i][1]) for i in batch) + 1
+            for i, row in zip(batch, self._logits([rows[i][0] + rows[i][1] for i in batch], keep), strict=True):
+                wanted = torch.tensor(rows[i][1], device=row.device)
+                logits = row[-len(wanted) - 1 : -1].float()
+                chosen = logits.gather(1, wanted[:, None]).squeeze(1)
+                found[i] = (chosen - logits.logsumexp(-1)).mean().item()
         return found
 
     def _expected(self, pairs: Sequence[Pair]) -> list[float | None]:
@@ -168,13 +188,16 @@ class Judge:
         return [(row * torch.arange(10)).sum().item() / 9 for row in chances]
 
     def _number(self, pairs: Sequence[Pair]) -> list[float | None]:
-        ids_BT, mask_BT = self._padded([self._ids(self._prompt(pair, MARK)) for pair in pairs])
+        rows = [self._ids(self._prompt(pair, MARK)) for pair in pairs]
+        ids_BT, mask_BT, cache = self._begun(rows)
         out = self.model.generate(
             input_ids=ids_BT,
             attention_mask=mask_BT,
+            past_key_values=cache,
             max_new_tokens=REPLY_TOKENS,
             do_sample=False,
             pad_token_id=self.tokenizer.pad_token_id,
+            stopping_criteria=StoppingCriteriaList([_Decided(self.tokenizer, ids_BT.shape[1])]),
         )
         replies = self.tokenizer.batch_decode(out[:, ids_BT.shape[1] :], skip_special_tokens=True)
         return [parse_number(reply) for reply in replies]
@@ -206,13 +229,49 @@ class Judge:
         padded = self.tokenizer.pad({"input_ids": [list(row) for row in rows]}, return_tensors="pt")
         return padded["input_ids"].to(self.model.device), padded["attention_mask"].to(self.model.device)
 
-    def _logits(self, rows: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
-        """(B, keep, vocabulary) of the last positions, padding on the left."""
-        ids_BT, mask_BT = self._padded(rows)
-        positions = (mask_BT.cumsum(1) - 1).clamp(min=0)
+    def _logits(self, rows: Sequence[list[int]], keep: int) -> torch.Tensor:
+        """(B, keep, vocabulary) of the last positions."""
+        ids_BT, mask_BT, cache = self._begun(rows, keep)
+        read = cache.get_seq_length() if cache else 0
+        positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, read:]
         return self.model(
-            input_ids=ids_BT, attention_mask=mask_BT, position_ids=positions, logits_to_keep=keep, use_cache=False
+            input_ids=ids_BT[:, read:],
+            attention_mask=mask_BT,
+            position_ids=positions,
+            past_key_values=cache,
+            logits_to_keep=keep,
+            use_cache=cache is not None,
         ).logits
+
+    def _begun(self, rows: Sequence[list[int]], keep: int = 1) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """Ids and mask (B, T), padding after what the rows share and before what they do not; what they share, if that
+        is worth it, as a cache of keys and values, read once. The last `keep` positions are never in it."""
+        shared = min(_common(rows), min(map(len, rows)) - keep) if len(rows) > 1 else 0
+        if shared < WORTH_SHARING:
+            return *self._padded(rows), None
+        prefix = torch.tensor([rows[0][:shared]], device=self.model.device)
+        cache = self.model(input_ids=prefix, use_cache=True, logits_to_keep=1).past_key_values
+        cache.batch_repeat_interleave(len(rows))
+        ids_BT, mask_BT = self._padded([row[shared:] for row in rows])
+        prefix = prefix.expand(len(rows), -1)
+        return torch.cat([prefix, ids_BT], 1), torch.cat([torch.ones_like(prefix), mask_BT], 1), cache
+
+
+class _Decided(StoppingCriteria):
+    """A reply is read no further than its first number and what stands behind it (see parse_number)."""
+
+    def __init__(self, tokenizer: Any, prompt_tokens: int):
+        self.tokenizer, self.prompt_tokens = tokenizer, prompt_tokens
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        replies = self.tokenizer.batch_decode(input_ids[:, self.prompt_tokens :], skip_special_tokens=True)
+        return torch.tensor([bool(DECIDED.search(reply)) for reply in replies], device=input_ids.device)
+
+
+def _common(rows: Sequence[list[int]]) -> int:
+    """How many ids all rows begin with."""
+    first, last = min(rows), max(rows)
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
 
 
 def _fence(code: str) -> str:

@@ -5,6 +5,10 @@ copied from one file to the next would. BLEU-4 as in envs/bleu.py. Code and refe
 tokens where there is a budget: 400 generated tokens against a reference of 4,000 would be paid 0 whatever they say.
 The score is shared by the matching n-grams' tokens, in proportion to the matches that each takes part in.
 
+The obvious cheat is to copy a file that the prompt shows (files of one thorn are alike). `detail` has for each answer
+`bleu`, `bleu_full` (both sides uncut) and `copy_bleu`, the best that such a copy would get, where the problem's
+`data["visible"]` holds the texts shown. With `baseline: copy` only what goes beyond is paid.
+
     python -m rewards.similarity bleu FILE     id, candidate, reference, budget or null -> id, bleu
 """
 
@@ -14,9 +18,10 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from envs.bleu import bleu
+from envs.bleu import Bleu, bleu
 from envs.rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
@@ -51,10 +56,16 @@ def tokens(code: str, language: str = "python") -> list[Token]:
     return [Token(m["token"], *m.span()) for m in pattern.finditer(code) if m["token"] is not None]
 
 
+@lru_cache(maxsize=128)
+def words(code: str, language: str = "python") -> tuple[str, ...]:
+    """The texts of `tokens`. Kept: a reference comes again with each answer."""
+    return tuple(token.text for token in tokens(code, language))
+
+
 def code_bleu(candidate: str, reference: str, budget: int | None = None, language: str = "python") -> float:
     """BLEU of two pieces of code, each cut to its first `budget` tokens."""
-    ours, theirs = ([t.text for t in tokens(code, language)[:budget]] for code in (candidate, reference))
-    return bleu(ours, theirs).score
+    ours = [token.text for token in tokens(candidate, language)[:budget]]
+    return bleu(ours, words(reference, language)[:budget]).score
 
 
 class Similarity:
@@ -62,14 +73,22 @@ class Similarity:
     Args:
         language: whose comments are left out, one of COMMENTS; None: the problem's.
         budget: tokens of code and reference that are compared; None: all.
+        baseline: "copy": pays max(0, (b - c) / (1 - c)) for a BLEU of b where the best copy gets c, and nothing where
+            a copy is as good as the reference; None: pays b.
+
+    Raises:
+        ValueError: another language or baseline.
     """
 
     judges_form = False
 
-    def __init__(self, language: str | None = None, budget: int | None = None):
+    def __init__(self, language: str | None = None, budget: int | None = None, baseline: str | None = None):
         if language is not None and language not in COMMENTS:
             raise ValueError(f"similarity.language={language}: one of {', '.join(COMMENTS)}")
-        self.language, self.budget = language, budget
+        if baseline not in (None, "copy"):
+            raise ValueError(f"similarity.baseline={baseline}: copy or null")
+        self.language, self.budget, self.baseline = language, budget, baseline
+        self._copies: dict[str, float] = {}
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises ValueError where a problem has no reference."""
@@ -78,20 +97,43 @@ class Similarity:
     def _score(self, problem: Problem, completion: Completion) -> ChannelResult:
         if not problem.reference:
             raise ValueError(f"{problem.id} has no reference solution, which the similarity channel needs")
-        if completion.code is None or completion.code_span is None:
-            return ChannelResult(0.0, note="no code")
         language = self.language or problem.language
-        ours = tokens(completion.code, language)[: self.budget]
-        theirs = tokens(problem.reference, language)[: self.budget]
-        found = bleu([t.text for t in ours], [t.text for t in theirs])
-        start, total = completion.code_span[0], sum(found.matches)
-        spans = tuple(
-            Span(start + token.start, start + token.end, found.score * count / total)
-            for token, count in zip(ours, found.matches, strict=True)
-            if count
-        )
-        note = f"BLEU {found.score:.2f}"
-        return ChannelResult(sum(s.value for s in spans), spans, note=note) if spans else ChannelResult(0.0, note=note)
+        whole = tokens(completion.code or "", language)
+        ours, theirs = whole[: self.budget], words(problem.reference, language)
+        found = bleu([t.text for t in ours], theirs[: self.budget])
+        full = found if self.budget is None else bleu([t.text for t in whole], theirs)
+        detail = {"bleu": found.score, "bleu_full": full.score}
+        paid, note = found.score, f"BLEU {found.score:.2f}"
+        if "visible" in problem.data:
+            copied = detail["copy_bleu"] = self.copy_bleu(problem)
+            note += f", a copy {copied:.2f}"
+            if self.baseline == "copy":
+                paid = max(0.0, (paid - copied) / (1 - copied)) if copied < 1 else 0.0
+        if completion.code_span is None:
+            return ChannelResult(0.0, note="no code", detail=detail)
+        spans = _shares(completion.code_span[0], ours, found, paid)
+        return ChannelResult(sum(s.value for s in spans), spans, note=note, detail=detail)
+
+    def copy_bleu(self, problem: Problem) -> float:
+        """The best BLEU that a copy of a text in the problem's `data["visible"]` would get; 0 where there is none."""
+        if problem.id not in self._copies:
+            language = self.language or problem.language
+            texts = problem.data.get("visible", ())
+            copies = (code_bleu(text, problem.reference, self.budget, language) for text in texts)
+            self._copies[problem.id] = max(copies, default=0.0)
+        return self._copies[problem.id]
+
+
+def _shares(start: int, ours: Sequence[Token], found: Bleu, paid: float) -> tuple[Span, ...]:
+    """`paid` over the tokens of the matching n-grams."""
+    total = sum(found.matches)
+    if not total or not paid:
+        return ()
+    return tuple(
+        Span(start + token.start, start + token.end, paid * count / total)
+        for token, count in zip(ours, found.matches, strict=True)
+        if count
+    )
 
 
 async def _bleu(path: str) -> None:

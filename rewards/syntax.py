@@ -58,21 +58,23 @@ class Syntax:
         there = [i for i, code in enumerate(codes) if code is not None]
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
         for i, judged in zip(there, await judge(self.sandbox, [codes[i] or "" for i in there]), strict=True):
-            results[i] = None if judged is None else self._result(completions[i], *judged)
+            results[i] = judged and placed(completions[i], *judged, self.penalty, self.incomplete)
         return results
 
-    def _result(self, completion: Completion, first: int | None, whole: bool) -> ChannelResult:
-        assert completion.code_span is not None
-        start, end = completion.code_span
-        if first is not None:
-            place = Span(start + first, start + first + 1, self.penalty)
-            note = f"no program can go on after {completion.text[place.start : place.end]!r}"
-            return ChannelResult(self.penalty, (place,), note=f"{note} (character {first})")
-        if not whole and completion.finished:
-            fence = completion.text.find("```", end) if completion.closed else -1
-            place = Span(fence, fence + 3, self.incomplete) if fence >= 0 else _the_end(completion, self.incomplete)
-            return ChannelResult(self.incomplete, (place,), note="ends before the program does")
-        return ChannelResult(0.0)
+
+def placed(completion: Completion, first: int | None, whole: bool, penalty: float, incomplete: float) -> ChannelResult:
+    """What is said of code that is illegal from character `first` on, or that is all of a program or not."""
+    assert completion.code_span is not None
+    start, end = completion.code_span
+    if first is not None:
+        place = Span(start + first, start + first + 1, penalty)
+        note = f"no program can go on after {completion.text[place.start : place.end]!r}"
+        return ChannelResult(penalty, (place,), note=f"{note} (character {first})")
+    if not whole and completion.finished:
+        fence = completion.text.find("```", end) if completion.closed else -1
+        place = Span(fence, fence + 3, incomplete) if fence >= 0 else _the_end(completion, incomplete)
+        return ChannelResult(incomplete, (place,), note="ends before the program does")
+    return ChannelResult(0.0)
 
 
 def _the_end(completion: Completion, value: float) -> Span:

@@ -12,7 +12,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models; processes that share cores must not spin on each other
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+import hypothesis
 import pytest
+
+# the same examples each time: a new one is no reason for an unrelated change to fail
+# (to explore: --hypothesis-profile=default)
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture

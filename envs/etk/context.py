@@ -115,7 +115,11 @@ class Room:
         self._beginning = functools.lru_cache(1024)(self._cut)
 
     def fitted(self, files: Files) -> str:
-        """Files in blocks, in their order, every fence closed.
+        """The chosen files in blocks, every fence closed."""
+        return "".join(piece.block for piece in self.chosen(files))
+
+    def chosen(self, files: Files) -> list[Piece]:
+        """What is shown, in the files' order.
 
         A file longer than its share is cut at a line's end; one that a few lines have no room of is left out. The share
         is SHARE of the limit, or more where the other files leave more.
@@ -126,28 +130,28 @@ class Room:
         room = self.limit
         for piece in pieces:
             space = min(share, room)
-            found, size = piece.block, piece.size
-            if size > space:
+            if piece.size > space:
                 if space - piece.frame < self.limit * LEAST:
                     continue
-                found, size = self._beginning(piece, space)
-            if size <= room:  # counts of tokens do not add up exactly
-                shown.append(found)
-                room -= size
-        return "".join(shown)
+                piece = self._beginning(piece, space)
+            if piece.text and piece.size <= room:  # counts of tokens do not add up exactly
+                shown.append(piece)
+                room -= piece.size
+        return shown
 
     def _measured(self, name: str, text: str) -> Piece:
         most = self.limit * (1 if self.count is len else CHARS_A_TOKEN)
         found = block(name, text[:most])
         size = self.count(found)
-        frame = size - self.count(text[:most])
+        frame = self.count(block(name, ""))
         return Piece(name, text[:most], found, max(size, self.limit + 1) if len(text) > most else size, frame)
 
-    def _cut(self, piece: Piece, space: int) -> tuple[str, int]:
+    def _cut(self, piece: Piece, space: int) -> Piece:
+        """Its beginning, of whole lines, perhaps none."""
         beginning = cut(piece.text, space - piece.frame, self.count)
         beginning = beginning[: beginning.rfind("\n") + 1]
-        found = block(piece.name, beginning) if beginning else ""
-        return found, self.count(found)
+        found = block(piece.name, beginning)
+        return Piece(piece.name, beginning, found, self.count(found), piece.frame)
 
     def _share(self, sizes: Sequence[int]) -> int:
         """The level at which blocks, each cut to it, fill the room; SHARE of it at least."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from envs.etk.context import CHARS_A_TOKEN, Room, cut, fenced, useful_first
+from envs.etk.context import CHARS_A_TOKEN, Files, Room, cut, fenced, parted, useful_first
 from envs.etk.rows import SourceFile
 from envs.task import Extracted, Prompted, TaskError
 
@@ -78,6 +78,12 @@ class Prompt:
             return self._request(file)
         request, opening = self._request(file), self._opening(file)
         return f"<|system|>\n{self._system()}\n<|user|>\n{request}\n<|assistant|>\n{opening}"
+
+    def visible(self, file: SourceFile) -> Files:
+        """Names and texts of the thorn's other files, as far as the question shows them."""
+        if self.context_order == "row":
+            return parted(cut(file.context, self.context_limit, self._room.count))
+        return [(piece.name, piece.text) for piece in self._room.chosen(useful_first(file.files))]
 
     def messages(self, file: SourceFile, question: str) -> Prompted:
         """The conversation around a `question`, its last message the beginning of the answer; or the literal text."""

@@ -113,6 +113,11 @@ class Etk:
                     reference=file.text,
                     family=family(file, self._split_by),
                     language=language,
+                    data={
+                        "thorn": file.thorn,
+                        "file": file.name,
+                        "visible": tuple(text for _, text in self.prompt.visible(file)),
+                    },
                 )
             )
         if dropped:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from envs.sandbox import Job, Limits, Outcome, Sandbox
 
 Kind = Literal["closed", "open"]
-PACKAGE = "envs.roboeval"
+PACKAGE = __name__.rpartition(".")[0]
 MODULES = ("rewriting", "program", "closed", "closed_run", "lazy", "lazy_run", "serve")
 """In the order in which they import each other."""
 LIMITS: dict[Kind, Limits] = {
@@ -32,12 +32,12 @@ import ast, base64, bisect, builtins, collections.abc, contextlib, fractions, fu
 import math, os, random, re, signal, string, sys, time, traceback, types
 TEXT = {text!r}
 def load():
-    for name in ("envs", "envs.roboeval"):
+    for name in {parents!r}:
         sys.modules[name] = types.ModuleType(name)
     for name, code in marshal.loads(base64.b64decode(TEXT)):
         module = sys.modules[name] = types.ModuleType(name)
         exec(code, vars(module))
-    for name in [name for name in sys.modules if name.partition(".")[0] == "envs"]:
+    for name in [name for name in sys.modules if name.startswith({parents!r}[0])]:
         del sys.modules[name]
     return module.serve
 load()({kind!r})
@@ -51,7 +51,9 @@ def job_program(kind: Kind) -> str:
     for name in MODULES:
         path = Path(__file__).with_name(f"{name}.py")
         compiled.append((f"{PACKAGE}.{name}", compile(path.read_text(), f"<{name}>", "exec", dont_inherit=True)))
-    return LAUNCH.format(text=base64.b64encode(marshal.dumps(compiled)).decode(), kind=kind)
+    parts = PACKAGE.split(".")
+    parents = tuple(".".join(parts[: n + 1]) for n in range(len(parts)))
+    return LAUNCH.format(text=base64.b64encode(marshal.dumps(compiled)).decode(), kind=kind, parents=parents)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -31,7 +32,7 @@ START_S = 30.0
 CLEAN = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
+    "PYTHONHASHSEED": "0",  # sets have one order in all runs; a candidate may know it, as it may know the test
     "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
     "OMP_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",  # or each program's process would look up for itself the functions that it is the first to call
@@ -129,12 +130,20 @@ class Worker:
 
 
 class Memory:
-    """An anonymous file that is passed to a worker: no pipe can fill, no name can be guessed."""
+    """An anonymous file that is passed to a worker: no pipe can fill, no name can be guessed.
 
-    def __init__(self, data: bytes = b"") -> None:
+    Args:
+        data: what is in it.
+        appended: whatever is written through this descriptor goes to the end, also where a program has opened the file
+            anew by /dev/stdout.
+    """
+
+    def __init__(self, data: bytes = b"", appended: bool = False) -> None:
         self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
         if data:
             os.pwrite(self.fd, data, 0)
+        if appended:
+            fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
     def read(self, most: int) -> bytes:
         return os.pread(self.fd, most, 0)

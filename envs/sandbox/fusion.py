@@ -1,17 +1,26 @@
 """A sandbox on a Sandbox Fusion server (github.com/bytedance/SandboxFusion), by its /run_code.
 
-A job is one request, or a few: the source of a driver (worker/remote.py) with the candidate and its inputs packed into
-it. The driver runs each program in a process of its own and prints what it left behind; expected values and comparison
-stay here, as with LocalSandbox, and the same code runs candidates, so verdicts agree.
+A job is one request, or a few: the source of a driver (worker/remote.py) with, on standard input, the candidate and its
+inputs. The driver runs each program in a process of its own and prints what it left behind; expected values and
+comparison stay here, as with LocalSandbox, and the same code runs candidates, so verdicts agree.
 
-What is weaker than LocalSandbox:
-- Confinement is the server's: with `isolation: none`, the image's default, a program has the server's user, its files,
-  its network and its environment, may start processes that outlive it, and may kill the driver (graded as its own
-  fault). launch/sandbox_fusion.sh puts limits around the whole server, not around one program. Of one program only
-  processor time, address space, files and descriptors are limited, not processes.
-- A `stdio` program can find the inputs of its other cases in the driver's source; never what is expected.
-- The test of a `check` job holds its expected values and runs on the server, in a process of the same user. The
-  candidate is forked before it arrives and may not look into that process, except where the server is privileged.
+Driver and candidates run as one user, so the driver keeps apart what it can: no process may look into it, its source is
+deleted before the first candidate starts, what a candidate may not see is still unread in its standard input when that
+candidate is forked (inputs of later runs, the test of a `check` job, the nonce that its report must carry), and a
+candidate holds neither of its pipes. Candidates drop all privileges and stand behind Landlock, in a folder of their
+own, and behind LocalSandbox's seccomp filter: no processes, sockets, or signals to others.
+
+What cannot be had there, and LocalSandbox has:
+- Landlock and seccomp hold where the server's kernel and container allow them and, for seccomp, where this machine has
+  libseccomp and a processor of the server's kind. Where one is missing the driver goes on without it, unasked. Without
+  seccomp a program may open connections, start processes that outlive it, and end the driver (graded as its own fault).
+  Without Landlock it has the server's files: it may read those of requests that run beside it, and change Python's
+  own library, and with it every later driver: then nothing that comes back can be trusted.
+- Where Landlock is missing and the server has no privileges that a candidate could drop (it runs as an ordinary user),
+  a candidate may look into the server, which has the requests: nonces, and tests with their expected values.
+- Candidates share one user, the server's: none of the limits is of a user, so there is none on processes and threads
+  together, and none on the files of a folder together. launch/sandbox_fusion.sh puts limits around the whole server.
+- The test of a `check` job holds its expected values, and runs on the server, in a process of the same user.
 - Waiting for a processor is allowed for where the server shows its /proc, else the clock decides.
 - A program that is cancelled runs on at the server until its time is over.
 - `command` jobs are not to be had; programs import what the server's Python has.
@@ -36,7 +45,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from envs.sandbox import judge
+from envs.sandbox import judge, seccomp
 from envs.sandbox.protocol import Job, Limits, Outcome, StdioCase
 from envs.sandbox.worker import remote
 
@@ -89,6 +98,7 @@ class FusionSandbox:
         self.backoff_s, self.patience_s = backoff_s, patience_s
         self._sources = {name: (WORKER / f"{name}.py").read_text() for name in remote.SOURCES}
         self._driver = (WORKER / "remote.py").read_text()
+        self._seccomp = _filter()
         self._closed = False
         self._lock = threading.Lock()
         self._line: _Line | None = None
@@ -156,9 +166,8 @@ class FusionSandbox:
             if job.kind == "stdio":
                 return await self._run_stdio(line, job, limits)
             if job.kind == "check":
-                text, nonce = judge.check_payload(job)
-                pieces = [judge.candidate_payload(job)]
-                _, [ended], [raw] = await self._ask(line, job, pieces, limits, stdin=text.decode("ascii"))
+                test, nonce = judge.check_payload(job)
+                _, [ended], [raw] = await self._ask(line, job, [judge.candidate_payload(job), test], limits)
                 return judge.judge_check(job, ended, raw, nonce)
             if job.kind == "program":
                 pieces = [judge.stdio_payload(job), _bytes(job.stdin)]
@@ -199,18 +208,20 @@ class FusionSandbox:
     # --- one request ----------------------------------------------------------------------------------------
 
     async def _ask(
-        self, line: _Line, job: Job, pieces: list[bytes], limits: Limits, *, stdin: str = "", tries: int | None = None
+        self, line: _Line, job: Job, pieces: list[bytes], limits: Limits, *, tries: int | None = None
     ) -> tuple[str, list[judge.Ended], list[bytes]]:
-        """The server's version of Python, how each process ended, and what they wrote. Raises Trouble after the last
-        try."""
+        """The server's version of Python, how each process ended, and what they wrote; of the pieces each but the first
+        is read by the driver when it is needed. Raises Trouble after the last try."""
         runs = max(1, len(pieces) - 1)
         nonce = secrets.token_hex(16)
-        header = {"nonce": nonce, "kind": job.kind, "limits": asdict(limits), "sources": self._sources}
+        header = {"kind": job.kind, "runs": runs, "limits": asdict(limits), "sources": self._sources}
+        first = remote.pack({**header, "seccomp": self._seccomp}, pieces[:1])
+        parts = [first, *(remote.pack({}, [piece]) for piece in pieces[1:]), nonce]
         seconds = runs * (limits.wall_s + 1) + limits.most_wall_s
         request = {
             "language": "python",
-            "code": f"{self._driver}\n\nmain({remote.pack(header, pieces)!r})\n",
-            "stdin": stdin,
+            "code": f"{self._driver}\n\nmain()\n",
+            "stdin": "".join(f"{len(part)}\n{part}" for part in parts),
             "run_timeout": seconds,
             # no memory_limit_MB: the server would make it the size of every thread's stack too; the driver sees to it
             "fetch_files": [nonce],
@@ -227,6 +238,16 @@ class FusionSandbox:
                 trouble = str(error)
                 log.info("job %s, try %d: %s", job.id, attempt + 1, trouble)
         raise Trouble(trouble)
+
+
+def _filter() -> dict[str, str]:
+    """The seccomp filter for candidates, and the kind of processor that it is for; nothing where it cannot be made
+    here."""
+    try:
+        return {"machine": os.uname().machine, "bpf": seccomp.filters()["program"].hex()}
+    except seccomp.Unavailable as error:
+        log.warning("programs on the server run without a seccomp filter: %s", error)
+        return {}
 
 
 def _bytes(text: str) -> bytes:
@@ -253,15 +274,17 @@ def _read(answer: Any, nonce: str, job: Job, limits: Limits, runs: int) -> tuple
         late = result["status"] == "TimeLimitExceeded"
         seconds = float(result.get("execution_time") or 0.0)
         said = str(result.get("stderr") or "").strip().rpartition("\n")[2]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Trouble(f"an answer without {error}: not a Sandbox Fusion server?") from error
-    ready = re.search(rf"{nonce} ready (\S+)\n", stdout)
+    ready = re.match(r"ready (\S+)\n", stdout)
     if not ready:
         raise Trouble(f"the driver did not start: {said[:200] or 'no output'}")
+    if trouble := re.search(rf"{nonce} trouble (.*)\n", stdout):
+        raise Trouble(f"the driver could not do its work: {trouble[1][:200]}")
     report = re.search(rf"{nonce} (\d+) (\S+) end\n", stdout)
     if not report:
-        if not late and not code:
-            raise Trouble("the server lost the driver's report")
+        if not late and code in (0, None, remote.INPUT_CUT):
+            raise Trouble("the server lost the driver's input or its report")
         end = "timeout" if late else "exit"  # the program ended, or hung, the driver with itself
         ended = judge.Ended(end, 0 if late else 1, "", "" if late else "SIGKILL", seconds)
         return ready[1], [ended], [b""] * (3 if job.kind in ("stdio", "program") else 1)

@@ -20,6 +20,8 @@ from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase,
 from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
 
 NOTE = 200
+LONGEST_NOTE = 8 << 10
+"""Bytes of a record that says what a program raised."""
 LOAD = "while loading: "
 
 
@@ -159,7 +161,7 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         raise BadJob(f"the expected value is not plain data: {error}") from error
     if record == b'["v",' + wanted.encode("ascii") + b"]":
         return None
-    if record.startswith(b'["v",') and len(record) > 32 * len(wanted) + 1024:
+    if len(record) > 32 * len(wanted) + LONGEST_NOTE:  # not worth the time to parse it
         return f"wrong answer of {len(record)} characters"
     try:
         tag, payload = parse(record.decode("ascii"))
@@ -170,9 +172,10 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         value = decode(payload)
         if job.as_json:
             value = as_json(value)
-    except (ValueError, TypeError):
+        right = same(value, expected, job.tol)
+    except (ValueError, TypeError, RecursionError):
         return "unreadable result"
-    return None if same(value, expected, job.tol) else f"expected {_short(expected)}, got {_short(value)}"
+    return None if right else f"expected {_short(expected)}, got {_short(value)}"
 
 
 def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
@@ -268,10 +271,12 @@ def judge_command(job: Job, limits: Limits, ended: Ended, raw: bytes, stdout: by
     """All commands must have ended with 0; the record is that of the process that ran them."""
     try:
         statuses, said, kept = json.loads(raw) if raw else ([], "not all commands were run", {})
-        files = {str(name): base64.b64decode(data) for name, data in kept.items()}
-        status = int(statuses[-1]) if len(statuses) == len(job.commands) or any(statuses) else 1
-    except (ValueError, TypeError, IndexError, AttributeError, RecursionError):
-        status, said, files = 1, "unreadable result", {}
+        if not isinstance(statuses, list) or not {type(s) for s in statuses} <= {int} or not isinstance(said, str):
+            raise TypeError("not what a build's process writes")
+        files = {name: base64.b64decode(data) for name, data in kept.items()}
+        status = next(filter(None, statuses), int(len(statuses) != len(job.commands)))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        statuses, status, said, files = [], 1, "unreadable result", {}
     if status and not said:
         said = f"command {len(statuses)} ended with status {status}"
     return replace(_printed(job, limits, ended, status, said, stdout, stderr), files=files)

@@ -19,7 +19,8 @@ DENIED = """
 socket connect bind listen accept accept4 sendmmsg recvmmsg
 kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_getfd pidfd_send_signal
 ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp
-mount umount umount2 pivot_root chroot unshare setns move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr
+mount umount umount2 pivot_root chroot unshare setns move_mount mount_setattr
+open_tree open_tree_attr fsopen fsconfig fsmount fspick
 bpf io_uring_setup io_uring_enter io_uring_register userfaultfd perf_event_open fanotify_init
 memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop
 mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr keyctl add_key request_key
@@ -30,11 +31,18 @@ vmsplice migrate_pages move_pages mbind set_mempolicy sched_setscheduler sched_s
 sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setgroups setfsuid setfsgid
 capset seccomp _sysctl uselib ustat
 """
+MODES = "chmod fchmod fchmodat fchmodat2 utimensat"
+"""What changes a file's mode and times, by its name or once it is open for reading; Landlock does not cover it. A build
+needs these: they are put before the server (worker/modes.py)."""
 METADATA = """
-chmod fchmodat fchmodat2 chown lchown fchownat setxattr lsetxattr setxattrat removexattr lremovexattr removexattrat
-utime utimes futimesat utimensat file_setattr
+chown fchown lchown fchownat setxattr fsetxattr lsetxattr setxattrat removexattr fremovexattr lremovexattr removexattrat
+utime utimes futimesat file_setattr
 """
-"""What changes a file by its name; Landlock does not cover it."""
+"""The like, which a build can do without."""
+ATTRIBUTES = (0x40086602, 0x401C5820)
+"""ioctl's FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: the like."""
+NEWER = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
+"""Calls that kernels have and libseccomp may not know by name, by the number that they have on all processors."""
 CLONE_THREAD = 0x10000
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """clone's flags for new namespaces: of mounts, control groups, host name, IPC, users, processes, network."""
@@ -51,10 +59,10 @@ class Unavailable(RuntimeError):
 
 @functools.cache
 def filters(callers_uid: bool = False) -> dict[str, bytes]:
-    """BPF of both filters, `program` and `tools`. Raises Unavailable.
+    """BPF of the filters `program` and `tools`. Raises Unavailable.
 
-    With `callers_uid` programs run as the user whose files lie around them, and `program` leaves those' modes, owners
-    and times alone; a linker has to set them, so `tools` cannot.
+    With `callers_uid` programs run as the user whose files lie around them, and leave those' modes, owners and times
+    alone; a third filter, `modes`, which `tools` goes with, makes a build ask.
     """
     try:
         import pyseccomp
@@ -63,20 +71,31 @@ def filters(callers_uid: bool = False) -> dict[str, bytes]:
 
     Arg = pyseccomp.Arg
 
-    def compiled(names: str, threads_only: bool) -> bytes:
+    def rules_for(names: str, action: int) -> pyseccomp.SyscallFilter:
         rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # libseccomp before 2.5 knows lists only
             # a tree: the kernel runs the filter for each call there is whenever a process enters it
             rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
-        denied = pyseccomp.ERRNO(errno.EPERM)
         for name in names.split():
             try:
-                rules.add_rule(denied, name)
-            except (OSError, ValueError, RuntimeError):
-                continue  # this processor or this libseccomp has no such call
+                rules.add_rule(action, name)
+            except (OSError, ValueError, RuntimeError):  # this processor or this libseccomp has no such call
+                if name in NEWER:
+                    rules.add_rule(action, NEWER[name])
+        return rules
+
+    def compiled(rules: pyseccomp.SyscallFilter) -> bytes:
+        with open(os.memfd_create("filter"), "wb+") as file:
+            rules.export_bpf(file)
+            file.seek(0)
+            return file.read()
+
+    def confined(names: str, threads_only: bool) -> bytes:
+        denied = pyseccomp.ERRNO(errno.EPERM)
+        rules = rules_for(names, denied)
         for command in OWNERS_AND_SIGNALS:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
-        for request in OWNERS_BY_IOCTL:
+        for request in (*OWNERS_BY_IOCTL, *(ATTRIBUTES if callers_uid else ())):
             rules.add_rule(denied, "ioctl", Arg(1, pyseccomp.EQ, request))
         rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of others
         rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket: send() names none
@@ -88,11 +107,14 @@ def filters(callers_uid: bool = False) -> dict[str, bytes]:
                 rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, flag, flag))
         # its flags lie in memory, where no filter sees them; the C library then asks by clone
         rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-        with open(os.memfd_create("filter"), "wb+") as file:
-            rules.export_bpf(file)
-            file.seek(0)
-            return file.read()
+        return compiled(rules)
 
-    ours = METADATA if callers_uid else ""
-    program = compiled(f"{NEW_PROCESS} {SAME_USER} {DENIED} {ours}", True)
-    return {"program": program, "tools": compiled(DENIED, False)}
+    program, tools = f"{NEW_PROCESS} {SAME_USER} {DENIED}", DENIED
+    if not callers_uid:
+        return {"program": confined(program, True), "tools": confined(tools, False)}
+    made = {"program": confined(f"{program} {METADATA} {MODES}", True)}
+    try:
+        made["modes"] = compiled(rules_for(MODES, pyseccomp.NOTIFY))
+    except (OSError, ValueError, RuntimeError):  # libseccomp before 2.5 cannot ask
+        tools += MODES
+    return {**made, "tools": confined(f"{tools} {METADATA}", False)}

@@ -18,7 +18,7 @@ from recipes.support.planning import JUDGE, ONLINE, UnknownModel, plan_of
 
 @dataclass(frozen=True)
 class Change:
-    """said: what to add to the command. settings: keys and values. helps: phases that it can make smaller, () for all."""
+    """said: what to add to the command. settings: keys and values. helps: phases it can make smaller, () for all."""
 
     said: str
     settings: tuple[tuple[str, Any], ...]

@@ -13,10 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 from envs.sandbox import Sandbox
 from envs.task import Task, TaskError
 from recipes.support.console import log
+from recipes.support.launch import processes
 from recipes.support.main import CONF, UserError
-from recipes.support.run_dir import processes
 from rewards.channel import RewardChannel
-from rewards.compose import Reward
+from rewards.compose import PLACEMENTS, Reward
 
 
 def as_dict(node: Any) -> dict[str, Any]:
@@ -29,6 +29,7 @@ def as_dict(node: Any) -> dict[str, Any]:
 def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
     """cfg.recipe and cfg.hardware as the fields that all of TRL's trainers share."""
     r, hardware = cfg.recipe, cfg.hardware
+    on_cpu = hardware.device == "cpu"
     return {
         "output_dir": str(folder / "checkpoints"),
         "seed": cfg.seed,
@@ -40,7 +41,8 @@ def trainer_settings(cfg: DictConfig, folder: Path) -> dict[str, Any]:
         "gradient_checkpointing": hardware.gradient_checkpointing,
         "bf16": hardware.precision == "bf16",
         "fp16": hardware.precision == "fp16",
-        "use_cpu": hardware.device == "cpu",
+        "use_cpu": on_cpu and not hardware.zero_stage,  # told of a CPU, Accelerate leaves DeepSpeed out
+        "ddp_backend": "gloo" if on_cpu and processes() > 1 else None,
         "save_steps": r.save_steps,
         "save_total_limit": 2,
         "logging_steps": 1,
@@ -96,7 +98,7 @@ def build_sandbox(cfg: DictConfig) -> Sandbox:
     """The sandbox, started where a channel of the task runs code. Raises UserError where nothing can be confined."""
     try:
         sandbox = _instantiate(cfg.sandbox)
-        if any(spec is not None and spec.get("sandbox") for spec in cfg.task.reward.values()):
+        if any(spec.get("sandbox") for spec in channels(cfg.task.reward).values()):
             log.info(asyncio.run(sandbox.describe()))
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
@@ -105,23 +107,29 @@ def build_sandbox(cfg: DictConfig) -> Sandbox:
 
 def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
-    if cfg.reward.placement not in ("dense", "sparse"):
-        raise UserError(f"reward.placement={cfg.reward.placement}: choose dense or sparse")
+    if cfg.reward.placement not in PLACEMENTS:
+        raise UserError(f"reward.placement={cfg.reward.placement}: choose {', '.join(PLACEMENTS)}")
     return _reward(cfg.task.reward, cfg.reward.placement, sandbox)
 
 
+def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:
+    """What `task.reward` says of each channel that is not switched off (`enabled: false`)."""
+    found = {name: spec for name, spec in as_dict(specs).items() if spec is not None}
+    return {name: spec for name, spec in found.items() if spec.pop("enabled", True)}
+
+
 def _reward(specs: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
-    channels: dict[str, RewardChannel] = {}
+    made: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
-    for name, spec in as_dict(specs).items():
+    for name, spec in channels(specs).items():
         weights[name] = float(spec.pop("weight"))
         if spec.pop("sandbox", False):
-            channels[name] = _instantiate(spec, sandbox=sandbox)
+            made[name] = _instantiate(spec, sandbox=sandbox)
         else:
-            channels[name] = _instantiate(spec)
-    if not channels:
+            made[name] = _instantiate(spec)
+    if not made:
         raise UserError("task.reward names no channel")
-    return Reward(channels, weights, placement)
+    return Reward(made, weights, placement)
 
 
 def _instantiate(spec: Any, **kwargs: Any) -> Any:

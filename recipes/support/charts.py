@@ -1,7 +1,7 @@
 """The run report's charts: inline SVG, coloured by the page's CSS, and which metrics are drawn how."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -45,7 +45,7 @@ TIME_CURVES = [
     ("seconds/total", "Time a step", "seconds"),
     ("tokens_per_second", "Throughput", "tokens a second"),
 ]
-PHASES = ("rollout", "grade", "update")
+PHASES = ("rollout", "grade", "wait", "update")
 
 
 class Interval(NamedTuple):
@@ -133,17 +133,61 @@ def value_range(values: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def _polyline(points: Sequence[Point]) -> str:
+def polyline(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _text(x: float, y: float, anchor: str, text: str) -> Markup:
+def text_at(x: float, y: float, anchor: str, text: str) -> Markup:
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
 
 
-def _svg(width: float, height: float, label: str, parts: Sequence[str], kind: str) -> Markup:
+def svg(width: float, height: float, label: str, parts: Sequence[str], kind: str) -> Markup:
     head = Markup('<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">')
     return head.format(kind, width, height, label) + Markup("".join(parts)) + Markup("</svg>")
+
+
+class Frame:
+    """The axes of a chart over steps: `steps` are the first and the last, so that charts beside each other agree."""
+
+    def __init__(
+        self, values: Sequence[float], steps: tuple[float, float], width: float = WIDTH, height: float = HEIGHT
+    ):
+        self.width, self.height, self.steps = width, height, steps
+        self.ticks = round_ticks(*value_range(values))
+        self.bottom = self.ticks[0]
+        self.top = self.ticks[-1] if self.ticks[-1] > self.ticks[0] else self.ticks[0] + 1.0
+
+    def across(self, step: float) -> float:
+        first, last = self.steps
+        share = (step - first) / (last - first) if last > first else 0.5
+        return LEFT + 4 + share * (self.width - LEFT - RIGHT - 8)
+
+    def up(self, value: float) -> float:
+        return self.height - BOTTOM - (value - self.bottom) / (self.top - self.bottom) * (self.height - TOP - BOTTOM)
+
+    def places(self, points: Sequence[Point]) -> list[Point]:
+        return [(self.across(step), self.up(value)) for step, value in points]
+
+    def axes(self, name: str = "step") -> list[str]:
+        """Grid and labels; the first label of the lower axis says what it counts."""
+        parts: list[str] = []
+        for tick in self.ticks:
+            kind = "zero" if tick == 0 else "grid"
+            parts.append(f'<path class="{kind}" d="M{LEFT} {self.up(tick):.1f}H{self.width - RIGHT}"/>')
+            parts.append(text_at(LEFT - 5, self.up(tick) + 3.5, "end", tick_label(tick)))
+        first, last = self.steps
+        inside = [tick for tick in round_ticks(first, last, 3) if first <= tick <= last] or [first]
+        for index, tick in enumerate(inside):
+            # The first label names the axis, which saves a line of text below every chart.
+            text = f"{name} {tick_label(tick)}" if index == 0 else tick_label(tick)
+            parts.append(text_at(self.across(tick), self.height - 4, "middle", text))
+            parts.append(f'<path class="grid" d="M{self.across(tick):.1f} {self.height - BOTTOM}v4"/>')
+        return parts
+
+
+def dots(places: Sequence[Point]) -> str:
+    """Path data of a dot at each place: a subpath of almost no length with round caps, at a third of a <circle>."""
+    return "".join(f"M{x:.1f} {y:.1f}h.01" for x, y in places)
 
 
 def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], window: int) -> Markup:
@@ -156,36 +200,60 @@ def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], 
     if not points:
         return Markup("")
     values = [value for _, value in points]
-    ticks = round_ticks(*value_range(values))
-    bottom, top = ticks[0], ticks[-1] if ticks[-1] > ticks[0] else ticks[0] + 1.0
-    first, last = steps
+    frame = Frame(values, steps)
+    places = frame.places(points)
+    means = frame.places(list(zip((step for step, _ in points), smooth(values, window), strict=True)))
+    parts = frame.axes()
+    parts.append(f'<path class="dots" d="{dots(places)}"/>')
+    parts.append(f'<path class="line" d="{polyline(means)}"/>')
+    parts.append(f'<circle class="last" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.6"/>')
+    return svg(WIDTH, HEIGHT, label, parts, "chart")
+
+
+def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str, unit: str = "step") -> Markup:
+    """Smoothed lines of (`unit`, value) on shared axes, each named at its end; the n-th has the class c{n modulo 8}.
+
+    Values must be finite; curves without any are left out. Empty where none is left.
+    """
+    width, height, bottom_margin, right = 960.0, 340.0, 24.0, 60.0
+    means = {}
+    for name, points in curves.items():
+        smoothed = smooth([value for _, value in points], smooth_window(len(points)))
+        means[name] = [(step, mean) for (step, _), mean in zip(points, smoothed, strict=True)]
+    steps = [step for points in means.values() for step, _ in points]
+    if not steps:
+        return Markup("")
+    ticks = round_ticks(*value_range([value for points in means.values() for _, value in points]), 4)
+    low, high = ticks[0], ticks[-1] if ticks[-1] > ticks[0] else ticks[0] + 1.0
+    first, last = min(steps), max(steps)
 
     def across(step: float) -> float:
-        share = (step - first) / (last - first) if last > first else 0.5
-        return LEFT + 4 + share * (WIDTH - LEFT - RIGHT - 8)
+        return LEFT + (step - first) / (last - first or 1) * (width - LEFT - right)
 
     def up(value: float) -> float:
-        return HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
+        return height - bottom_margin - (value - low) / (high - low) * (height - TOP - bottom_margin)
 
     parts: list[str] = []
     for tick in ticks:
         kind = "zero" if tick == 0 else "grid"
-        parts.append(f'<path class="{kind}" d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 5, up(tick) + 3.5, "end", tick_label(tick)))
-    inside = [tick for tick in round_ticks(first, last, 3) if first <= tick <= last] or [first]
-    for index, tick in enumerate(inside):
-        # The first label names the axis, which saves a line of text below every chart.
-        text = f"step {tick_label(tick)}" if index == 0 else tick_label(tick)
-        parts.append(_text(across(tick), HEIGHT - 4, "middle", text))
-        parts.append(f'<path class="grid" d="M{across(tick):.1f} {HEIGHT - BOTTOM}v4"/>')
-    places = [(across(step), up(value)) for step, value in points]
-    # A subpath of almost no length with round caps is a dot, at a third of the text of a <circle>.
-    dots = "".join(f"M{x:.1f} {y:.1f}h.01" for x, y in places)
-    means = [up(mean) for mean in smooth(values, window)]
-    parts.append(f'<path class="dots" d="{dots}"/>')
-    parts.append(f'<path class="line" d="{_polyline([(x, y) for (x, _), y in zip(places, means, strict=True)])}"/>')
-    parts.append(f'<circle class="last" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.6"/>')
-    return _svg(WIDTH, HEIGHT, label, parts, "chart")
+        parts.append(f'<path class="{kind}" d="M{LEFT} {up(tick):.1f}H{width - right}"/>')
+        parts.append(text_at(LEFT - 5, up(tick) + 3.5, "end", tick_label(tick)))
+    for index, tick in enumerate(t for t in round_ticks(first, last, 6) if first <= t <= last):
+        parts.append(
+            text_at(across(tick), height - 6, "middle", f"{unit} {tick_label(tick)}" if not index else tick_label(tick))
+        )
+    ends = []
+    for index, (name, points) in enumerate(means.items()):
+        if points:
+            kind = f"line c{index % 8}" + " dashed" * (index // 8 % 2)
+            parts.append(f'<path class="{kind}" d="{polyline([(across(s), up(v)) for s, v in points])}"/>')
+            ends.append((up(points[-1][1]), across(points[-1][0]), name, index))
+    below = 0.0
+    for y, x, name, index in sorted(ends):
+        below = max(y, below + 11)  # names of lines that end together stand one below the other
+        named = Markup('<text class="c{}" x="{:.1f}" y="{:.1f}">{}</text>')
+        parts.append(named.format(index % 8, x + 6, below + 3.5, name))
+    return svg(width, height, label, parts, "comparison")
 
 
 def interval_chart(before: Interval | None, after: Interval | None, top: float, label: str) -> Markup:
@@ -199,14 +267,14 @@ def interval_chart(before: Interval | None, after: Interval | None, top: float, 
     parts: list[str] = []
     for tick in ticks:
         parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{across(tick):.1f} 2V38"/>')
-        parts.append(Markup('<g class="axis">{}</g>').format(_text(across(tick), 50, "middle", f"{tick:.0%}")))
+        parts.append(Markup('<g class="axis">{}</g>').format(text_at(across(tick), 50, "middle", f"{tick:.0%}")))
     for kind, row, y in (("before", before, 13.0), ("after", after, 27.0)):
         if row is None:
             continue
         if row.low is not None and row.high is not None:
             parts.append(f'<path class="{kind}" d="M{across(row.low):.1f} {y}H{across(row.high):.1f}"/>')
         parts.append(f'<circle class="{kind}" cx="{across(row.value):.1f}" cy="{y}" r="4"/>')
-    return _svg(width, 54, label, parts, "intervals")
+    return svg(width, 54, label, parts, "intervals")
 
 
 def stacked_bar(seconds: Sequence[float], label: str) -> Markup:
@@ -219,7 +287,7 @@ def stacked_bar(seconds: Sequence[float], label: str) -> Markup:
         wide = value / total * 960
         parts.append(f'<rect class="part-{index}" x="{x:.2f}" y="0" width="{max(wide - 1, 0.5):.2f}" height="20"/>')
         x += wide
-    return Markup(str(_svg(960, 20, label, parts, "bar")).replace("<svg ", '<svg preserveAspectRatio="none" ', 1))
+    return Markup(str(svg(960, 20, label, parts, "bar")).replace("<svg ", '<svg preserveAspectRatio="none" ', 1))
 
 
 def curve(steps: dict[int, Record], key: str, name: str, about: str) -> Record | None:
@@ -230,9 +298,9 @@ def curve(steps: dict[int, Record], key: str, name: str, about: str) -> Record |
     # A schedule has no noise to smooth, and a mean would bend its corners.
     window = 1 if key == "learning_rate" else smooth_window(len(points))
     last = number(points[-1][1])
-    svg = line_chart(points, f"{name} by step, last value {last}", (min(steps), max(steps)), window)
+    drawn = line_chart(points, f"{name} by step, last value {last}", (min(steps), max(steps)), window)
     odd = sum(not math.isfinite(value) for _, value in points)
-    return {"name": name, "about": about, "last": last, "exact": points[-1][1], "svg": svg, "odd": odd}
+    return {"name": name, "about": about, "last": last, "exact": points[-1][1], "svg": drawn, "odd": odd}
 
 
 def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
@@ -241,7 +309,7 @@ def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
         if numeric(row.get("groups_skipped")) and numeric(row.get("groups_total")) and row["groups_total"] > 0:
             row["degenerate_share"] = row["groups_skipped"] / row["groups_total"]
     keys = list(dict.fromkeys(key for row in steps.values() for key in row))
-    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in PHASES)}
+    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in (*PHASES, "grading"))}
     if "degenerate_share" in keys:
         drawn |= {"groups_skipped", "groups_total"}
     sections = []
@@ -250,6 +318,12 @@ def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
         listed = known + (scores if title == "Reward" else [])
         drawn.update(key for key, _, _ in listed)
         sections.append((title, [curve(steps, *item) for item in listed]))
+        if title == "Reward":
+            measured = [
+                (k, k.replace("/", ": ", 1), "measured, mean") for k in keys if f"scores/{k.split('/')[0]}" in keys
+            ]
+            drawn.update(key for key, _, _ in measured)
+            sections.append(("Measured by the channels", [curve(steps, *item) for item in measured]))
     sections.append(("Everything else", [curve(steps, key, key, "") for key in keys if key not in drawn]))
     return [(title, shown) for title, found in sections if (shown := [item for item in found if item])]
 
@@ -261,6 +335,11 @@ def phases(rows: list[Record]) -> Record | None:
         values = [row[f"seconds/{phase}"] for row in rows if finite(row.get(f"seconds/{phase}"))]
         if values:
             spent[phase] = sum(values)
+    in_turn = spent.get("rollout", 0.0) + spent.get("grade", 0.0)
+    if spent.get("wait", in_turn) < 0.99 * in_turn:  # sampled and graded beside the update: its wait is all that counts
+        spent = {phase: value for phase, value in spent.items() if phase not in ("rollout", "grade")}
+    else:
+        spent.pop("wait", None)
     rest = spent.pop("total", 0.0) - sum(spent.values())
     total = sum(spent.values()) + max(rest, 0.0)
     if not spent or total <= 0:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from transformers import Trainer, TrainerState
 
@@ -29,6 +31,21 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
     """The newest complete checkpoint, None where there is none."""
     found = checkpoints(run_dir)
     return found[-1] if found else None
+
+
+def random_states() -> dict[str, Any]:
+    """Everything that random numbers are drawn from in a training process."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state(), "cuda": cuda}
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Back to where `random_states` was."""
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])
 
 
 class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
@@ -95,4 +112,6 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         if checkpoint is None:
             return
         file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
-        self.load_extra_state(torch.load(file, map_location=self.accelerator.device, weights_only=True))
+        device = self.accelerator.device
+        where = device if device.index is None or device.type != "cpu" else device.type  # torch.load knows no cpu:0
+        self.load_extra_state(torch.load(file, map_location=where, weights_only=True))

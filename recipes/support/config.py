@@ -34,7 +34,11 @@ class HardwareConfig:
     name: str = MISSING
     device: str = MISSING
     """"cpu" or "cuda"."""
+    num_machines: int = MISSING
     num_processes: int = MISSING
+    """On all machines together."""
+    zero_stage: int = MISSING
+    """DeepSpeed's: 0 none, 1 optimizer states spread over the processes, 2 gradients too, 3 weights too."""
     precision: str = MISSING
     """"fp32", "bf16" or "fp16": the dtype of the matrix products."""
     load_in_4bit: bool = MISSING
@@ -46,6 +50,8 @@ class HardwareConfig:
     """Completions of a GRPO step sampled at once; null: all. Fewer take less memory and are graded sooner."""
     eval_rows: int = MISSING
     """Completions sampled at once in evaluation."""
+    logits_at_once: int = MISSING
+    """Completion tokens whose logits GRPO has in memory at once; 0: all of a pass. (PPO never has more than 256.)"""
     gradient_checkpointing: bool = MISSING
     optimizer: str = MISSING
     memory_gib: float | None = None
@@ -234,6 +240,8 @@ class RunConfig:
     if_exists: str = MISSING
     """"resume", "refuse" or "replace"."""
     completions_per_step: int = MISSING
+    swept: list[str] = field(default_factory=list)
+    """Keys that a sweep varies: they are part of the run's name whatever they are."""
 
 
 @dataclass
@@ -253,8 +261,6 @@ class Config:
     """A run directory, adapter folder or full checkpoint to start from."""
     force: bool = False
     """Train though the plan of its memory says that it cannot fit."""
-    json: bool = False
-    """recipes/plan.py: one line of JSON in place of the table."""
     pass_rate: int | None = None
     """recipes/check.py: completions to sample of each training problem."""
 

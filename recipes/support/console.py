@@ -12,6 +12,10 @@ from pathlib import Path
 log = logging.getLogger("codegrain")
 
 
+class UserError(Exception):
+    """Something the user can mend; the message says what and how, in one line."""
+
+
 def quiet_libraries() -> None:
     """Before the heavy imports: no progress bars for weights, no version warnings on the terminal."""
     logging.captureWarnings(True)

@@ -77,6 +77,7 @@ def evaluate_policy(
         "pass@k": PassAtK().compute(predictions=complete, k=list(k)) if complete else {},
         "reward": sum(g.total for g in done) / max(len(done), 1),
         "scores": {n: sum(g.results[n].score for g in done) / max(len(done), 1) for n in reward.channels},
+        "measures": _means([g.measures for g in done]),
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
         "verdicts": dict(Counter(g.verdict for g in done).most_common()),
@@ -84,6 +85,15 @@ def evaluate_policy(
         "seconds": time.perf_counter() - started,
     }
     return Evaluation(summary, rows)
+
+
+def _means(measures: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Each measure's mean over the answers that have it."""
+    columns: dict[str, list[float]] = {}
+    for row in measures:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in columns.items()}
 
 
 def _graded(grade: Grade | None) -> dict[str, Any]:

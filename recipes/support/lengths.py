@@ -95,4 +95,3 @@ def counter(cfg: DictConfig) -> tuple[Callable[[Prompted], int], str]:
         except (OSError, ValueError):
             pass
     return lambda prompt: int(len(_text(prompt)) / CHARS_A_TOKEN) + 32, "estimated from their characters"
-

@@ -1,7 +1,7 @@
 """What memory holds in each phase of a run, in bytes: arithmetic alone, from numbers of weights and traced peaks.
 
-Phases: load, rollout, grade, log-probabilities (before the update, of policy and reference), update, evaluation. A recipe
-has some of them. Parts are what lies in memory in a phase at its fullest moment; their sum is the phase's peak.
+Phases: load, rollout, grade, log-probabilities (before the update, of policy and reference), update, evaluation. A
+recipe has some of them. Parts are what lies in memory in a phase at its fullest moment; their sum is the phase's peak.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ GATHERED = 1_000_000_000
 class Architecture:
     """Numbers of weights of a model; `matrices`, `vectors` and `adapter` are those of one layer.
 
-    layers: how many. matrices: what 4-bit loading packs and LoRA adapts. vectors: norms and biases. outside: embeddings,
-    an output matrix of its own, the last norm. largest: the largest of all matrices; matrix: the largest of a layer.
+    layers: how many. matrices: what 4-bit loading packs and LoRA adapts. vectors: norms and biases. outside:
+    embeddings, an output matrix of its own, the last norm. largest: of all matrices; matrix: the largest of a layer.
     adapter: of LoRA at rank 1. cache: numbers kept of one token while sampling. vocabulary, hidden: sizes.
     """
 
@@ -86,8 +86,8 @@ class Architecture:
 class Trained:
     """What an optimizer moves.
 
-    weights: how many. largest: in the largest tensor. element: bytes of a weight and of its gradient. optimizer: its name
-    in transformers. fused_lists: it steps over all tensors at once (on a GPU), not one by one.
+    weights: how many. largest: in the largest tensor. element: bytes of a weight and of its gradient. optimizer: its
+    name in transformers. fused_lists: it steps over all tensors at once (on a GPU), not one by one.
     """
 
     weights: int
@@ -131,7 +131,7 @@ class Spread:
         return (trained.states + 4 * trained.weights) / self.processes
 
     def gradients(self, trained: Trained, bucket: bool) -> float:
-        """Bytes of gradients beside those that a pass makes; `bucket`: the buffer counts (memory asked for is taken)."""
+        """Bytes of gradients beside those that a pass makes; `bucket`: DeepSpeed's buffer is taken whole."""
         if self.stage in (1, 2):
             own = trained.gradients / (self.processes if self.stage == 2 else 1)
             return own + bucket * BUCKET * trained.element

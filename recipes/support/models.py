@@ -40,8 +40,6 @@ def check_model(cfg: DictConfig) -> None:
     trains = cfg.recipe.name != "eval"
     if trains and cfg.hardware.load_in_4bit and not cfg.model.lora_rank and not carries_adapter(cfg):
         raise UserError("4-bit weights cannot be trained: set model.lora_rank, or hardware.load_in_4bit=false")
-    if cfg.hardware.device == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"hardware={cfg.hardware.name} needs a GPU and none is visible; use hardware=cpu")
 
 
 def adapter_folder(path: str) -> Path:
@@ -180,5 +178,7 @@ def _is_adapter(folder: Path) -> bool:
 
 def sampling_dtype(cfg: DictConfig) -> torch.dtype | None:
     """The dtype of the sampling copy, None where the policy samples itself."""
-    copies = cfg.hardware.sampling_copy and not cfg.hardware.load_in_4bit  # 4-bit weights take no merged adapter
-    return DTYPES[cfg.hardware.precision] if copies else None
+    hardware = cfg.hardware
+    # 4-bit weights take no merged adapter; under ZeRO-3 no process has the weights to copy
+    copies = hardware.sampling_copy and not hardware.load_in_4bit and hardware.zero_stage < 3
+    return DTYPES[hardware.precision] if copies else None

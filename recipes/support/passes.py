@@ -1,13 +1,12 @@
 """The passes of each recipe as the tracer runs them: what the trainers call, on ids that mean nothing.
 
-Every function returns the peak of one pass for the whole depth of a network, in bytes by kind (recipes/support/tracing.py).
+Every function returns the peak of one pass for the whole depth of a network, in bytes by kind (tracing.py).
 Completions have their greatest length throughout.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -39,7 +38,7 @@ class Batch:
     """Completions in one pass.
 
     rows: how many. group: how many share a prompt. prompt, completion: tokens. packing: longest row of a prompt and its
-    completions, 0 for none.
+    completions, 0 for none. logits_at_once: tokens whose logits GRPO makes together, 0: of all.
     """
 
     rows: int
@@ -47,6 +46,7 @@ class Batch:
     prompt: int
     completion: int
     packing: int = 0
+    logits_at_once: int = 0
 
     @property
     def prompts(self) -> int:
@@ -63,14 +63,17 @@ def _autocast(dtype: torch.dtype | None) -> AbstractContextManager:
     return torch.autocast("cpu", dtype) if dtype else nullcontext()
 
 
-def _wrapped(model: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
+def _wrapped(model: Any, dtype: torch.dtype | None) -> Any:
     """A model as accelerate prepares it: under autocast, its outputs in float32."""
+    forward = model.forward
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def under_autocast(*args: Any, **kwargs: Any) -> Any:
         with _autocast(dtype):
-            return model(*args, **kwargs)
+            return forward(*args, **kwargs)
 
-    return convert_outputs_to_fp32(call) if dtype else call
+    if dtype:
+        model.forward = convert_outputs_to_fp32(under_autocast)
+    return model
 
 
 def _fake_ids(rows: int, tokens: int) -> torch.Tensor:
@@ -152,7 +155,7 @@ def _grpo_logps(model: Any, batch: Batch, learns: bool) -> torch.Tensor:
         return found[0]
     ids = torch.zeros(batch.rows, width, dtype=torch.long)
     ids[:, : batch.prompt] = torch.arange(batch.rows)[:, None] // batch.group
-    return packed_logps(model, ids, torch.ones_like(ids), batch.completion, 1.0, with_entropy=learns)[0]
+    return packed_logps(model, ids, torch.ones_like(ids), batch.completion, 1.0, learns, batch.logits_at_once)[0]
 
 
 @kept

@@ -34,7 +34,7 @@ OFFLINE = ("sft", "dpo")
 BY_TRL = ("grpo", "sft", "dpo")
 JUDGE = "rewards.judge.Judge"
 PROCESS = {"cpu": 0.60 * GIB, "cuda": 0.55 * GIB}
-"""Measured on a CPU, everything imported and a trainer built (tests/bench/README.md); of CUDA's context, not measured."""
+"""Of a CPU measured, everything imported and a trainer built (tests/bench/README.md); CUDA's context not."""
 SLACK = {"cpu": (0.0, 1.0), "cuda": (0.05, 0.05)}
 """Of what passes make and give back, blocks that fit nothing later: a share of all, and one of logits, whose blocks are
 the largest. With recipes/support/console.py's settings of the C library they do not come back to where they were, so a
@@ -79,7 +79,7 @@ class Planner:
 
     @cached_property
     def world(self) -> int:
-        return self.cfg.hardware.num_processes
+        return self.cfg.hardware.num_processes if self.trains else 1
 
     @cached_property
     def spread(self) -> Spread:
@@ -103,8 +103,8 @@ class Planner:
         facts = find_facts(model.path, model.scratch)
         if facts is None:
             raise UnknownModel(
-                f"nothing here says how model.path={model.path} is built: set model.path to a local folder, or write its "
-                "architecture into conf/model/"
+                f"nothing here says how model.path={model.path} is built: set model.path to a local folder, or write "
+                "its architecture into conf/model/"
             )
         full = not self.rank and (self.trains or not model.lora_rank)
         halved = hardware.load_in_4bit and (self.name in BY_TRL or hardware.precision == "bf16")
@@ -148,7 +148,7 @@ class Planner:
             if spec and spec.get("_target_") == JUDGE and spec.get("device", "cpu") == self.cfg.hardware.device:
                 facts = find_facts(spec["path"])
                 if facts is None:
-                    raise UnknownModel(f"nothing here says how the judge {spec['path']} is built: set it to a local folder")
+                    raise UnknownModel(f"nothing here says how the judge {spec['path']} is built: name a local folder")
                 dtype = DTYPES[spec.get("precision", "fp32")]
                 return Network(facts, dtype, four_bit=spec.get("load_in_4bit", False), flash=self.flash), spec
         return None
@@ -226,7 +226,9 @@ class Planner:
         parts["slack"] = of_all * total(parts) + of_logits * parts.get("logits", 0.0)
         return parts
 
-    def sampling(self, network: Network, batch: Batch, autocast: torch.dtype | None, top_p: float, grouped: bool) -> Parts:
+    def sampling(
+        self, network: Network, batch: Batch, autocast: torch.dtype | None, top_p: float, grouped: bool
+    ) -> Parts:
         peak = passes.sampled(network, batch, autocast, top_p, grouped)
         # under autocast or in a model that is not float32, keys and values have the products' dtype
         element = (autocast or network.dtype).itemsize
@@ -261,8 +263,9 @@ class Planner:
         network, spec = self.judge
         code = spec.get("code_tokens", 400)
         said = 2 * code + passes.JUDGE_WORDS
-        likelihood = spec.get("mode", "likelihood") == "likelihood"
-        peak = passes.judged(network, spec.get("rows", 8), said, code + 1 if likelihood else 1, spec.get("mode") == "number")
+        mode = spec.get("mode", "likelihood")
+        read = code + 1 if mode == "likelihood" else 1
+        peak = passes.judged(network, spec.get("rows", 8), said, read, replies=mode == "number")
         return self.passing(peak, network)
 
     def update_passes(self) -> tuple[Parts, Parts]:
@@ -290,8 +293,9 @@ class Planner:
         return before, update
 
     def _grpo(self) -> tuple[Parts, Parts]:
-        r, rows = self.cfg.recipe, self.cfg.hardware.rows_per_device
-        batch = Batch(rows, self.group, self.lengths.train, r.max_new_tokens, r.packing_max_tokens)
+        r, hardware = self.cfg.recipe, self.cfg.hardware
+        rows, sizes = hardware.rows_per_device, (self.group, self.lengths.train, r.max_new_tokens)
+        batch = Batch(rows, *sizes, r.packing_max_tokens, hardware.logits_at_once)
         update = passes.grpo_pass(self.policy, batch, self.autocast, True, self.rows > rows)
         again = self.refers or r.num_iterations > 1
         before = self.passing(passes.grpo_pass(self.policy, batch, self.autocast, False), self.policy) if again else {}
@@ -386,4 +390,3 @@ class Planner:
     def notes(self) -> tuple[str, ...]:
         """What the plan takes for granted."""
         return self.lengths.notes
-

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
 from recipes.support.build import trainer_config, trainer_settings
+from recipes.support.launch import processes
 from recipes.support.main import UserError
 from recipes.support.models import add_lora, reference_adapter, sampling_dtype
 from recipes.support.run import Run
-from recipes.support.run_dir import processes
 from recipes.trainers.ppo_config import DensePPOConfig
 
 
 def check(cfg: DictConfig) -> None:
     """Raise UserError for what can be seen to be wrong before anything is built."""
     r = cfg.recipe
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-        raise UserError("PPO and REINFORCE do not run under DeepSpeed yet: launch with launch/a100x2.yaml")
+    zero, precision = cfg.hardware.zero_stage, cfg.hardware.precision
+    if zero > 2:
+        raise UserError("PPO and REINFORCE keep weights whole: set hardware.zero_stage=2 or less (hardware=a100x2)")
+    if zero and precision == "fp16":
+        raise UserError(
+            "PPO and REINFORCE take no ZeRO with fp16: set hardware.precision=bf16 or hardware.zero_stage=0"
+        )
     if r.prompts_per_step % processes():
         raise UserError(f"recipe.prompts_per_step={r.prompts_per_step} do not divide into {processes()} processes")
     prompts = r.prompts_per_step // processes()
@@ -70,6 +74,8 @@ def ppo_config(cfg: DictConfig, folder: Path, **algorithm: Any) -> DensePPOConfi
         "kl_target": r.kl.target,
         "kl_horizon": r.kl.horizon,
         "missing_eos_penalty": r.missing_eos_penalty,
+        "zero_stage": cfg.hardware.zero_stage,
+        "use_cpu": cfg.hardware.device == "cpu",  # the trainer hands its optimizer to DeepSpeed itself
         **algorithm,
     }
     return trainer_config(DensePPOConfig, ours, r.trl)

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 from recipes.support import charts
 from recipes.support.charts import Interval, Record, duration, finite, numeric
 from recipes.support.diagnosis import diagnose
+from recipes.support.figures import figures
 from recipes.support.history import history
 from recipes.support.records import by_step, read_config, records, setting
 from recipes.support.verdicts import robot_runs, verdict_tables
@@ -302,6 +303,7 @@ def write_report(run_dir: Path) -> Path:
         evals=[record | {"decoding": decoding(record)} for record in evals],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
+        pictures=figures(steps, evals, answers, pick(config, "task.name")),
         curves=charts.curve_sections(steps),
         window=charts.smooth_window(len(steps)),
         phases=charts.phases(rows),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 
 from envs.task import Problem, Task
 from rewards.attribution import TokenBytes, locate
@@ -22,6 +23,11 @@ class Rollout:
     problems: list[Problem]
     completions: list[Completion]
     grades: list[Grade | None]
+
+
+def measured(grades: Sequence[Grade | None]) -> list[str]:
+    """What the channels measured beside scores (see Grade.measures), over all processes."""
+    return sorted(set(gather_object([name for grade in grades if grade for name in grade.measures])))
 
 
 class AnswerComplete:
@@ -92,5 +98,6 @@ def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[
             "weights": dict(grade.weights),
             "notes": {name: r.note for name, r in grade.results.items()},
             "token_rewards": {name: [round(x, 6) for x in r] for name, r in grade.rewards.items()},
+            "measures": grade.measures,
         }
     return row

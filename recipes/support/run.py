@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
 from omegaconf import DictConfig
 from transformers import set_seed
 
@@ -17,11 +16,13 @@ from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log_to
 from recipes.support.fitting import refuse_impossible
+from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
 from recipes.support.stages import Stages
+from recipes.support.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from rewards.compose import Reward
 
 
@@ -39,12 +40,15 @@ class Run:
     log: RunLog
 
 
-def prepare(cfg: DictConfig) -> Run:
-    """Build the parts. Everything that can be wrong is found before the model loads."""
+def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
+    """Build the parts. Everything that can be wrong is found before the model loads.
+
+    `by_accelerate`: where the profile has a ZeRO stage, Accelerate makes DeepSpeed's engine; else the trainer itself.
+    """
     task = build_task(cfg)
     check_model(cfg)
     refuse_impossible(cfg, task)
-    state = PartialState(cpu=cfg.hardware.device == "cpu")
+    state = join_processes(cfg.hardware, by_accelerate)
     folder = open_run_dir(cfg, state.is_main_process)
     state.wait_for_everyone()
     log_to(folder)
@@ -58,16 +62,25 @@ def prepare(cfg: DictConfig) -> Run:
 
 
 def fit(run: Run, trainer: Any) -> None:
-    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report."""
-    with asyncio.Runner() as runner:
+    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report.
+
+    Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
+    """
+    trainer.add_callback(StopAtStepEnd())
+    with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
-        stages.evaluate("before")
+        with phase("evaluation", interruptible=True):
+            stages.evaluate("before")
+        stop_if_asked()
         latest = latest_checkpoint(run.folder)
         run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.max_steps:  # finished before: nothing to train
             trainer.restore(latest)
         else:
-            trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+            with phase("update"):
+                trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+            stop_if_asked()
         trainer.save_final(run.folder / "final")
-        stages.evaluate("after")
+        with phase("evaluation", interruptible=True):
+            stages.evaluate("after")
         stages.report()

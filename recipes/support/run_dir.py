@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipes.support.main import UserError
+from recipes.support.console import UserError
+from recipes.support.launch import command_line, processes
 
 CHANGEABLE = (
     "run",
@@ -21,7 +21,6 @@ CHANGEABLE = (
     "command",
     "sandbox",
     "force",
-    "json",
     "hardware.memory_gib",
     "model.architecture",
     "task.prompt_tokens",
@@ -50,14 +49,9 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
-        command = " ".join(["python", *sys.argv[:1], *(a for a in sys.argv[1:] if a != f"recipe={cfg.recipe.name}")])
-        write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, {"command": command, "processes": processes()})))
+        said = {"command": command_line(cfg), "processes": processes()}
+        write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, said)))
     return folder
-
-
-def processes() -> int:
-    """How many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def write_text(path: Path, text: str) -> None:

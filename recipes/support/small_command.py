@@ -1,4 +1,4 @@
-"""Commands over a run directory: `key=value` arguments against a dataclass, what is wrong in one line."""
+"""Commands that take `key=value` arguments and start no run; what is wrong is said in one line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from recipes.support.console import quiet_libraries
 from recipes.support.main import UserError
 
 
-def small_command(schema: type, about: str, work: Callable[[Any], int]) -> Callable[..., int]:
-    """`main(arguments=None) -> status`: 2 for the user's errors, else what `work` answers to the configuration."""
+def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
+    """A reader of the arguments that are keys of a dataclass."""
+
+    def read(given: Sequence[str]) -> Any:
+        return OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(list(given)))
+
+    return read
+
+
+def small_command(read: Callable[[Sequence[str]], Any], about: str, work: Callable[[Any], int]) -> Callable[..., int]:
+    """`main(arguments=None) -> status`: 2 for the user's errors, else what `work` answers to what `read` has read."""
 
     def main(arguments: Sequence[str] | None = None) -> int:
         given = list(sys.argv[1:] if arguments is None else arguments)
@@ -23,7 +32,7 @@ def small_command(schema: type, about: str, work: Callable[[Any], int]) -> Calla
             return 0 if given else 2
         quiet_libraries()
         try:
-            return work(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(given)))
+            return work(read(given))
         except (UserError, OmegaConfBaseException, OSError, ValueError) as error:
             print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
             return 2

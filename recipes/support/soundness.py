@@ -81,8 +81,8 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
             unwanted |= hard
         if all(problem.id in unwanted for problem in problems):
             raise UserError(
-                f"none of {len(problems)} training problems of task={cfg.task.name} is left; widen task.pass_rate_range "
-                "or leave out task.drop_invalid"
+                f"none of {len(problems)} training problems of task={cfg.task.name} is left: widen "
+                "task.pass_rate_range or leave out task.drop_invalid"
             )
         return Filtered(task, lambda problem: problem.id not in unwanted) if unwanted else task
     except TaskError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from datasets import Dataset
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
+from trl.models.utils import unwrap_model_for_generation
 
 from envs.sandbox import Sandbox
 from envs.task import Prompted, Task
@@ -84,6 +87,17 @@ def policy_to_sample(cfg: DictConfig, policy: Any) -> Any:
     return policy.eval() if dtype is None else SamplingCopy(policy, dtype).sync(policy)
 
 
+@contextmanager
+def whole_weights(trainer: Any) -> Iterator[Any]:
+    """The policy with all of its weights on every process: under ZeRO-3 each holds a part, and all must come here."""
+    deepspeed = trainer.accelerator.state.deepspeed_plugin
+    if deepspeed is None or deepspeed.zero_stage < 3 or trainer.model_wrapped is trainer.model:  # not yet divided
+        yield trainer.policy
+        return
+    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
+        yield policy
+
+
 class Stages:
     """Evaluations and the report of one run; what a resumed run has done already is not done again."""
 
@@ -110,14 +124,17 @@ class Stages:
         step = self.trainer.state.global_step
         key = ("when", "step", "task", "samples", "temperature")
         done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
-        if not self.trainer.accelerator.is_main_process:
+        with whole_weights(self.trainer) as weights:
+            if self.trainer.accelerator.is_main_process:
+                self._evaluate(when, step, done, weights)
             self.trainer.accelerator.wait_for_everyone()
-            return
+
+    def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any) -> None:
         policy = None
         for task, reward, decoding, samples in self.plan:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
-            policy = policy or policy_to_sample(self.cfg, self.trainer.policy)
+            policy = policy or policy_to_sample(self.cfg, weights)
             result = evaluate_policy(
                 policy,
                 self.trainer.processing_class,
@@ -135,7 +152,6 @@ class Stages:
             self.log.samples({**said, **row} for row in result.rows)
             self.log.evaluation({"when": when, "step": step, **result.summary})
             log.info("%s training: %s", when, describe(result.summary))
-        self.trainer.accelerator.wait_for_everyone()
 
     def report(self) -> None:
         """Print the table of pass@1 and what is wrong with the run; draw report.html."""

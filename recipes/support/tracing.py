@@ -119,8 +119,8 @@ class Live(TorchDispatchMode):
 
 
 def unfused_sdpa(module, query, key, value, attention_mask, **kwargs):
-    """Attention as transformers' sdpa path comes out before Ampere (a T4): without a mask it asks for grouped heads, which
-    of CUDA's kernels only flash attention takes, and that is not there; so the scores are written out, (B, H, T, T)."""
+    """Attention as transformers' sdpa path comes out before Ampere (a T4): without a mask it asks for grouped heads,
+    which flash attention alone takes of CUDA's kernels; without it scores are written out, (B, H, T, T)."""
     grouped = attention_mask is None and query.shape[1] != key.shape[1]
     with sdpa_kernel(SDPBackend.MATH) if grouped else nullcontext():
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)

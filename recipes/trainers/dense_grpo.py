@@ -24,11 +24,13 @@ from envs.task import Problem, Task
 from recipes.support.checkpoints import AtomicCheckpoints
 from recipes.support.console import log
 from recipes.support.grading import Grader
-from recipes.support.prompt_stream import PromptStream
+from recipes.support.main import Stopped
+from recipes.support.prompt_rows import PromptRows
 from recipes.support.rollout import rollout_rows
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
+from recipes.trainers.forward import require_plain_head
 from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics
 from recipes.trainers.packing import full_attention, packed_logps
 from recipes.trainers.rollouts import GroupRollout, Rollouts, RolloutSettings
@@ -42,8 +44,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         reward: the channels, their weights and their placement.
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
-            Matters in dense placement only.
+            Sparse placement has none.
         packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
+        logits_at_once: completion tokens whose logits are in memory together; 0: all of a group. Packed groups only.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
         rollout_rows: completions sampled together; None: all of a batch.
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
@@ -64,6 +67,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         run_log: RunLog,
         shaping: float = 1.0,
         packing_max_tokens: int = 4096,
+        logits_at_once: int = 0,
         sampling_dtype: torch.dtype | None = None,
         rollout_rows: int | None = None,
         grading_chunk: int = 8,
@@ -78,6 +82,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
         self.task, self.reward, self.run_log = task, reward, run_log
         self.shaping = shaping
+        self.logits_at_once = logits_at_once
+        if logits_at_once:
+            require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._end_ids = end_ids(self._tokenizer, self.policy)
@@ -89,7 +96,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.rollouts = Rollouts(
             RolloutSettings(rows, self.num_generations, None if external else rollout_rows, refill_rounds, ahead),
             self.train_dataset,
-            PromptStream(
+            PromptRows(
                 self.train_dataset,
                 args.generation_batch_size // self.num_generations,
                 self.num_generations,
@@ -170,7 +177,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
         generations = self.args.max_steps * self.args.gradient_accumulation_steps
         every = self.args.steps_per_generation * self.num_iterations
-        rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
+        try:
+            rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
+        except Stopped:
+            if self.state.global_step:
+                self._save_checkpoint(self.model, trial=None)
+            raise
         batch = super()._generate_and_score_completions([self.train_dataset[row] for row in rollout.rows])
         rewards, self._rollout, self._rewards = self._rewards, None, None
         assert rewards is not None
@@ -181,7 +193,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         local = slice(first, first + len(rollout.rows))
         learns = ~rewards.isnan() & ~degenerate.repeat_interleave(self.num_generations)
         batch["learns"] = learns[local]
-        if self.reward.placement == "dense" and self.shaping:
+        if self.reward.placement != "sparse" and self.shaping:
             own = self._shaping(batch, rollout, rewards)[local]
             batch["advantages"] = batch["advantages"][:, None] + self.shaping * own
         self._log_completions(rollout, batch["advantages"])
@@ -291,9 +303,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
-        logps, entropies = packed_logps(
-            model, input_ids, attention_mask, logits_to_keep, self.temperature, compute_entropy
-        )
+        rows = (input_ids, attention_mask, logits_to_keep)
+        logps, entropies = packed_logps(model, *rows, self.temperature, compute_entropy, self.logits_at_once)
         return logps, entropies, None
 
     # checkpoints --------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.run_log import RunLog
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding, end_ids
+from recipes.support.stopping import phase
 from recipes.trainers.experience import Experience, PromptStream
 from recipes.trainers.forward import (
     Rows,
@@ -47,6 +48,7 @@ from recipes.trainers.gae import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.packing import full_attention
 from recipes.trainers.ppo_config import DensePPOConfig
 from recipes.trainers.ppo_state import PPOState
+from recipes.trainers.steps import steps_of
 from recipes.trainers.value import NoValue, ValueFunction
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
@@ -67,6 +69,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
     """
 
     model: Any
+    optimizer: Any
 
     def __init__(
         self,
@@ -126,25 +129,34 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         )
         self._loop = asyncio.Runner()
         self._clock: dict[str, float] = {}
+        self.steps = steps_of(self)
 
     def create_optimizer(self, model=None):
         """One optimizer, with a learning rate of its own for the critic where one is set."""
-        kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         critic = [p for p in self.value_model.parameters() if p.requires_grad]
         groups = [{"params": [p for p in self.policy_model.parameters() if p.requires_grad]}]
         if critic:
             rate = self.args.value_learning_rate
             rate = self.args.learning_rate if rate is None else rate
             groups.append({"params": critic, "lr": rate})
-        self.optimizer = kind(groups, **{"weight_decay": self.args.weight_decay, **settings})
+        self.optimizer = self.optimizer_of(groups)
         return self.optimizer
+
+    def optimizer_of(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        """A new optimizer of the kind that is configured."""
+        kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        return kind(groups, **{"weight_decay": self.args.weight_decay, **settings})
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
         self.begin(resume_from_checkpoint)
-        while self.state.global_step < self.state.max_steps:
-            experience = self.rollout(next(self.prompts))
-            self.score(experience)
-            self.logps_and_values(experience)
+        while self.state.global_step < self.state.max_steps and not self.control.should_training_stop:
+            with self.undone_if_stopped():
+                with phase("rollout", interruptible=True):
+                    experience = self.rollout(next(self.prompts))
+                with phase("grading", interruptible=True):
+                    self.score(experience)
+                with phase("log-probabilities", interruptible=True):
+                    self.logps_and_values(experience)
             experience.rewards = self.token_rewards(experience)
             experience.advantages, experience.returns = self.advantages(experience)
             statistics = self.update(experience)
@@ -287,42 +299,35 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         return found | self._step(e, rows, with_policy=True, with_critic=False) if with_policy else found
 
     def _step(self, e: Experience, rows: list[int], with_policy: bool, with_critic: bool) -> dict[str, torch.Tensor]:
-        found = self._accumulate(e, rows, with_policy, with_critic)
-        moved = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
-        processes = self.accelerator.num_processes
-        if processes > 1:
-            for parameter in moved:
-                torch.distributed.all_reduce(parameter.grad)
-        if self.args.max_grad_norm:
-            norm = self.accelerator.clip_grad_norm_(moved, self.args.max_grad_norm)
-            # all processes have the same, and statistics are summed over them
-            found["grad_norm" if with_policy else "value/grad_norm"] = norm / processes
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return found
-
-    def _accumulate(self, e, rows, with_policy: bool, with_critic: bool) -> dict[str, torch.Tensor]:
-        """Gradients of the losses over `rows`, summed over passes; statistics that add up over passes and processes."""
+        """Gradients of the losses over `rows`, a step; statistics that add up over passes and processes."""
+        step = self.steps[0 if with_policy or self.value.shared else -1]
         units, states = self._total(self.units(e.take(rows))), self._total(e.states[rows].sum())
         found: dict[str, torch.Tensor] = {}
-        for index in self._passes(e, rows):
-            part = e.take(index)
-            logps, entropy, values = self._forward(part, with_policy, with_critic, with_entropy=True)
-            loss = torch.zeros((), device=part.mask.device)
-            statistics: dict[str, torch.Tensor] = {}
-            if with_policy:
-                surrogate, statistics = self.policy_loss(logps, part)
-                loss = surrogate / units
-                statistics |= {"loss/policy_avg": surrogate, "policy/entropy_avg": (entropy * part.mask).sum()}
-                statistics = {name: s.detach() / units for name, s in statistics.items()}
-            if values is not None:
-                error, clipped = self.value_loss(values * part.states, part)
-                loss = loss + self.args.vf_coef * error / states
-                statistics |= {"loss/value_avg": error.detach() / states, "val/clipfrac_avg": clipped / states}
-            self.accelerator.backward(loss)
+        for index in (passes := self._passes(e, rows)):
+            loss, statistics = step.compute(self._loss, e.take(index), with_policy, with_critic, units, states)
+            step.backward(loss, last=index is passes[-1])
             for name, s in statistics.items():
                 found[name] = found.get(name, 0) + s
+        norm = step.step()
+        if norm is not None:  # all processes have the same, and statistics are summed over them
+            found["grad_norm" if with_policy else "value/grad_norm"] = norm / self.accelerator.num_processes
         return found
+
+    def _loss(self, part: Experience, with_policy: bool, with_critic: bool, units: torch.Tensor, states: torch.Tensor):
+        """The losses of one pass, as its share of means over `units` and `states`, and statistics likewise."""
+        logps, entropy, values = self._forward(part, with_policy, with_critic, with_entropy=True)
+        loss = torch.zeros((), device=part.mask.device)
+        statistics: dict[str, torch.Tensor] = {}
+        if with_policy:
+            surrogate, statistics = self.policy_loss(logps, part)
+            loss = surrogate / units
+            statistics |= {"loss/policy_avg": surrogate, "policy/entropy_avg": (entropy * part.mask).sum()}
+            statistics = {name: s.detach() / units for name, s in statistics.items()}
+        if values is not None:
+            error, clipped = self.value_loss(values * part.states, part)
+            loss = loss + self.args.vf_coef * error / states
+            statistics |= {"loss/value_avg": error.detach() / states, "val/clipfrac_avg": clipped / states}
+        return loss, statistics
 
     def units(self, e: Experience) -> torch.Tensor:
         """What the policy loss is a mean over: tokens."""

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import torch
 from peft import PeftModel
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from recipes.trainers.packing import pack, token_logps
+from recipes.trainers.packing import chunked_logps, pack
 
 CHUNK = 256
 """Tokens whose logits are in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
@@ -115,20 +114,10 @@ def completion_logps(
     """
     mask = rows.mask
     flat, ids = hidden[mask], rows.targets
-    again = torch.is_grad_enabled() and (flat.requires_grad or any(p.requires_grad for p in head.parameters()))
-
-    def chunk(h: torch.Tensor, i: torch.Tensor):
-        return token_logps(head(h), i, temperature, with_entropy)
-
-    found = [
-        checkpoint(chunk, h, i, use_reentrant=False, preserve_rng_state=False) if again else chunk(h, i)
-        for h, i in zip(flat.split(CHUNK), ids.split(CHUNK), strict=True)
-    ]
+    logps, entropy = chunked_logps(head, flat, ids, temperature, with_entropy, CHUNK)
     zeros = torch.zeros(mask.shape, device=mask.device)
-    logps = zeros.masked_scatter(mask, torch.cat([logps for logps, _ in found]))
-    if not with_entropy:
-        return logps, None
-    return logps, zeros.masked_scatter(mask, torch.cat([entropy for _, entropy in found if entropy is not None]))
+    logps = zeros.masked_scatter(mask, logps)
+    return logps, None if entropy is None else zeros.masked_scatter(mask, entropy)
 
 
 @torch.no_grad()

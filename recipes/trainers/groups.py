@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from accelerate.utils import gather, gather_object
 
-from recipes.support.rollout import sandbox_seconds
+from recipes.support.rollout import measured, sandbox_seconds
 from recipes.trainers.rollouts import GroupRollout
 
 
@@ -58,6 +58,9 @@ def rollout_metrics(rollout: GroupRollout, rewards: torch.Tensor, group: int) ->
     }
     if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
         metrics["tokens_per_second"] = sum(len(c.token_ids) for c in completions) / seconds
+    for name in measured(grades):
+        values = [torch.nan if g is None else g.measures.get(name, torch.nan) for g in grades]
+        metrics[name] = torch.nanmean(gather(torch.tensor(values, device=device))).item()
     if ran := gather_object(sandbox_seconds(grades)):
         metrics |= {"seconds/sandbox_median": float(np.median(ran))}
         metrics |= {"seconds/sandbox_p95": float(np.percentile(ran, 95))}

@@ -7,9 +7,14 @@ rows, to rounding, without reading the prompt for every completion and without p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from peft import PeftModel
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 
@@ -39,6 +44,40 @@ def token_logps(
     return logps, entropy
 
 
+def chunked_logps(
+    head: nn.Module, hidden: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool, at_once: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """`token_logps` of `head(hidden)`, `at_once` tokens at a time; the backward pass computes their logits again.
+
+    hidden (N, d), ids (N,); results (N,). Memory in the vocabulary is at_once x V.
+    """
+    again = torch.is_grad_enabled() and (hidden.requires_grad or any(p.requires_grad for p in head.parameters()))
+
+    def chunk(h: torch.Tensor, i: torch.Tensor):
+        return token_logps(head(h), i, temperature, with_entropy)
+
+    found = [
+        checkpoint(chunk, h, i, use_reentrant=False, preserve_rng_state=False) if again else chunk(h, i)
+        for h, i in zip(hidden.split(at_once), ids.split(at_once), strict=True)
+    ]
+    logps = torch.cat([logps for logps, _ in found])
+    return logps, torch.cat([entropy for _, entropy in found if entropy is not None]) if with_entropy else None
+
+
+@contextmanager
+def without_head(model: Any) -> Iterator[Any]:
+    """The model gives hidden states where it would give logits; yields its output matrix."""
+    causal = model
+    while not isinstance(causal, PreTrainedModel):  # within wrappers: PEFT's, data-parallel's, DeepSpeed's
+        causal = causal.get_base_model() if isinstance(causal, PeftModel) else causal.module
+    head = causal.get_output_embeddings()
+    causal.set_output_embeddings(nn.Identity())
+    try:
+        yield head
+    finally:
+        causal.set_output_embeddings(head)
+
+
 def groups_of_rows(prompt_ids: torch.Tensor, prompt_mask: torch.Tensor) -> list[list[int]]:
     """Row indices of (B, P) prompts, rows with equal prompts together, in order of first appearance."""
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -54,10 +93,12 @@ def packed_logps(
     completion_width: int,
     temperature: float,
     with_entropy: bool = False,
+    logits_at_once: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probabilities (B, C) of the completion tokens, and entropies (B, C) where asked for; 0 at padding.
 
     input_ids, attention_mask: (B, P + C), prompts left-padded, completions right-padded. One forward for each prompt.
+    logits_at_once: tokens whose logits are in memory together; 0: all of a prompt's completions.
     """
     width = input_ids.shape[1] - completion_width
     lengths = attention_mask[:, width:].sum(1).tolist()
@@ -69,8 +110,16 @@ def packed_logps(
         completions = [input_ids[row, width : width + n] for row, n in zip(rows, sizes, strict=True)]
         inputs, predicts = pack(prompt, sizes)
         ids = torch.cat([prompt, *completions]).unsqueeze(0)
-        logits = model(input_ids=ids, use_cache=False, logits_to_keep=predicts, **inputs).logits[0]
-        found, entropy = token_logps(logits, torch.cat(completions), temperature, with_entropy)
+        if logits_at_once:
+            with without_head(model) as head:
+                hidden = model(input_ids=ids, use_cache=False, logits_to_keep=predicts, **inputs).logits[0]
+            hidden = hidden.to(head.weight.dtype)  # autocast's forward gives float32, also where autocast is over
+            found, entropy = chunked_logps(
+                head, hidden, torch.cat(completions), temperature, with_entropy, logits_at_once
+            )
+        else:
+            logits = model(input_ids=ids, use_cache=False, logits_to_keep=predicts, **inputs).logits[0]
+            found, entropy = token_logps(logits, torch.cat(completions), temperature, with_entropy)
         at = torch.repeat_interleave(torch.tensor(rows), torch.tensor(sizes)).to(ids.device)
         column = torch.cat([torch.arange(n) for n in sizes]).to(ids.device)
         logps = logps.index_put((at, column), found)

@@ -28,6 +28,8 @@ class DensePPOConfig(PPOConfig):
     kl_target: float | None = None
     """KL a completion to steer `kl_coef` towards; None keeps it."""
     kl_horizon: float = 10_000.0
+    zero_stage: int = 0
+    """DeepSpeed's, where there are several processes: 1 spreads optimizer states over them, 2 gradients too."""
 
     def __post_init__(self):
         self.remove_unused_columns = False

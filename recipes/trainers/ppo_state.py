@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import torch
 from accelerate.utils import gather_object
 from peft import PeftModel, set_peft_model_state_dict
 from peft.utils import load_peft_weights
-from safetensors.torch import load_model
+from safetensors.torch import load_file
 from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
 
-from recipes.support.checkpoints import EXTRA, AtomicCheckpoints
-from recipes.support.rollout import Rollout, rollout_rows
+from recipes.support.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
+from recipes.support.main import Stopped
+from recipes.support.rollout import Rollout, measured, rollout_rows
 from recipes.trainers.experience import Experience
 from recipes.trainers.gae import explained_variance
 
@@ -69,6 +72,8 @@ class PPOState(AtomicCheckpoints):
         }
         for name in self.reward.channels:
             columns[f"scores/{name}"] = [float("nan") if g is None else g.results[name].score for g in e.grades]
+        for name in measured(e.grades):
+            columns[name] = [float("nan") if g is None else g.measures.get(name, float("nan")) for g in e.grades]
         table = torch.tensor(list(columns.values()), device=e.mask.device)
         sums, counts = self._total(table.nansum(1)), self._total((~table.isnan()).sum(1))
         means = dict(zip(columns, (sums / counts).tolist(), strict=True))
@@ -89,19 +94,35 @@ class PPOState(AtomicCheckpoints):
             self._save_checkpoint(self.model, trial=None)
             self.control = self.callback_handler.on_save(self.args, self.state, self.control)
 
+    @contextmanager
+    def undone_if_stopped(self) -> Iterator[None]:
+        """The part of a step that changes no weight: stopped in it, the run is saved as it was before."""
+        before, place = random_states(), self.prompts.state()
+        try:
+            yield
+        except Stopped:
+            self.prompts.load_state(place)
+            set_random_states(before)
+            if self.state.global_step:
+                self._save_checkpoint(self.model, trial=None)
+            raise
+
     def extra_state(self) -> dict[str, Any]:
-        """The critic's trained weights, the place in the data, the KL coefficient."""
+        """The critic's trained weights, the place in the data, the KL coefficient, this process's share of states."""
         trained = {name for name, p in self.value.named_parameters() if p.requires_grad}
         critic = {name: t for name, t in self.value.state_dict().items() if name in trained}
         return {
             "value": critic if self.accelerator.is_main_process else {},
             "prompts": self.prompts.state(),
             "kl_coef": self.kl_coefficient.value,
+            "steps": [step.state() for step in self.steps],
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         self.prompts.load_state(state["prompts"])
         self.kl_coefficient.value = state["kl_coef"]
+        for step, own in zip(self.steps, state["steps"], strict=True):
+            step.load_state(own)
 
     def resume(self, checkpoint: str) -> None:
         """Everything as it was when the checkpoint was made, random states last."""
@@ -118,9 +139,20 @@ class PPOState(AtomicCheckpoints):
         if isinstance(self.policy, PeftModel):
             set_peft_model_state_dict(self.policy, load_peft_weights(str(checkpoint), device="cpu"))
         else:
-            load_model(self.policy, str(checkpoint / "model.safetensors"))
+            _load_whole(self.policy, checkpoint / "model.safetensors")
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
         self.state = OnlineTrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
+
+
+def _load_whole(model: torch.nn.Module, file: Path) -> None:
+    """Load every weight in place; safetensors' load_model refuses those that share a storage, as under ZeRO."""
+    found = load_file(file)
+    names = model.load_state_dict(found, strict=False)
+    own = model.state_dict()
+    tied = {own[name].data_ptr() for name in found if name in own}
+    missing = [name for name in names.missing_keys if own[name].data_ptr() not in tied]
+    if missing or names.unexpected_keys:
+        raise ValueError(f"{file} is of another model: {', '.join([*missing, *names.unexpected_keys][:3])}")

@@ -19,10 +19,12 @@ from datasets import Dataset
 from envs.task import Problem, Task
 from recipes.support.evaluation import encoded
 from recipes.support.grading import Grader
-from recipes.support.prompt_stream import PromptStream
+from recipes.support.main import Stopped
+from recipes.support.prompt_rows import PromptRows
 from recipes.support.rollout import AnswerComplete, Rollout, completion_of
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import SamplingCopy
+from recipes.support.stopping import phase
 from rewards.attribution import TokenBytes
 from rewards.compose import Grade
 
@@ -32,7 +34,7 @@ External = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] 
 PER_ROW = ("problems", "completions", "grades", "rows", "prompt_ids", "logps")
 
 
-class Stopped(RuntimeError):
+class GivenUp(RuntimeError):
     """Sampling was given up because training has ended."""
 
 
@@ -93,7 +95,7 @@ class Rollouts:
         self,
         settings: RolloutSettings,
         dataset: Dataset,
-        stream: PromptStream,
+        stream: PromptRows,
         task: Task,
         problems: Mapping[str, Problem],
         tokenizer: Any,
@@ -118,14 +120,18 @@ class Rollouts:
         self._seed = seed
 
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
-        """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False)."""
+        """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False).
+
+        Raises Stopped where the run is asked to stop, standing as before: the same batch comes next.
+        """
         started = time.perf_counter()
         if self.settings.lookahead is None:
-            rollout = self._roll(policy, self._generator(policy))
+            rollout = self._undone_if_stopped(policy)
         else:
-            ahead = self._ahead or self._begin(policy)
-            rollout = ahead.result()
-            self._ahead = self._begin(policy) if more else None
+            self._ahead = self._ahead or self._begin(policy)
+            rollout = self._ahead.result()
+            with phase("rollout", interruptible=True):  # a request to stop has waited for the batch
+                self._ahead = self._begin(policy) if more else None
         rollout.clock["seconds/wait"] = time.perf_counter() - started
         return rollout
 
@@ -175,6 +181,17 @@ class Rollouts:
         rollout.passed_over = tuple(sampled["passed_over"])
         self._ahead = Future()
         self._ahead.set_result(rollout)
+
+    def _undone_if_stopped(self, policy: Any) -> GroupRollout:
+        generator, position = self._generator(policy), self.stream.position
+        draws = generator.get_state()
+        try:
+            with phase("rollout", interruptible=True):
+                return self._roll(policy, generator)
+        except Stopped:
+            self.stream.seek(position)
+            generator.set_state(draws)
+            raise
 
     def _begin(self, policy: Any) -> Future[GroupRollout]:
         """Copy the policy as it is and sample from the copy in another thread."""
@@ -242,7 +259,7 @@ class Rollouts:
 
     def _complete(self, ids: list[int]) -> bool:
         if self._stopped:
-            raise Stopped
+            raise GivenUp
         return self._answered(ids)
 
     def _empty(self, rows: list[int]) -> GroupRollout:

@@ -1,6 +1,6 @@
 """What overlap saves: a GRPO step with grading beside sampling and the next batch ahead, against one thing at a time.
 
-    python tests/bench/bench_overlap.py [--steps 5] [--prompts 8] [--generations 8] [--tokens 48]
+    python tests/bench/bench_overlap.py [--steps 5] [--prompts 8] [--generations 8] [--tokens 48] [--rows 8]
 
 One core stands for the accelerator (SmolLM2-135M, LoRA, one thread) and the other for the processor that runs programs
 (one sandbox worker), so that nothing is won by leaving a core idle on one side. Every answer's program really computes:
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=48)
-    parser.add_argument("--rows", type=int, default=16, help="completions sampled together")
+    parser.add_argument("--rows", type=int, default=8, help="completions sampled together")
     parser.add_argument("--rounds", type=int, default=0, help="hashes a program; 0: as many as make grading a rollout")
     parser.add_argument("--side", choices=SIDES)
     args = parser.parse_args()

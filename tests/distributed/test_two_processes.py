@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,12 +48,10 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     assert done.returncode == 0, done.stderr[-8000:]
     double = [
         *(sys.executable, "-m", "accelerate.commands.launch"),
-        *("--config_file", str(ROOT / "launch" / "cpu_2.yaml"), "--main_process_port", "0", script),
+        *("--config_file", str(ROOT / "launch" / "cpux2.yaml"), "--main_process_port", "0", script),
         *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra),
     ]
-    done = subprocess.run(
-        double, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "ACCELERATE_USE_CPU": "true"}
-    )
+    done = subprocess.run(double, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 from rewards.channel import ChannelResult
 
 
@@ -29,3 +32,18 @@ class EveryOther:
             silent = self.lopsided and sum(map(ord, problem.id)) % 2 == 0
             out.append(ChannelResult(0.0 if silent else float(place % 2)))
         return out
+
+
+class KillsProcess:
+    """Pays nothing; where `job` is `victim`, the second of several processes ends as the kernel ends what takes too
+    much memory."""
+
+    judges_form = True
+
+    def __init__(self, job: str, victim: str):
+        self.job, self.victim = job, victim
+
+    async def score(self, problems, completions):
+        if self.job == self.victim and os.environ.get("RANK") == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [ChannelResult(0.0) for _ in completions]

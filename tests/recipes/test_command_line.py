@@ -33,7 +33,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["recipe.prompts_per_step=3", "recipe.num_generations=3"], "do not divide"),
         (["hardware=t4"], "needs a GPU"),
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
-        (["reward.placement=everywhere"], "choose dense or sparse"),
+        (["reward.placement=everywhere"], "choose dense, sparse, uniform"),
         (["adapter=./nowhere"], "./nowhere"),
         (["task.env.train_size=100000"], "lower task.env.train_size"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),

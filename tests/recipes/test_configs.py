@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import subprocess
 from pathlib import Path
 
 import hydra
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
 from recipes.support import config
 from recipes.support.build import build_reward, build_task
+from recipes.support.launch import accelerate_config
 from recipes.support.main import CONF
 
+LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")
 
 
@@ -20,6 +25,21 @@ def compose(*overrides: str, recipe: str = "grpo"):
     config.register()
     with hydra.initialize_config_dir(CONF, version_base="1.3"):
         return hydra.compose("config", [f"recipe={recipe}", *overrides])
+
+
+TRAINS = ("grpo", "ppo", "reinforce", "sft", "dpo")
+HERE = ("hardware.device=cpu", "hardware.zero_stage=0")  # TRL's classes refuse a GPU's settings where there is none
+
+
+def trl_config(cfg, folder):
+    """The configuration that the recipe hands to its trainer."""
+    import recipes.dpo
+    import recipes.grpo
+    import recipes.sft
+    from recipes.support.ppo import ppo_config
+
+    kinds = {"grpo": recipes.grpo.grpo_config, "sft": recipes.sft.sft_config, "dpo": recipes.dpo.dpo_config}
+    return kinds.get(cfg.recipe.name, ppo_config)(cfg, folder)
 
 
 def choices(group: str) -> list[str]:
@@ -33,7 +53,71 @@ def test_every_choice_composes_and_says_what_it_is(override):
     group, name = override.split("=")
     if group != "sandbox":
         assert cfg[group].name == name
-    assert (Path(CONF) / group / f"{name}.yaml").read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("file", sorted(Path(CONF).rglob("*.yaml")), ids=lambda f: str(f.relative_to(CONF)))
+def test_every_file_says_what_it_is_where_it_ran_how_to_run_it_and_what_that_takes(file):
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), file.read_text().splitlines()))
+    what, *rest = (line for line in head if not line.startswith("# @package"))
+    assert len(what) > 10
+    text = "\n".join(rest)
+    assert re.search(r"[Tt]ested|[Cc]hecked|[Nn]ot yet run|[Nn]ot run|[Nn]ot been run|composed in tests", what + text)
+    assert re.search(r"^# (python|accelerate|sbatch|launch/|make) ?\S*", text, re.MULTILINE)
+    assert re.search(r"^# Expected", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("task", choices("task"))
+def test_every_task_runs_on_every_hardware(task, tmp_path):
+    for hardware in choices("hardware"):
+        cfg = compose(task, hardware, *HERE)
+        OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        args = trl_config(cfg, tmp_path)
+        assert (args.bf16, args.fp16) == (cfg.hardware.precision == "bf16", cfg.hardware.precision == "fp16")
+        assert args.optim == cfg.hardware.optimizer
+
+
+@pytest.mark.parametrize("hardware", choices("hardware"))
+def test_a_profile_names_the_model_that_fits_it_and_a_named_one_goes_first(hardware, tmp_path):
+    fitting = {"cpu": "smollm2_135m", "cpux2": "smollm2_135m", "t4": "qwen25_coder_0_5b", "a100x2": "qwen25_coder_1_5b"}
+    name = hardware.removeprefix("hardware=")
+    cfg = compose(hardware, recipe="ppo")
+    assert cfg.model.name == fitting.get(name, "qwen25_coder_7b")
+    assert cfg.model.name in (Path(CONF) / "hardware" / f"{name}.yaml").read_text().split("defaults:")[0]
+    assert compose(hardware, "model=deepseek_coder_1_3b").model.name == "deepseek_coder_1_3b"
+    assert compose(hardware, "task=pacman").model.name == "moves"
+    assert trl_config(compose(hardware, *HERE, recipe="ppo"), tmp_path).rows_per_pass == cfg.hardware.rows_per_device
+
+
+def test_an_experiment_without_a_model_takes_the_profiles():
+    assert compose("+experiment=humaneval_base", "hardware=t4", recipe="eval").model.name == "qwen25_coder_0_5b"
+    assert compose("+experiment=etk_t4", recipe="ppo").hardware.name == "t4"
+    assert compose("model=smollm2_135m").recipe.learning_rate > compose("hardware=t4").recipe.learning_rate
+
+
+@pytest.mark.parametrize("hardware", choices("hardware"))
+def test_accelerates_files_agree_with_the_profiles(hardware):
+    profile = compose(hardware).hardware
+    head = (Path(CONF) / "hardware" / f"{profile.name}.yaml").read_text().split("defaults:")[0]
+    if profile.num_processes == 1:
+        assert "launch/" not in head
+        return
+    name = re.search(r"launch/(\w+)\.(yaml|sh)", head).group(1)
+    assert yaml.safe_load((LAUNCH / f"{name}.yaml").read_text()) == accelerate_config(profile)
+
+
+@pytest.mark.parametrize("script", sorted(LAUNCH.glob("*.sh")), ids=lambda s: s.name)
+def test_launch_scripts_are_bash(script):
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+@pytest.mark.parametrize("plugin", ["submitit", "ray"])
+def test_hydras_launchers_for_sweeps_compose_where_they_are_installed(plugin):
+    pytest.importorskip(f"hydra_plugins.hydra_{plugin}_launcher")
+    choice = {"submitit": "submitit_slurm", "ray": "ray"}[plugin]
+    config.register()
+    with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        cfg = hydra.compose("config", ["recipe=grpo", f"hydra/launcher={choice}"], return_hydra_config=True)
+    assert plugin in cfg.hydra.launcher._target_
 
 
 @pytest.mark.parametrize("task", choices("task"))
@@ -58,7 +142,7 @@ def test_a_task_brings_its_numbers_and_the_command_line_has_the_last_word():
 
 
 @pytest.mark.parametrize("override", choices("experiment") + choices("debug"))
-def test_every_experiment_composes_with_the_recipe_in_its_command(override):
+def test_every_experiment_composes_with_the_recipe_in_its_command(override, tmp_path):
     group, name = override.split("=")
     text = (Path(CONF) / group / f"{name}.yaml").read_text()
     recipe = re.search(r"recipes/(\w+)\.py \+", text).group(1)
@@ -67,6 +151,8 @@ def test_every_experiment_composes_with_the_recipe_in_its_command(override):
     assert cfg.recipe.name == recipe
     if group == "experiment":
         assert cfg.run.name.startswith(name)
+    if recipe in TRAINS:
+        trl_config(compose(f"+{override}", *HERE, recipe=recipe), tmp_path)
 
 
 @pytest.mark.parametrize("task", ["basics", "humaneval"])

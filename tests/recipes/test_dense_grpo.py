@@ -41,15 +41,18 @@ def test_packed_groups_give_the_padded_rows_numbers_and_gradients(tiny_model):
     for function in (
         lambda: plain(model, ids, mask, width),
         lambda: packed_logps(model, ids, mask, width, 0.7, True),
+        lambda: packed_logps(model, ids, mask, width, 0.7, True, logits_at_once=4),
     ):
         model.zero_grad()
         logps, entropy = function()
         (logps * real * torch.arange(width)).sum().backward()
         results.append((logps[real], entropy[real], [p.grad.clone() for p in model.parameters()]))
-    (logps, entropy, grads), (packed, packed_entropy, packed_grads) = results
-    assert torch.allclose(logps, packed, atol=1e-5)
-    assert torch.allclose(entropy, packed_entropy, atol=1e-4)
-    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(grads, packed_grads, strict=True))
+    (logps, entropy, grads), *others = results
+    for packed, packed_entropy, packed_grads in others:
+        assert torch.allclose(logps, packed, atol=1e-5)
+        assert torch.allclose(entropy, packed_entropy, atol=1e-4)
+        assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(grads, packed_grads, strict=True))
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight  # the head is back, tied
 
 
 def test_padding_is_zero_and_groups_are_found_whatever_the_padding():

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,10 +30,38 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate()
-    assert process.returncode == 130
-    assert "the same command goes on" in errors and "Traceback" not in errors
+    assert process.returncode == 0
+    assert "stopping after this step" in errors and "to go on: python" in errors and "Traceback" not in errors
+    done = len(metrics(run))
+    assert done < 6 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
     subprocess.run(command(tiny_model, run, *GRPO), check=True, capture_output=True)
     assert [row["step"] for row in metrics(run)] == [1, 2, 3, 4, 5, 6]
+
+
+STOPS = {
+    "grpo": (GRPO, [("rollout", 12), ("grading", 2), ("grpo update", 1), ("save", 1)]),
+    "grpo, a batch ahead": ((*GRPO, "recipe.lookahead=1"), [("rollout", 20), ("grpo update", 1), ("save", 1)]),
+    "ppo": (("ppo", "recipe.samples_per_prompt=4"), [("rollout", 12), ("grading", 1), ("ppo update", 2), ("save", 1)]),
+}
+
+
+@pytest.mark.parametrize(("extra", "stops"), STOPS.values(), ids=STOPS.keys())
+def test_sigterm_in_the_middle_of_anything_costs_nothing(tiny_model, tmp_path, extra, stops):
+    subprocess.run(command(tiny_model, tmp_path / "whole", *extra), check=True, capture_output=True)
+    cut, steps = tmp_path / "cut", []
+    for place, call in stops:
+        python, *rest = command(tiny_model, cut, *extra)
+        stopper = [python, str(Path(__file__).with_name("stop_at.py")), place, str(call), *rest]
+        done = subprocess.run(stopper, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "to go on: python" in done.stderr and "Traceback" not in done.stderr
+        steps.append(len(read_jsonl(cut / "metrics.jsonl")))
+        assert not (cut / "final").exists()
+    assert steps[-1] < 6 and len(set(steps)) > 1  # every stop came before the end
+    subprocess.run(command(tiny_model, cut, *extra), check=True, capture_output=True)
+    assert metrics(cut) == metrics(tmp_path / "whole")
+    (weights,) = (tmp_path / "whole" / "final").glob("*model.safetensors")
+    assert (cut / "final" / weights.name).read_bytes() == weights.read_bytes()
 
 
 def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):

@@ -374,3 +374,16 @@ def test_number_and_duration_texts() -> None:
         "2 h 05 min",
     ]
     assert [charts.tick_label(value) for value in (5000, 150_000.0, 1.5e6)] == ["5,000", "150k", "1.5M"]
+
+
+def test_phases_that_ran_beside_the_update_are_not_counted_twice():
+    in_turn = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 8.0, "seconds/update": 2.0}
+    found = charts.phases([in_turn | {"seconds/total": 10.0}])
+    assert [(name, share) for name, _, share in found["parts"]] == [
+        ("rollout", "60%"),
+        ("grade", "20%"),
+        ("update", "20%"),
+    ]
+    beside = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 1.0, "seconds/update": 9.0}
+    found = charts.phases([beside | {"seconds/total": 10.0}])
+    assert [(name, share) for name, _, share in found["parts"]] == [("wait", "10%"), ("update", "90%")]

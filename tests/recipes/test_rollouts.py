@@ -14,7 +14,7 @@ from trl.trainer.utils import RepeatSampler
 from envs.basics import Basics
 from recipes.support.grading import Grader
 from recipes.support.main import UserError
-from recipes.support.prompt_stream import PromptStream
+from recipes.support.prompt_rows import PromptRows
 from recipes.support.rollout import sandbox_seconds
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import Decoding
@@ -48,7 +48,7 @@ def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, **se
     made = Rollouts(
         RolloutSettings(rows, GROUP, **settings),
         dataset,
-        PromptStream(dataset, rows // GROUP, GROUP, seed=0),
+        PromptRows(dataset, rows // GROUP, GROUP, seed=0),
         task,
         {p.id: p for p in task.problems("train")},
         tokenizer,
@@ -69,17 +69,17 @@ def test_the_stream_is_trls_order_shared_out_and_drawn_in_any_portions():
     sampler = RepeatSampler(dataset, mini_repeat_count=2, batch_size=3, seed=5)
     want = [list(sampler) for _ in range(3)]  # three epochs of two batches of six rows
     flat = list(itertools.chain(*want))
-    stream = PromptStream(dataset, 3, 2, seed=5)
+    stream = PromptRows(dataset, 3, 2, seed=5)
     assert [row for portion in (6, 1, 4, 2, 23) for row in stream.draw(portion)] == flat
     stream.seek(11)
     assert stream.position == 11 and stream.draw(3) == flat[11:14]
 
-    halves = [PromptStream(dataset, 3, 2, seed=5, rank=rank, world=2) for rank in (0, 1)]
+    halves = [PromptRows(dataset, 3, 2, seed=5, rank=rank, world=2) for rank in (0, 1)]
     first = halves[0].draw(5) + halves[0].draw(4)
     second = halves[1].draw(9)
     assert [first[i : i + 3] + second[i : i + 3] for i in (0, 3, 6)] == [flat[i : i + 6] for i in (0, 6, 12)]
     with pytest.raises(UserError, match=r"7 training problems do not make a step of recipe.prompts_per_step=8"):
-        PromptStream(dataset, 8, 2, seed=5)
+        PromptRows(dataset, 8, 2, seed=5)
 
 
 def test_answers_are_graded_while_others_are_still_sampled(tiny_model, smollm2_tokenizer):

@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from recipes.support.main import UserError, _job_name, _run_name
+from recipes.support.main import UserError
 from recipes.support.models import adapter_folder
+from recipes.support.overrides import folder_name, run_name
 from recipes.support.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.support.run_log import RunLog, read_jsonl
 
@@ -75,16 +76,16 @@ def test_an_adapter_is_found_in_a_run_directory(tmp_path):
 
 def test_a_command_that_changes_something_has_a_run_of_its_own():
     def name(*overrides):
-        return _run_name("tiny-dense-seed0", ["recipe=ppo", *overrides])
+        return run_name("tiny-dense-seed0", ["recipe=ppo", *overrides])
 
     assert name() == name("task=basics", "seed=0", "recipe.max_steps=9", "evaluation.samples=2", "run.if_exists=refuse")
     names = {name(), name("value=separate"), name("recipe.ratio=sequence"), name("+recipe.trl.vf_coef=1")}
     assert len(names) == 4
-    evaluations = [_run_name("b", ["recipe=eval", *o]) for o in ([], ["adapter=runs/a"], ["evaluation.samples=2"])]
+    evaluations = [run_name("b", ["recipe=eval", *o]) for o in ([], ["adapter=runs/a"], ["evaluation.samples=2"])]
     assert len(set(evaluations)) == 3
 
 
 def test_jobs_of_a_sweep_have_names_of_their_own():
-    assert _job_name(["recipe=grpo", "seed=0", "model.path=/a/b"]) == "model.path-a-b_seed-0"
-    long = [_job_name([f"task.env.system={'x' * 300}{i}"]) for i in range(2)]
+    assert folder_name(["recipe=grpo", "seed=0", "model.path=/a/b"]) == "model.path-a-b_seed-0"
+    long = [folder_name([f"task.env.system={'x' * 300}{i}"]) for i in range(2)]
     assert len(set(long)) == 2 and all(len(name) <= 100 for name in long)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.attribution import TokenBytes, at_the_end, attribute, code_tokens, locate
+from rewards.attribution import TokenBytes, at_the_end, attribute, code_tokens, evenly, locate
 from rewards.channel import ChannelResult, Completion, Span
 
 
@@ -47,6 +47,8 @@ def test_token_rewards_sum_to_the_score(case, judges_form):
     assert len(dense) == len(answer.token_ids)
     assert sum(dense) == pytest.approx(result.score, abs=1e-6)
     assert sum(at_the_end(answer, result.score)) == result.score
+    alike = evenly(answer, result.score)
+    assert sum(alike) == pytest.approx(result.score, abs=1e-9) and len(set(alike)) <= 1
 
 
 @given(cases())

@@ -14,7 +14,7 @@ from envs.bleu import bleu
 from envs.sandbox import FunctionCase, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
 from rewards.channel import Completion
-from rewards.compose import Reward
+from rewards.compose import PLACEMENTS, Reward
 from rewards.form import Form
 from rewards.similarity import Similarity, code_bleu
 from rewards.unit_tests import UnitTests, suspects
@@ -177,8 +177,8 @@ def test_similarity_is_one_for_the_reference_and_zero_without_code():
         asyncio.run(Similarity().score([Problem("t/x", "", "f")], [same]))
 
 
-@pytest.mark.parametrize("placement", ["dense", "sparse"])
-def test_both_placements_pay_the_same_in_sum(sandbox, placement):
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_all_placements_pay_the_same_in_sum(sandbox, placement):
     weights = {"unit_tests": 0.7, "form": 0.2, "similarity": 0.1}
     channels = {"unit_tests": UnitTests(sandbox), "form": Form(length_alpha=0.1), "similarity": Similarity()}
     reward = Reward(channels, weights, placement)
@@ -197,3 +197,58 @@ def test_both_placements_pay_the_same_in_sum(sandbox, placement):
 def test_weights_must_name_the_channels():
     with pytest.raises(ValueError, match="different things"):
         Reward({"form": Form()}, {"fomr": 1.0})
+
+
+SIBLING = "int f(int x) {\n  return x + 1;\n}\n"
+THORN = Problem(
+    "t/g",
+    "g",
+    reference="/* g */\nint g(int x) {\n  return x - 1;\n}\n",
+    language="c",
+    data={"visible": ("", "SRCS = a.c\n", SIBLING)},
+)
+
+
+def block(code: str) -> Completion:
+    return answer(f"```c\n{code}```", tokens=40)
+
+
+def asked(channel, *codes, problem=THORN):
+    return asyncio.run(channel.score([problem] * len(codes), [block(code) for code in codes]))
+
+
+def test_what_a_copy_of_a_visible_file_would_get_is_reported_and_with_a_baseline_not_paid():
+    near = "int g(int x) {\n  return x + 1;\n}\n"
+    copied = code_bleu(SIBLING, THORN.reference, language="c")
+    plain = asked(Similarity(), SIBLING, near, THORN.reference)
+    paid = asked(Similarity(baseline="copy"), SIBLING, near, THORN.reference, "x")
+    assert 0.3 < copied < plain[1].score < 1
+    assert [r.detail["copy_bleu"] for r in [*plain, *paid]] == pytest.approx([copied] * 7)
+    assert [r.score for r in paid] == pytest.approx([0, (plain[1].score - copied) / (1 - copied), 1, 0])
+    assert [r.detail["bleu"] for r in paid[:3]] == pytest.approx([r.score for r in plain])
+    assert sum(s.value for s in paid[1].spans) == pytest.approx(paid[1].score)
+    assert not paid[0].spans
+    text = block(near).text
+    assert {text[s.start : s.end] for s in paid[1].spans} == {text[s.start : s.end] for s in plain[1].spans}
+
+
+def test_a_copy_that_is_as_good_as_the_reference_leaves_nothing_to_earn():
+    twin = Problem("t/h", "", reference=SIBLING, language="c", data={"visible": ("// twin\n" + SIBLING,)})
+    assert [r.score for r in asked(Similarity(baseline="copy"), SIBLING, problem=twin)] == [0]
+    with pytest.raises(ValueError, match=r"similarity\.baseline=twin: copy or null"):
+        Similarity(baseline="twin")
+
+
+def test_bleu_full_is_of_the_uncut_texts():
+    [result] = asked(Similarity(budget=5), "int g(int x)\n")
+    assert result.detail["bleu"] == 1 and result.detail["bleu_full"] < 0.4
+    assert result.detail["bleu_full"] == code_bleu("int g(int x)", THORN.reference, language="c")
+    assert result.detail["copy_bleu"] == code_bleu(SIBLING, THORN.reference, 5, "c") < 1
+    [without] = asked(Similarity(), "int g;\n", problem=Problem("t/i", "", reference=SIBLING, language="c"))
+    assert "copy_bleu" not in without.detail
+
+
+def test_numbers_among_the_details_are_measures_of_the_grade():
+    [grade] = asyncio.run(Reward({"bleu": Similarity(budget=4)}, {"bleu": 1.0}).grade([THORN], [block(SIBLING)]))
+    assert set(grade.measures) == {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"}
+    assert grade.measures["bleu/bleu"] == pytest.approx(grade.total)

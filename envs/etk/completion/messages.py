@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from envs.etk.completion.cases import Gap
 
-PLACE = re.compile(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)? (error|fatal error|warning): (.*)$", re.MULTILINE)
+PLACE = re.compile(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)? ((?i:error|fatal error|warning)): (.*)$", re.MULTILINE)
 MOST = 50
 
 
@@ -31,7 +31,7 @@ class CompilerMessage:
 
 
 def compiler_messages(log: str, gap: Gap, completion: str) -> tuple[CompilerMessage, ...]:
-    """Errors and warnings of GCC and Clang in `log`, at most MOST, in their order."""
+    """Errors and warnings of GCC, Clang and (with -fdiagnostics-plain-output) gfortran in `log`, at most MOST."""
     lines = gap.lines_of(completion)
     found = []
     for match in PLACE.finditer(log):
@@ -42,7 +42,9 @@ def compiler_messages(log: str, gap: Gap, completion: str) -> tuple[CompilerMess
             column = _characters(lines[place], column)
             offset = _start(lines, place) + column - 1
             row = place + 1
-        found.append(CompilerMessage(match[4].removeprefix("fatal "), match[5][:500], name, row, column, offset))
+        found.append(
+            CompilerMessage(match[4].lower().removeprefix("fatal "), match[5][:500], name, row, column, offset)
+        )
         if len(found) == MOST:
             break
     return tuple(found)

@@ -77,12 +77,13 @@ class EtkCompletion:
         return extract(answer).closed
 
     def _problem(self, gap: Gap, family: str) -> Problem:
+        around = {"before": "".join(f"{line}\n" for line in gap.before), "after": "\n".join(gap.after)}
         return Problem(
             id=f"etk_completion/{gap.case.id}",
             question=prompt(gap, self.context_chars).user,
             reference=gap.original,
             family=family,
-            data={"case": gap.case, "application": self.application},
+            data={"case": gap.case, "application": self.application, "file": gap.case.file, **around},
             language="c++",
         )
 

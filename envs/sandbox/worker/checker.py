@@ -29,8 +29,8 @@ or `all` before it has looked, the others want more arguments."""
 
 
 class CandidateGone(BaseException):
-    """The candidate's process ended or stopped making sense; not an Exception, so that no test can swallow
-    it."""
+    """The candidate's process ended or stopped making sense; not an Exception, so that few tests can swallow it, and
+    those are not passed."""
 
 
 class CandidateRaised(Exception):
@@ -53,6 +53,7 @@ def checker_body(channel: int, limits: dict) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = math.ceil(used.ru_utime + used.ru_stime + limits["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+        _seed()
         word = _check(descriptors[0], descriptors[1], limits).encode()
         for descriptor in descriptors:
             os.close(descriptor)
@@ -63,24 +64,32 @@ def checker_body(channel: int, limits: dict) -> None:
     os._exit(0)
 
 
+def _seed() -> None:
+    """Begin new random numbers: those of the process that this one and the candidate were forked from the candidate
+    knows, and those that an earlier job's test chose it may guess."""
+    for name in ("random", "numpy.random"):
+        if (module := sys.modules.get(name)) is not None:
+            module.seed()
+
+
 def _check(payload: int, line: int, limits: dict) -> str:
     """The trusted side of one job: run the test against a stand-in, and write the verdict over the payload: the nonce,
     a word, which is returned, and a note."""
     job = json.loads(program.read_all(payload))
-    calls = 0
     verdict = ["error", "no verdict"]
     try:
         candidate = Candidate(line, limits["output_kib"] << 10)
         verdict = _run_check(job, candidate)
-        calls = candidate.calls
+        if verdict[0] == "pass" and candidate.gone:
+            verdict = ["fail", candidate.gone]
+        elif verdict[0] == "pass" and not candidate.calls:
+            verdict = ["error", "the test never called the entry point"]
     except CandidateGone as error:
         verdict = ["fail", str(error)]
     except codec.Unsupported as error:
         verdict = ["error", f"the test passes a value that cannot be sent: {error}"]
     except BaseException as error:
         verdict = ["fail", program.describe(error)]
-    if verdict[0] == "pass" and not calls:
-        verdict = ["error", "the test never called the entry point"]
     os.ftruncate(payload, 0)
     os.pwrite(payload, json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode(), 0)
     return verdict[0]
@@ -149,6 +158,9 @@ class Candidate:
     def __init__(self, channel: int, most: int) -> None:
         self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
         self._encode, self.calls, self._kept = codec.make_encoder(most), 0, 0
+        self.gone = ""
+        """Why it answers no more."""
+        self._answers, self._opaque = 0, False
         ready = self._receive()
         if ready[0] != "ready" or len(ready) != 2:
             raise CandidateGone(str(ready[-1]))
@@ -157,8 +169,6 @@ class Candidate:
 
     def __call__(self, *args, **kwargs):
         self.calls += 1
-        if any(isinstance(value, Opaque) for value in (*args, *kwargs.values())):
-            raise CandidateRaised("its result is no plain data, and the test passes it on")
         return self._ask('["t",', args, kwargs)
 
     def make(self, name: str, *args, **kwargs) -> codec.Handle:
@@ -172,30 +182,41 @@ class Candidate:
         self._ask('["t","",', (handle, name, value), {})
 
     def _ask(self, opening: str, args: tuple, kwargs: dict):
-        request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"
+        try:
+            request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"
+        except codec.Unsupported as error:
+            if self._opaque or (self._answers and isinstance(error, codec.Excess)):  # else the test's own doing
+                raise CandidateRaised(f"the test passes its result on, which cannot be sent: {error}") from error
+            raise
         try:
             self._send(request)
         except OSError as error:
-            raise CandidateGone("the program ended early") from error
+            raise self._lost("the program ended early") from error
         record = self._receive()
+        self._answers += 1
         with contextlib.suppress(ValueError):
             if record[0] == "v" and len(record) == 2:
                 return codec.decode(record[1])
             if record[0] == "o" and len(record) == 3:
+                self._opaque = True
                 return Opaque(record[2] is True, str(record[1]))
         if record[0] == "e" and len(record) == 3:
             for kind, name in program.BUILT_IN.items():
                 if name == record[2] and issubclass(kind, Exception) and kind not in AWKWARD:
                     raise kind(str(record[1]))
             raise CandidateRaised(str(record[1]))
-        raise CandidateGone("unreadable answer")
+        raise self._lost("unreadable answer")
 
     def _receive(self) -> list:
         try:
             text = self._line()
             record = codec.parse(text) if text is not None else None
         except (OSError, ValueError) as error:
-            raise CandidateGone("unreadable answer") from error
+            raise self._lost("unreadable answer") from error
         if type(record) is not list or not record:
-            raise CandidateGone("the program ended early" if record is None else "unreadable answer")
+            raise self._lost("the program ended early" if record is None else "unreadable answer")
         return record
+
+    def _lost(self, why: str) -> CandidateGone:
+        self.gone = why
+        return CandidateGone(why)

@@ -17,13 +17,16 @@ class Clock:
         with contextlib.suppress(OSError):
             self.proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY))
 
-    def waited(self, pidfd: int) -> float:
-        """Seconds that a process's threads were ready and none of the processors was; 0 where it cannot be known."""
+    def threads(self, pidfd: int) -> dict[str, int]:
+        """Nanoseconds that each thread of a process was ready and none of the processors was; without those of which
+        it cannot be known."""
+        found: dict[str, int] = {}
         with contextlib.suppress(OSError, ValueError, IndexError):
             pid = self._field(f"self/fdinfo/{pidfd}", "Pid:")
-            tasks = self._list(f"{pid}/task")
-            return sum(int(self._read(f"{pid}/task/{task}/schedstat").split()[1]) for task in tasks) / 1e9
-        return 0.0
+            for task in self._list(f"{pid}/task"):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    found[task] = int(self._read(f"{pid}/task/{task}/schedstat").split()[1])
+        return found
 
     def _field(self, path: str, name: str) -> str:
         return next((line for line in self._read(path).splitlines() if line.startswith(name)), "").split()[1]

@@ -44,9 +44,13 @@ class Unsupported(TypeError):
     """The value cannot be sent: its type, its depth or its size."""
 
 
+class Excess(Unsupported):
+    """Its depth or its size."""
+
+
 def _make_scalar() -> Callable[[type, Any, int], str | None]:
     """Writes a value that is not a container, or answers None; bound as `make_encoder` says."""
-    quote, subclass, error = _quote, issubclass, Unsupported
+    quote, subclass, error = _quote, issubclass, Excess
     integer, real, pair, text, raw = (
         int.__pos__,
         float.__pos__,
@@ -137,7 +141,7 @@ def make_encoder(limit: int) -> Callable[[object], str]:
     )
     dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
     name_of = type.__dict__["__name__"].__get__
-    flat = _make_flat()
+    flat, excess = _make_flat(), Excess
 
     def encode(value: object) -> str:
         short = flat(value)
@@ -150,7 +154,7 @@ def make_encoder(limit: int) -> Callable[[object], str]:
             nonlocal room
             room -= characters
             if room < 0:
-                raise error("result too large")
+                raise excess("result too large")
 
         def put(value: Any, depth: int) -> None:
             kind = kind_of(value)
@@ -159,7 +163,7 @@ def make_encoder(limit: int) -> Callable[[object], str]:
                 out.append(written)
                 return spend(size(written) + 1)
             if depth >= max_depth:
-                raise error("result nested too deeply")
+                raise excess("result nested too deeply")
             spend(6)
             if subclass(kind, dict_):
                 out.append('["d"')

@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import signal
+import socket
 import time
 
 import kernel
@@ -55,16 +56,21 @@ class Walls:
         if tier == "landlock" and version < (3 if uid is None else 1):
             raise OSError(errno.ENOSYS, f"the kernel's Landlock is version {version}, too old or turned off")
         self.readable, self.landlock, self.ruleset = [*SYSTEM, *packages], version, -1
+        self.listed = {os.path.dirname(folder) for folder in packages}  # where `import` looks for them
+        self.apart = tier == "landlock" and uid is None
+        """Whether nothing but these walls keeps a program from what its own user has, the server's folders included."""
+        self.asking = "modes" in self.filters
+        """Whether a build puts changes of modes before the server; see modes.py."""
 
     def allow(self, writable: str) -> None:
         """Close all paths to programs but `writable`, the system's and the packages' files and a few devices."""
         if self.landlock:
-            self.ruleset = kernel.high(landlock.ruleset(self.landlock, self.readable, DEVICES, writable))
+            made = landlock.ruleset(self.landlock, self.readable, DEVICES, writable, self.listed)
+            self.ruleset = kernel.high(made)
 
     def processes(self, limits: dict) -> int:
         """The most that a program's user may have."""
-        shared = self.tier == "landlock" and self.uid is None
-        return limits["processes"] + (_tasks() if shared else 0)
+        return limits["processes"] + (_tasks() if self.apart else 0)
 
     def close_files(self, limits: dict) -> None:
         """The walls that a process may stand behind which forks others, and they with it. Raises OSError."""
@@ -72,6 +78,19 @@ class Walls:
             landlock.restrict(self.ruleset)
         for what, most in shared_limits(limits):
             resource.setrlimit(what, most)
+
+    def keep_to(self, folder: str) -> None:
+        """Close what lies beside a program's own folder. Raises OSError."""
+        if self.apart:
+            landlock.keep_to(self.landlock, folder)
+
+    def ask(self, line: int) -> None:
+        """From here on this process's changes of modes are put before who has the other end of `line`. Raises
+        OSError."""
+        listener = self.filters["modes"].listen()
+        with socket.socket(fileno=line) as end:
+            socket.send_fds(end, [b"modes"], [listener])
+        os.close(listener)
 
     def close(self, uid: int | None, cpu: int, processes: int, filter_name: str) -> None:
         """The others: called in the new process before any untrusted code. Raises OSError if a wall cannot be

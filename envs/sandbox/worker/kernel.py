@@ -7,7 +7,8 @@ import os
 LIBC = ctypes.CDLL(None, use_errno=True)
 _KEEPING_LOCK = ctypes.PyDLL(None)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(os.uname().machine)
 NEW_NS, NEW_UTS, NEW_IPC, NEW_USER = 0x20000, 0x4000000, 0x8000000, 0x10000000
@@ -18,6 +19,7 @@ CAPS_HEADER, NO_CAPS = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 
 
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)
 CLONE_PARENT, SIGCHLD = 0x8000, 17
+SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(os.uname().machine)
 
 PROCESSORS = os.sched_getaffinity(0)
 """Those that the caller may use, read before the server settles on one."""
@@ -107,3 +109,7 @@ class Filter:
 
     def enter(self) -> None:
         prctl(PR_SET_SECCOMP, 2, ctypes.byref(self.program))
+
+    def listen(self) -> int:
+        """Enter it; the descriptor by which another process answers the calls that it puts before one."""
+        return checked(LIBC.syscall(SYS_SECCOMP, 1, ctypes.c_ulong(8), ctypes.byref(self.program)), "seccomp")

@@ -4,12 +4,16 @@ import contextlib
 import ctypes
 import os
 import struct
+from collections.abc import Iterable
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 PATH_BENEATH, ASK_VERSION = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEV = 1, 2, 4, 8, 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
+REFER = 1 << 13
+LAYOUT = 0x1FF << 4
+"""Making, removing and renaming entries of folders."""
 RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 """All rights over files, by the version that brought new ones."""
 BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
@@ -31,7 +35,9 @@ def version() -> int:
         return 0
 
 
-def ruleset(kernels: int, readable: list[str], devices: list[str], writable: str) -> int:
+def ruleset(
+    kernels: int, readable: Iterable[str], devices: Iterable[str], writable: str, listed: Iterable[str] = ()
+) -> int:
     """A descriptor of what processes may reach, made once and entered by each.
 
     Args:
@@ -39,6 +45,7 @@ def ruleset(kernels: int, readable: list[str], devices: list[str], writable: str
         readable: paths below which files may be read and executed.
         devices: files that may be read and written.
         writable: the folder below which anything may be done.
+        listed: folders below which names may be read.
     """
     rights = RIGHTS[max(v for v in RIGHTS if v <= kernels)]
     attributes = struct.pack("QQQ", rights, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
@@ -46,10 +53,22 @@ def ruleset(kernels: int, readable: list[str], devices: list[str], writable: str
     made = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     for path in readable:
         _allow(made, path, READ)
+    for path in listed:
+        _allow(made, path, READ_DIR)
     for path in devices:
         _allow(made, path, READ_FILE | WRITE_FILE)
     _allow(made, writable, rights & ~IOCTL_DEV)
     return made
+
+
+def keep_to(kernels: int, folder: str) -> None:
+    """From here on this process makes, removes and renames nothing but below `folder`; a layer over what it is behind
+    already. Raises OSError."""
+    rights = LAYOUT | (REFER if kernels >= 2 else 0)
+    made = _syscall(CREATE_RULESET, struct.pack("Q", rights), ctypes.c_size_t(8), 0)
+    _allow(made, folder, rights)
+    restrict(made)
+    os.close(made)
 
 
 def restrict(made: int) -> None:

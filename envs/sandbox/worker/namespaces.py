@@ -8,6 +8,7 @@ from kernel import (
     LIBC,
     MS_BIND,
     MS_NODEV,
+    MS_NOEXEC,
     MS_NOSUID,
     MS_PRIVATE,
     MS_RDONLY,
@@ -74,6 +75,10 @@ def _build_root(packages: list[str]) -> None:
     os.makedirs(f"/new{WRITABLE}/tmp")
     os.symlink(f"{WRITABLE}/tmp", "/new/tmp")
     os.makedirs("/new/proc")
+    with contextlib.suppress(OSError):  # refused where a container hides parts of its own; no /dev/stdin then
+        mount("proc", "/new/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=invisible")
+    for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+        os.symlink(f"/proc/self/fd{target}", f"/new/dev/{name}")
     os.makedirs("/new/gone")
     pivot_root("/new", "/new/gone")
     os.chdir("/")

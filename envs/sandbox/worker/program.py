@@ -32,7 +32,7 @@ def read_all(descriptor: int) -> bytes:
 
 def describe(error: BaseException) -> str:
     """`NameError: name 'x' is not defined (line 3)`."""
-    if type(error) is codec.Unsupported:
+    if isinstance(error, codec.Unsupported):
         return str(error)
     try:
         text = str(error)

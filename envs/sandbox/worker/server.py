@@ -35,8 +35,10 @@ import kernel
 import namespaces
 import program
 from clock import Clock
+from modes import Modes
 from process import CheckProcess, Process, Template
 from template import shared, template_body
+from waiting import EACH_S, Waiting
 from workplace import Workplace
 
 COMMON = """
@@ -55,7 +57,7 @@ encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.fu
 """
 """What else programs import: loaded when one first names it; from the start where they may not read its files."""
 OWN = """
-checker clock codec confine kernel landlock namespaces process program server template tree workplace
+checker clock codec confine kernel landlock modes namespaces process program server template tree waiting workplace
 """
 DEALT = 8
 """Descriptors 0 to 7 are a program's; here they lead nowhere."""
@@ -150,20 +152,20 @@ class Server:
         for name in filter(self.has, request["preload"]):
             if load(name):
                 self.forget_template()
+                self.forget_checker()  # where it may not read the library it has what we have
         folder = self.workplace.open(self.walls.uid, limits["file_mib"])
         alone = kind != "command" and bool(self.walls.filters)
-        process, reply = None, {"end": ""}
+        process, modes, reply = None, None, {"end": ""}
         try:
             if kind == "check":
                 process, reply = self.run_check(limits, folder, given)
             else:
                 payload, channel, *streams = given
-                if kind == "command":
-                    streams = [self.null, *streams]
-                elif kind == "stdio" and len(streams) == 2:
-                    streams.append(self.null)
-                process = self.program(kind, limits, folder, [channel, payload, *streams])
-                reply = self.watch(process, limits)
+                if kind == "command" and self.walls.asking:
+                    process, modes = self.build(limits, folder, [channel, payload, *streams])
+                else:
+                    process = self.program(kind, limits, folder, [channel, payload, *streams])
+                reply = self.watch(process, limits, modes)
             self.raise_alarm()
             # the caller may go on while this clears up, if nothing is left that could still write to what it reads
             early = alone and reply["end"] == "exit"
@@ -171,9 +173,20 @@ class Server:
                 self.say(reply)
         finally:
             self.clear(process, alone)
+            if modes is not None:
+                modes.close()
             self.workplace.close()
         if not early:
             self.say(reply)
+
+    def build(self, limits: dict, folder: str, descriptors: list[int]) -> tuple[Process, Modes | None]:
+        """A build's process, whose changes of modes are put before us."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                process = self.program("command", limits, folder, [*descriptors, theirs.fileno()])
+            _, listeners, _, _ = socket.recv_fds(ours, 16, 1)  # none where it could not be confined
+        return process, Modes(listeners[0], folder) if listeners else None
 
     def has(self, name: str) -> bool:
         """Whether programs may have that module."""
@@ -201,10 +214,10 @@ class Server:
             candidate = self.program("candidate", limits, folder, [ours.fileno(), given[0]])
             with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
                 tests.start(given[1], theirs.fileno())
-        started = time.monotonic()
-        # the two take turns, so each waits for a processor about as long
+        started, threads = time.monotonic(), self.clock.threads
+        waiting = Waiting([lambda: threads(candidate.fileno())], [lambda: threads(tests.fileno())])
         try:
-            end = self.wait(tests.control.fileno(), lambda: 2 * self.clock.waited(candidate.fileno()), limits)
+            end = self.wait(tests.control.fileno(), waiting, limits)
         except BaseException:
             candidate.kill()
             raise
@@ -246,9 +259,11 @@ class Server:
             self.template = None
 
     def fork_checker(self, limits: dict) -> CheckProcess:
+        most = self.walls.processes(limits)  # which it could not ask for itself
+
         def body(channel: int) -> None:
             # any processor time: it counts that of each job itself
-            self.walls.close(self.walls.checker_uid, -1, self.walls.processes(limits), "program")
+            self.walls.close(self.walls.checker_uid, -1, most, "program")
             os.close(self.alarm_end)
             checker.checker_body(channel, limits)
 
@@ -279,39 +294,45 @@ class Server:
             finally:
                 os._exit(70)
 
-    def watch(self, process: Process, limits: dict) -> dict:
+    def watch(self, process: Process, limits: dict, modes: Modes | None) -> dict:
         """How a process of one program ended."""
-        started = time.monotonic()
-        end = self.wait(process.fileno(), lambda: self.clock.waited(process.fileno()), limits)
+        started, waiting = time.monotonic(), Waiting([lambda: self.clock.threads(process.fileno())])
+        end = self.wait(process.fileno(), waiting, limits, modes)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
             reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
 
-    def wait(self, descriptor: int, waited: Callable[[], float], limits: dict) -> str:
-        """Until `descriptor` is readable: by itself (exit), late, told to stop, or with too many files.
+    def wait(self, descriptor: int, waiting: Waiting, limits: dict, modes: Modes | None = None) -> str:
+        """Until `descriptor` is readable: by itself (exit), late, told to stop, or with too many files. What `modes`
+        is asked meanwhile it answers.
 
-        Time `waited` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
+        Time spent `waiting` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
         """
         started = time.monotonic()
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(self.control, select.POLLIN)
+        if modes is not None:
+            poll.register(modes, select.POLLIN)
         deadline = started + limits["wall_s"]
         while True:
             left = max(deadline - time.monotonic(), 0)
-            ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every) * 1000)]
+            ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every, EACH_S) * 1000)]
             if descriptor in ready:
                 return "exit"
-            if ready:
+            if self.control.fileno() in ready:
                 if not self.control.recv(1):
                     raise ConnectionResetError("the caller hung up")
                 return "stopped"
+            if ready and modes is not None:
+                modes.answer()
             if self.workplace.overfull(limits["file_mib"]):
                 return "files"
             if time.monotonic() < deadline:
+                waiting.look(EACH_S)
                 continue
-            deadline = started + min(limits["wall_s"] + waited(), limits["most_wall_s"])
+            deadline = started + min(limits["wall_s"] + waiting.look(0.0), limits["most_wall_s"])
             if (more := deadline - time.monotonic()) < 0.01:
                 return "timeout"
             self.say({"waiting": more})

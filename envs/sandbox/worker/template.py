@@ -4,8 +4,10 @@ It stands behind the walls that allow it to fork, and has made what each program
 process pays for each page that it touches. It sees no payload: those that it forks read theirs themselves, and are
 the server's children, which waits for them.
 
-An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, payload and, where the kind has them,
-stdin, stdout and stderr. The answer is the new process's number.
+An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, payload and, by kind
+    stdio     stdin, stdout, stderr if it is wanted
+    command   stdout, stderr, and where `Walls.asking` a socket on which the listener of modes.py comes back
+The answer is the new process's number.
 """
 
 import gc
@@ -25,7 +27,7 @@ BODIES = {
 }
 PAYLOAD = program.CHANNEL + 1
 """Orders' descriptors come under the lowest free numbers: the channel's, this, and those above for streams."""
-MOST = 5
+MOST = 6
 ROOM = 512
 """Bytes of an order."""
 
@@ -61,13 +63,19 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
             if kind == "command":  # which may build with all there are
                 os.sched_setaffinity(0, kernel.PROCESSORS)
             os.chdir(folder)
+            # an open file of its own, on the number after those that came
+            null = os.open("/dev/null", os.O_RDWR)
+            streams = list(range(PAYLOAD + 1, null))
+            walls.keep_to(folder)
+            if kind == "command" and walls.asking:
+                walls.ask(streams.pop())
             walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program")
         except Exception as error:
             os.write(alarm, f"{type(error).__name__}: {error}".encode())
             raise
-        if kind in ("stdio", "command"):
-            for stream in range(3):
-                os.dup2(PAYLOAD + 1 + stream, stream)
+        streams = [null, *streams] if kind == "command" else [*streams, null, null, null]
+        for stream in range(3):
+            os.dup2(streams[stream], stream)
         os.closerange(PAYLOAD + 1, 1 << 20)
         if walls.tier != "full":
             os.environ["TMPDIR"] = folder

@@ -33,18 +33,25 @@ def contents(path: str, most: int) -> tuple[int, int]:
 
 
 def remove_tree(path: str) -> None:
-    """Delete a directory of any depth and any modes: no recursion, no long paths, and no link is followed.
+    """Delete a directory as `empty_tree` empties it."""
+    empty_tree(path)
+    os.rmdir(path)
+
+
+def empty_tree(path: str) -> None:
+    """Delete all that is in a directory, of any depth and any modes: no recursion, no long paths, and no link is
+    followed.
 
     Directories found on the way are moved up to the top under new names, so only two levels are ever open.
     """
-    top = os.open(path, FOLDER)
-    serial = 0
+    mode = stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)
+    if mode & 0o700 != 0o700:
+        os.chmod(path, mode | 0o700)
+    top, serial = os.open(path, FOLDER), 0
     try:
         waiting = ["."]
         while waiting:
             name = waiting.pop()
-            with contextlib.suppress(OSError):
-                os.chmod(name, 0o700, dir_fd=top)
             folder = os.open(name, FOLDER, dir_fd=top)
             try:
                 for entry in os.listdir(folder):
@@ -65,4 +72,3 @@ def remove_tree(path: str) -> None:
                 os.rmdir(name, dir_fd=top)
     finally:
         os.close(top)
-    os.rmdir(path)

@@ -3,7 +3,7 @@
 import os
 
 from kernel import MS_NODEV, MS_NOSUID, mount, unmount
-from tree import contents, remove_tree
+from tree import contents, empty_tree, remove_tree
 
 WRITABLE = "/writable"
 """Of the small root: /tmp is a link to its folder."""
@@ -47,11 +47,11 @@ class Workplace:
         """Whether more than `size_mib` MiB or ENTRIES files lie here; a tmpfs refuses them by itself."""
         if self.private:
             return False
-        now = os.statvfs(self.path)
+        now = os.statvfs(self.top)
         fallen = (self.free.f_bfree - now.f_bfree) * now.f_frsize, self.free.f_ffree - now.f_ffree
         if fallen[0] <= size_mib << 19 and fallen[1] <= ENTRIES // 2:
             return False  # whoever wrote, it was too little
-        blocks, files = contents(self.path, ENTRIES)
+        blocks, files = contents(self.top, ENTRIES)
         return blocks * 512 > size_mib << 20 or files > ENTRIES
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Workplace:
             self.mounted = False
             unmount(f"{WRITABLE}/tmp")
         elif self.path and not self.private:
-            remove_tree(self.path)
+            empty_tree(self.top)  # by what is there, not by the name that it once had
         self.path = ""
 
     def remove(self) -> None:

@@ -116,7 +116,7 @@ def test_messages_land_in_the_completion(source):
     log = (
         "make: entering\nx.cpp: In function 'int f()':\nx.cpp:2:9: error: 'é' was not declared\n   2 | \tint q\n"
         "../src/x.cpp:3:6: warning: unused\nx.cpp:1:5: error: before\nx.cpp:4:1: fatal error: after\n"
-        "other.h:2:1: error: elsewhere\nx.cpp:2:900: error: far right\ncollect2: error: ld returned 1\n"
+        "other.h:2:1: error: elsewhere\nx.cpp:2:900: Error: far right\ncollect2: error: ld returned 1\n"
     )
     found = compiler_messages(log, gap(source, 1, 2), "\té = 2 + x;\ny += z;\n")
     assert [(m.severity, m.line, m.column, m.offset) for m in found] == [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from plotfile_writer import patches, write_plotfile
 
+from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.outputs import Folder, InMemory
 from envs.etk.completion.plotfile import Plotfile, PlotfileError
 
@@ -156,14 +160,43 @@ def test_links_out_of_the_run_are_not_followed(tmp_path):
         read(tmp_path / "run")
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-def test_against_yt(tmp_path, levels):
-    yt = pytest.importorskip("yt", reason="yt is not installed")
+def through_yt(folder, levels: int):
+    """The density that yt reads, at the finest of `levels` levels; x is the last axis."""
+    yt = pytest.importorskip("yt", reason="the package yt is not here (pip install yt, or the extra science)")
     yt.set_log_level("error")
-    shape = (16, 16)
-    made = [patches(fields(shape), 8), patches(fields((8, 8)), 8, (8, 8))][:levels]
-    write_plotfile(tmp_path / "plt00001", made, shape)
-    data = yt.load(str(tmp_path / "plt00001"))
-    cells = [count * 2 ** (levels - 1) for count in shape]
-    grid = data.covering_grid(levels - 1, data.domain_left_edge, [*cells, 1])
-    np.testing.assert_array_equal(np.asarray(grid["boxlib", "density"])[:, :, 0].T, read(tmp_path).field("density"))
+    data = yt.load(str(folder))
+    cells = [int(count) * (2 ** (levels - 1) if axis < data.dimensionality else 1)
+             for axis, count in enumerate(data.domain_dimensions)]  # fmt: skip
+    grid = data.covering_grid(levels - 1, data.domain_left_edge, cells)
+    return np.asarray(grid["boxlib", "density"]).transpose().squeeze(), float(data.current_time)
+
+
+@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f4", ">f4"])
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_against_yt(tmp_path, dimension, levels, kind):
+    cells = (8,) * dimension
+    made = [patches(fields(cells), 4), patches(fields(cells), 4, (4,) * dimension)]
+    made += [patches(fields(cells), 8, (12,) * dimension)]
+    write_plotfile(tmp_path / "plt00001", made[:levels], cells, kind=kind, files=2, time=0.375)
+    theirs, time = through_yt(tmp_path / "plt00001", levels)
+    ours = read(tmp_path)
+    assert ours.time == time and theirs.shape == ours.finest_shape[::-1]
+    np.testing.assert_array_equal(theirs, ours.field("density"))
+
+
+def test_the_embedded_simulations_output_against_yt(tmp_path):
+    pytest.importorskip("yt", reason="the package yt is not here (pip install yt, or the extra science)")
+    for program in ("g++", "make"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    shutil.copytree(FLOW2D, tmp_path / "flow2d")
+    subprocess.run(["make"], cwd=tmp_path / "flow2d", check=True, capture_output=True)
+    subprocess.run(["./flow", "inputs"], cwd=tmp_path / "flow2d", check=True, capture_output=True)
+    names = sorted(path.name for path in (tmp_path / "flow2d").glob("plt?????"))
+    assert names == [f"plt{n:05}" for n in range(6)]
+    for name in names:
+        theirs, time = through_yt(tmp_path / "flow2d" / name, 1)
+        ours = read(tmp_path / "flow2d", name)
+        assert ours.time == pytest.approx(time, abs=1e-15)
+        np.testing.assert_array_equal(theirs, ours.field("density"))

@@ -10,6 +10,7 @@ from envs.etk.context import Room, block, cut, fenced, joined, useful_first
 from envs.etk.prompt import MORE, Prompt, extracted
 from envs.etk.rows import SourceFile
 from envs.task import TaskError
+from envs.tokens import CountTokens
 
 FILES = (
     ("long.c", "int long_line_of_code;\n" * 200),
@@ -129,6 +130,19 @@ def test_limits_may_be_in_tokens():
     row = Prompt(count_tokens=words, context_limit=200, context_order="row").question(long)
     context = row[row.index("context:\n```\n") + 13 : row.index("\n```\n\nWrite the")]
     assert joined(FILES).startswith(context) and 195 <= words(context) <= 200
+
+
+def test_limits_are_kept_in_tokens_of_a_real_tokenizer(smollm2_folder):
+    count = CountTokens(str(smollm2_folder))
+    prompt = Prompt(count_tokens=count, context_limit=300, ccl_limit=40)
+    long = file(interface="CCTK_REAL gxx TYPE=gf\n" * 200)
+    question = prompt.question(long)
+    context = question[question.index("code context:\n") + 14 : question.index("\n\nWrite the")]
+    assert 200 < count(context) <= 300 and blocks_close(question) and "sub/types.hh:\n```cpp" in context
+    shown = re.search(r"interface.ccl\):\n```\n(.*?)" + re.escape(MORE), question, re.DOTALL)[1]
+    assert 36 <= count(shown) <= 40
+    with pytest.raises(TaskError, match="no tokenizer of /nowhere"):
+        CountTokens("/nowhere")
 
 
 def test_a_fence_outlasts_those_in_its_text():

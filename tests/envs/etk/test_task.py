@@ -90,6 +90,17 @@ def test_answers_are_complete_at_the_closing_line(path):
     assert (found.start, found.end) == (0, 0)
 
 
+@pytest.mark.parametrize("order", ["useful", "row"])
+def test_a_problem_says_which_files_its_prompt_shows(tmp_path, order):
+    context = "long.c:\n```\n" + "int long_name;\n" * 50 + "\n```\n\nb.h:\n```\nint b;\n\n```\n\n"
+    rows = [row("A/T", "a.c", context=context), row("B/T", "a.c", context="")]
+    task = Etk(source="path", path=write(tmp_path / "r.jsonl", rows), context_order=order, context_limit=300)
+    one, other = sorted((p for side in ("train", "test") for p in task.problems(side)), key=lambda p: p.id)
+    visible = one.data["visible"]
+    assert all(text.rstrip("\n") in one.question for text in visible) and other.data["visible"] == ()
+    assert [len(text) < 300 for text in visible] == ([True, True] if order == "useful" else [True])
+
+
 def test_the_literal_style_is_text(path):
     task = Etk(source="path", path=path, style="literal", context_order="row", context_limit=9)
     problem = task.problems("train")[0]

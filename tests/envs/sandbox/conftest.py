@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, Outcome, StdioCase, run_sync
 
+ROOT = Path(__file__).parents[3]
 QUICK = Limits(wall_s=3.0, cpu_s=2.0)
 _serial = count()
 
@@ -89,3 +94,39 @@ def processes_of(sandbox: LocalSandbox, pids: bool = False) -> int | list[int]:
 
     found = [pid for pid in parents if belongs(pid)]
     return found if pids else len(found)
+
+
+AS_NOBODY = """
+set -e
+if [ -n "$1" ]; then
+    mount --bind "$2" "$3"
+    mount -t tmpfs -o mode=755 none "$1"
+    mkdir -p "$2"
+    mount --bind "$3" "$2"
+fi
+shift 3
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"""
+
+
+@pytest.fixture
+def as_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Runs a Python source with arguments as a user without rights, and returns what it printed."""
+
+    def run(source: str, *arguments: str) -> str:
+        command = [sys.executable, "-c", source, *arguments]
+        if os.getuid() == 0:
+            prefix = os.path.realpath(sys.base_prefix)
+            above = [path for path in reversed(Path(prefix).parents) if not path.stat().st_mode & 0o001]
+            held = tmp_path_factory.mktemp("held")
+            words = [str(above[0]) if above else "", prefix, str(held), *command]
+            command = ["unshare", "--mount", "/bin/sh", "-c", AS_NOBODY, "as-nobody", *words]
+            if not shutil.which("unshare") or not shutil.which("setpriv"):
+                pytest.skip("no unshare or no setpriv to become another user with")
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+        if "mount:" in done.stderr or "unshare:" in done.stderr or "setpriv:" in done.stderr:
+            pytest.skip(f"cannot become another user here: {done.stderr.strip()[-200:]}")
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    return run

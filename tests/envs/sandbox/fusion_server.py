@@ -109,6 +109,8 @@ class FusionServer:
             return web.json_response(["Success"])
         if fault == "SandboxError":
             return web.json_response({"status": "SandboxError", "message": "no room", "run_result": None, "files": {}})
+        if fault == "short input":
+            body["stdin"] = body["stdin"][:-8]
         answer = await self._run(body)
         if fault == "command error":
             answer |= {"status": "SandboxError", "run_result": {"status": "Error", "stderr": "exception"}}
@@ -130,7 +132,7 @@ class FusionServer:
             id="request",
             kind="command",
             files={"main.py": body["code"].encode("ascii"), "stdin": (body.get("stdin") or "").encode()},
-            commands=(("/bin/sh", "-c", "exec python3 -S main.py < stdin"),),
+            commands=(("/bin/sh", "-c", "exec 3< stdin; rm stdin; cat <&3 | python3 -S main.py 3<&-"),),
             keep=tuple(body.get("fetch_files") or ()),
             limits=Limits(wall_s=body["run_timeout"], **ROOM),
         )

@@ -19,7 +19,7 @@ from fusion_server import FAULTS, FusionServer
 from envs.sandbox import FunctionCase, FusionSandbox, Job, Limits, LocalSandbox, StdioCase, run_sync
 from envs.sandbox.worker import remote
 
-QUICK = Limits(wall_s=2.0, cpu_s=2.0, most_wall_s=10.0)
+QUICK = Limits(wall_s=10.0, cpu_s=4.0, most_wall_s=30.0)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ JOBS = [
     function("import ctypes\ndef f(x): ctypes.string_at(0)", ((0,), 1)),
     function(SLOW, ((0,), 0), ((100,), 100), ((0,), 0), limits=Limits(wall_s=0.5, most_wall_s=5.0)),
     function(SLOW, *[((0.4,), 0.4)] * 3, limits=Limits(wall_s=0.7, most_wall_s=5.0, each_case=True)),
-    function("def f(x):\n    while True: pass", ((1,), 1), limits=Limits(cpu_s=1)),
+    function("def f(x):\n    while True: pass", ((1,), 1), limits=Limits(cpu_s=1, wall_s=30)),
     script("n = input()\nprint(n, '1.0 ')", ("x", "x 1"), ("y\n", "y 1\n"), ("z", "z 2")),
     script("print(sum(map(int, open(0))))", ("1\n2\n", "3"), ("4", "4.0")),
     script(
@@ -218,13 +218,89 @@ def test_the_request_holds_no_expected_value(fusion, server):
         Job("c", "check", "def f(x): return x", "f", check_src="assert f('given-three') == 'hidden-three'"),
     ]
     run_sync(fusion, jobs)
-    sent = ""
+    early, late = "", ""
     for request in server.requests:
-        packed = re.search(r"main\('([^']+)'\)", request["code"])
-        header, pieces = remote.unpack(packed[1], 1 << 30)
-        sent += repr((header, pieces))
         assert set(request) == {"language", "code", "stdin", "run_timeout", "fetch_files"}
-    assert "given-one" in sent and "given-two" in sent and "hidden-" not in sent and "given-three" not in sent
+        assert request["code"] == server.requests[0]["code"]
+        first, *others, nonce = parts_of(request["stdin"])
+        assert request["fetch_files"] == [nonce]
+        early += repr(remote.unpack(first, 1 << 30))
+        late += repr([remote.unpack(part, 1 << 30) for part in others])
+        assert nonce not in early
+    assert "given-two" in early and "given-one" in late and "given-one" not in early
+    assert "hidden-" not in early and "hidden-one" not in late and "hidden-two" not in late
+    assert "given-three" in late and "given-three" not in early
+
+
+def parts_of(stdin: str) -> list[str]:
+    parts = []
+    while stdin:
+        size, _, rest = stdin.partition("\n")
+        parts.append(rest[: int(size)])
+        stdin = rest[int(size) :]
+    return parts
+
+
+LOOK_AROUND = r"""
+import gc, os, re, socket, sys
+found = []
+def seen(thing):
+    found.extend(re.findall(r"\b[0-9a-f]{32}\b", thing if isinstance(thing, str) else repr(thing)))
+def attempt(what):
+    try: found.append(f"did {what}: {eval(what)}")
+    except OSError: pass
+frame = sys._getframe().f_back
+while frame is not None:
+    seen(frame.f_locals)
+    frame = frame.f_back
+for thing in gc.get_objects():
+    if type(thing) in (dict, list, tuple):
+        seen(thing)
+with open("/dev/stdin") as file:
+    found.append("input " + file.read())
+driver = os.getppid()
+for name in ("mem", "environ", "maps", "fd/64", "fd/65", "cwd/main.py"):
+    attempt(f"open('/proc/{driver}/{name}', 'rb').read(9)")
+for attempted in (
+    "os.listdir('..')", "open(sys.argv[0])", "open('../x', 'w')", f"os.listdir('/proc/{driver}/fd')",
+    f"os.kill({driver}, 0)", "os.fork()", "socket.socket()", "os.execv('/bin/true', ['true'])",
+):
+    attempt(attempted)
+print("\n".join(found))
+"""
+
+
+def test_a_candidate_finds_neither_nonce_nor_driver_nor_other_inputs(fusion, server):
+    [outcome] = run_sync(fusion, [Job("p", "program", LOOK_AROUND, stdin="mine")])
+    [nonce] = server.requests[-1]["fetch_files"]
+    assert outcome.verdict == "pass" and "input mine" in outcome.stdout, outcome
+    assert nonce not in outcome.stdout and "did " not in outcome.stdout
+    nosy = "import gc\nwords = [repr(thing) for thing in gc.get_objects() if type(thing) in (list, tuple, dict)]\n"
+    nosy += "print(any('-'.join(['second', 'input']) in word for word in words))"
+    assert run_sync(fusion, [script(nosy, ("1", "False"), ("second-input", "False"))])[0].verdict == "pass"
+
+
+def test_a_candidate_does_not_speak_for_the_driver(fusion):
+    spoof = "import os\nfor n in range(3, 256):\n    try: os.write(n, b'x')\n    except OSError: pass\nprint(input())"
+    assert run_sync(fusion, [script(spoof, ("1", "1"), ("2", "3"))])[0].cases == (True, False)
+
+
+def test_each_program_has_a_folder_of_its_own(fusion):
+    code = "import os, tempfile\nprint(os.listdir('.'))\ntempfile.mkstemp()\nopen('left', 'w').close()"
+    [outcome] = run_sync(fusion, [script(code, ("", "[]"), ("", "[]"))])
+    assert outcome.verdict == "pass"
+
+
+def test_a_driver_that_cannot_do_its_work_grades_nothing(server):
+    """No room for its processes, say, is no program's fault."""
+    box = FusionSandbox(server.url, 2, QUICK, tries=2, backoff_s=0.01)
+    box._sources["program"] = "raise OSError('no room')"
+    [outcome] = run_sync(box, [doubles(2)])
+    assert (outcome.verdict, outcome.graded) == ("error", False) and "no room" in outcome.note
+    server.plan(["short input"] * 2)
+    [outcome] = run_sync(FusionSandbox(server.url, 2, QUICK, tries=2, backoff_s=0.01), [doubles(1)])
+    assert (outcome.verdict, outcome.graded) == ("error", False)
+    asyncio.run(box.close())
 
 
 def test_long_outputs_come_as_a_file(fusion, server):

@@ -108,6 +108,26 @@ def test_a_program_that_alone_loses_its_workers_is_to_blame(sandbox, monkeypatch
     assert "lost its worker 3 times" in outcome.note
 
 
+@pytest.mark.parametrize("kind", ["check", "command", "function"])
+def test_a_machine_that_runs_no_jobs_of_a_kind_is_to_blame_for_each(sandbox, monkeypatch, kind):
+    run_on = sandbox._run_on
+
+    async def lose(worker, job):
+        if job.kind == kind:
+            raise WorkerLost("a worker died")
+        return await run_on(worker, job)
+
+    monkeypatch.setattr(sandbox, "_run_on", lose)
+    code = "def f(x): return x"
+    jobs = [
+        echo(1),
+        Job("check", "check", code, "f", check_src="assert f(1) == 1"),
+        Job("command", "command", commands=(("/bin/true",),)),
+    ]
+    verdicts = {job.kind: outcome.verdict for job, outcome in zip(jobs, run_sync(sandbox, jobs), strict=True)}
+    assert verdicts.pop(kind) == "error" and set(verdicts.values()) == {"pass"}
+
+
 def test_callers_with_and_without_a_loop_and_in_threads(sandbox):
     async def inside() -> str:
         return run_sync(sandbox, [echo(1)])[0].verdict

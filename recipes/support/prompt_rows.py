@@ -10,7 +10,7 @@ from trl.trainer.utils import RepeatSampler
 from recipes.support.main import UserError
 
 
-class PromptStream:
+class PromptRows:
     """This process's rows of the batches that TRL's GRPOTrainer would draw, one after another, epoch after epoch.
 
     A row more or less at a time is what refilling takes: what one draw leaves, the next begins with, so that no

@@ -1,0 +1,78 @@
+"""What a command line says: its overrides composed or refused in one line, and the name of the run they make."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from recipes.support.console import UserError
+
+CONF = str(Path(__file__).parents[2] / "conf")
+IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "force")
+"""What conf/config.yaml or an experiment's file puts into a run's name or path itself; `force` makes no other run."""
+MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation")
+"""Overrides with which a training run goes on in its directory."""
+
+
+def is_override(argument: str) -> bool:
+    return "=" in argument and not argument.startswith("-")
+
+
+def key_of(override: str) -> str:
+    return override.lstrip("+~").split("=")[0]
+
+
+def compose(overrides: Sequence[str]) -> DictConfig:
+    """The configuration, its run named. Raises UserError: Hydra's own report of a misspelt key takes several lines."""
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            cfg = hydra.compose("config", list(overrides))
+        name_run(cfg, overrides)
+        OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(one_line(error)) from error
+    return cfg
+
+
+def one_line(error: Exception) -> str:
+    """Hydra's message: the first cause that names the key, on one line."""
+    messages = []
+    cause: BaseException | None = error
+    while cause is not None:
+        messages.append(" ".join(str(cause).split()))
+        cause = cause.__cause__
+    return " / ".join(dict.fromkeys(messages)) + " (see --help for the choices, --cfg job for the keys)"
+
+
+def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
+    """Set run.name where the overrides do not."""
+    if not any(key_of(o) == "run.name" for o in overrides):
+        cfg.run.name = run_name(cfg.run.name, overrides, cfg.run.swept)
+
+
+def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = ()) -> str:
+    """`base` and the overrides that make it another run, so that no two settings share a directory.
+
+    `swept`: keys that a sweep varies. An experiment's name need not have the model or the reward in it.
+    """
+    same_run = ("run.", "sandbox", *(() if "recipe=eval" in overrides else MORE_OF_THE_SAME))
+    keys = set(map(key_of, overrides))
+    in_base = {*IN_BASE_NAME} - ({*swept} & {"model", "reward"} if "experiment" in keys else set())
+    rest = [
+        o for o in overrides if key_of(o) not in in_base and (key_of(o) in swept or not key_of(o).startswith(same_run))
+    ]
+    return f"{base}-{folder_name(rest)}" if rest else base
+
+
+def folder_name(overrides: Sequence[str]) -> str:
+    """A name for a folder from overrides."""
+    said = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run.", "hydra"))))
+    name = re.sub(r"[^\w.]+", "-", said).strip("-")  # no "=": the path must do as a value on a command line
+    return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"

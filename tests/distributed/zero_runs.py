@@ -1,0 +1,60 @@
+"""GRPO and PPO, plain and under ZeRO, one after another in the same two processes: their start takes longest.
+
+accelerate launch --config_file launch/cpux2.yaml tests/distributed/zero_runs.py MODEL FOLDER
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from recipes.support import config
+from recipes.support.console import quiet_libraries
+from recipes.support.launch import settle
+from recipes.support.overrides import compose
+
+SMALL = (
+    "hardware=cpux2",
+    "hardware.precision=fp32",
+    "hardware.rows_per_device=2",
+    "model.lora_rank=4",
+    "recipe.save_steps=2",
+    "recipe.lr_schedule=constant",
+    "recipe.learning_rate=0.01",
+    "recipe.prompts_per_step=2",
+    "task.max_new_tokens=8",
+    "task.also_evaluate=[]",
+    "+task.reward.turns._target_=tests.recipes.channels.EveryOther",
+    "+task.reward.turns.weight=1.0",
+    "evaluation.samples=0",
+)
+GRPO = ("recipe.num_generations=4",)
+PPO = ("recipe.samples_per_prompt=4", "recipe.mini_batches=1", "value=separate", "recipe.kl.coef=0.1")
+
+
+def train(recipe: str, model: str, folder: Path, stage: int, steps: int, *more: str) -> None:
+    """One run, as the recipe's command makes it."""
+    own = {"grpo": GRPO, "ppo": PPO}[recipe]
+    said = (f"model.path={model}", f"hardware.zero_stage={stage}", f"recipe.max_steps={steps}", f"run.dir={folder}")
+    cfg = compose([f"recipe={recipe}", *SMALL, *own, *said, *more])
+    settle(cfg)
+    importlib.import_module(f"recipes.{recipe}").main.__wrapped__(cfg)
+
+
+def main() -> None:
+    model, folder = sys.argv[1], Path(sys.argv[2])
+    config.register()
+    quiet_libraries()
+    for recipe in ("grpo", "ppo"):
+        greedy = "evaluation.greedy=false"
+        train(recipe, model, folder / f"{recipe}-plain", 0, 3, greedy)
+        train(recipe, model, folder / f"{recipe}-zero2", 2, 2, greedy)
+        train(recipe, model, folder / f"{recipe}-zero2", 2, 3, greedy)  # goes on from the checkpoint
+    train("grpo", model, folder / "grpo-zero3", 3, 1, "evaluation.greedy=true")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Whatever comes back over a program's channel is a verdict on that program: never a pass, never an exception."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.sandbox import FunctionCase, Job, Limits, Outcome, StdioCase, fusion, judge, run_sync
+from envs.sandbox.worker import remote
+
+EXPECTED = {"a key": [1, (2.5, {"x"}), None, "never said by chance"]}
+CASES = (FunctionCase((1,), EXPECTED), FunctionCase((2,), EXPECTED))
+LIMITS = Limits(wall_s=3.0, cpu_s=2.0)
+RIGHT = b'["v",["d","a key",["l",1,["t",2.5,["s","x"]],null,"never said by chance"]]]'
+LITTLE = rb"""
+null
+1
+"v"
+"ve"
+{}
+[]
+["v"]
+["v",1,2]
+{"v":1,"e":2}
+["v",{"a":1}]
+["v",[]]
+["v",[1]]
+["v",["q",1]]
+["v",["l",{}]]
+[["v"],1]
+["v",1e999]
+["v",-Infinity]
+["v",NaN]
+["v",["f","nan"]]
+["v",["f",1]]
+["v",["f","1_0"]]
+["v",["i","-0x_1"]]
+["v",["i",""]]
+["v",["d",["f","nan"],1,["f","nan"],2]]
+["v",["d",1]]
+["v",["d",["l"],1]]
+["v",["d",1e400,1]]
+["v",["d",true,1,1,2,1.0,3]]
+["v",["s",["l",1]]]
+["v",["s",["s"]]]
+["v",["z",["d"]]]
+["v","\ud800"]
+["v",["d","\udfff",1]]
+["v",["b","zz"]]
+["v",["b","\ud800"]]
+["v",["c",1]]
+["v",["c","x","y"]]
+["v",["y",1]]
+["v",["y",["l"]]]
+["v",["h",0]]
+["v",["h",-1]]
+["v",["h","x"]]
+["v",["h",1e300]]
+["v",["h",null]]
+["h",0]
+["e",1]
+["e",null]
+["e",["l"]]
+["e"]
+["e","\ud800\u202e\u0000"]
+["e","x",1]
+["e","x","KeyError"]
+["e","x","StopIteration"]
+["e","x","BaseException"]
+["e","x","SystemExit"]
+["o"]
+["o","x"]
+["o",1,false]
+["o",{},[]]
+["o",null,null,null]
+["load"]
+["load",{}]
+["load","\udc80"]
+["ready"]
+["ready",1]
+["ready",["l"]]
+["ready",["l",1,["l"]]]
+["ready",["l","check","f","assert"]]
+""".strip().split(b"\n")
+COLLIDING = [b'["i","%x"]' % (n * (2**61 - 1)) for n in range(1, 3000)]
+ODD = [
+    *LITTLE,
+    *(b"", b"\n", b"\0", b"\xff\xfe", "é".encode()),
+    *(b"[" * 300 + b"]" * 300, b'["v",' + b'["l",' * 250 + b"]" * 251, b'{"v":' * 5000, b"[" * 100_000),
+    b'["v",' + b"9" * 5000 + b"]",
+    b'["v",["i","' + b"f" * 6000 + b'"]]',
+    b'["v",["d",["i","' + b"f" * 5000 + b'"],1]]',
+    b'["v",["c",["i","' + b"f" * 400 + b'"],1]]',
+    *(RIGHT[:-1], RIGHT + b"]", b" " + RIGHT[:-2], RIGHT.replace(b'"l"', b'"t"'), RIGHT.replace(b"never", b"\\ud83d")),
+    b'["v",["s",' + b",".join(COLLIDING) + b"]]",
+    b'["v",["d",' + b",1,".join(COLLIDING) + b",1]]",
+]
+"""Records that nobody asked for."""
+NOISE = b'[]{}",:0123456789.-elvtsdzbfyhcio\\u\n\0\xff N'
+
+
+def mutated(draw: random.Random) -> bytes:
+    """One of them, or a right one, with a few bytes changed, dropped, doubled or from another."""
+    record = bytearray(draw.choice([*ODD, RIGHT, RIGHT, RIGHT]))
+    for _ in range(draw.randrange(1, 5)):
+        where, what = draw.randrange(len(record) + 1), draw.randrange(4)
+        if what == 0:
+            record[where:where] = bytes(draw.choices(NOISE, k=draw.randrange(1, 6)))
+        elif what == 1:
+            del record[where : where + draw.randrange(1, 8)]
+        elif what == 2:
+            record[where : where + 1] = bytes([draw.randrange(256)])
+        else:
+            other = draw.choice(ODD)
+            record[where:where] = other[: draw.randrange(len(other) + 1)]
+    return bytes(record)
+
+
+seeds = st.integers(0, 1 << 32).map(random.Random)
+odd_bytes = st.one_of(st.sampled_from(ODD), seeds.map(mutated), st.binary(max_size=200))
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.just(10**400), st.floats(), st.text(), st.just("\ud800")),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=12,
+)
+endings = st.sampled_from(
+    [
+        judge.Ended("exit", 0, "", "", 0.1),
+        judge.Ended("exit", 1, "", "", 0.1),
+        judge.Ended("exit", 0, "SIGXCPU", "", 2.0),
+        judge.Ended("timeout", 0, "", "", 3.0),
+        judge.Ended("files", 0, "", "SIGSEGV", 0.1),
+        judge.Ended("stopped", 0, "", "signal 40", float("nan")),
+    ]
+)
+
+
+def is_a_verdict(outcome: Outcome, graded: bool = True) -> None:
+    """Printable, counted, not passed, and the program's own where the sandbox is not to blame."""
+    assert outcome.verdict != "pass" and outcome.graded is graded, outcome
+    assert outcome.passed < outcome.total == len(outcome.cases)
+    assert outcome.note.isprintable() and len(outcome.note) <= judge.NOTE
+    json.dumps([outcome.verdict, outcome.cases, outcome.note]).encode()
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(odd_bytes, max_size=4), st.booleans(), endings, st.booleans(), st.sampled_from([0.0, 1e-6]))
+def test_records_of_function_jobs(records, whole, ended, as_json, tol):
+    job = Job("j", "function", "", "f", CASES, as_json=as_json, tol=tol)
+    raw = b"\n".join(records) + (b"\n" if whole else b"")
+    is_a_verdict(judge.judge_function(job, LIMITS, ended, raw))
+    assert judge.answered(job, Limits(each_case=True), ended, raw) == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(odd_bytes, odd_bytes, endings)
+def test_outputs_and_notes(output, note, ended):
+    stdio = Job("j", "stdio", "", cases=(StdioCase("", "1e5 \ud800 0\n7"), StdioCase("", "2")))
+    is_a_verdict(judge.judge_stdio(stdio, LIMITS, [(ended, output, note)]))
+    failed = judge.Ended("exit", 3, "", "", 0.1)
+    is_a_verdict(judge.judge_program(Job("j", "program"), LIMITS, failed, note, output, note))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(odd_bytes, anything.map(lambda value: json.dumps(value).encode())), endings)
+def test_what_stands_in_a_verdicts_place(raw, ended):
+    check = Job("j", "check", "", "f", check_src="")
+    is_a_verdict(judge.judge_check(check, ended, raw, "a nonce"))
+    build = Job("j", "command", commands=(("true",),) * 9)
+    outcome = judge.judge_command(build, LIMITS, ended, raw, b"\xff", b"\0")
+    assert outcome.verdict != "pass" and outcome.graded
+    outcome = judge.judge_command(build, LIMITS, ended, b'[[0,0,0,3,0,0,0,0,0],"",{}]', b"", b"")
+    assert outcome.verdict != "pass"
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_a_servers_answer_is_an_outcome_or_trouble(data):
+    """Also where a part of the driver's report is something else."""
+
+    def draw(right: object, *others: object):
+        return data.draw(st.sampled_from([*[right] * 8, *others]))
+
+    job, nonce = Job("j", "stdio", "", cases=(StdioCase("", "what no odd bytes say"),)), "a" * 32
+    end = {"end": "exit", "code": 0, "signal": "", "other_signal": "", "seconds": 0.1}
+    end[draw("seconds", *end, "more")] = data.draw(st.one_of(st.floats(), anything))
+    header = {"ends": draw([end], end, [end] * 3, None, [None], [])}
+    pieces = data.draw(st.lists(odd_bytes, min_size=3, max_size=draw(3, 4)))
+    text = remote.pack(header, pieces[: draw(3, 2)])
+    place = draw(text, "file", "x", text[:9])
+    stdout = f"ready 3.11.7\n{nonce} {draw(len(text), 0, 1, '9' * 5000)} {place} end\n"
+    files = {nonce: draw(base64.b64encode(text.encode()).decode(), "x", None, 7, "é")}
+    result = {"status": "Finished", "stdout": stdout, "return_code": 0, "execution_time": 0.1}
+    answer = {"status": "Success", "run_result": result, "files": files}
+    target = draw(None, answer, result, files)
+    if target is not None:
+        target[data.draw(st.sampled_from(sorted(target)))] = data.draw(anything)
+    try:
+        _, ends, found = fusion._read(answer, nonce, job, LIMITS, 1)
+    except fusion.Trouble:
+        return
+    is_a_verdict(judge.judge_stdio(job, LIMITS, list(zip(ends, found[1::3], found[0::3], strict=True))))
+
+
+SAY = "import os\nframe = {!r}\nwhile frame: frame = frame[os.write(3, frame):]\n"
+ANSWER = (
+    'import os\nos.write(3, b\'["ready",["l","Node"]]\\n\')\nframe = {!r}\n'
+    "while os.read(3, 1 << 16):\n    rest = frame\n    while rest: rest = rest[os.write(3, rest):]\n"
+)
+TEST = """
+def check(candidate):
+    try:
+        found = candidate([1])
+    except ValueError:
+        found = None
+    assert candidate(found) == {"a key": "never said by chance"}
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_programs_that_write_them(sandbox, seed):
+    """Each is alone with what it does: the honest ones between them pass."""
+    draw = random.Random(seed)
+    frames = [frame + b"\n" for frame in [*ODD, *(mutated(draw) for _ in ODD)]]
+    honest = "def f(x): return {'a key': 'never said by chance'}"
+    jobs = []
+    for number, frame in enumerate(draw.sample(frames, 70)):
+        jobs += [
+            Job(f"{number} function", "function", SAY.format(frame) + "def f(x): pass", "f", CASES, limits=LIMITS),
+            Job(f"{number} load", "check", SAY.format(frame) + "def f(x): pass", "f", check_src=TEST, limits=LIMITS),
+            Job(f"{number} call", "check", ANSWER.format(frame), "f", check_src=TEST, limits=LIMITS),
+        ]
+        if number % 10 == 0:
+            jobs.append(Job("honest", "check", honest, "f", check_src=TEST, limits=LIMITS))
+    for job, outcome in zip(jobs, run_sync(sandbox, jobs), strict=True):
+        if job.id == "honest":
+            assert outcome.verdict == "pass", outcome
+        else:
+            is_a_verdict(outcome)
+
+
+@pytest.mark.parametrize(
+    "solution",
+    [
+        "def f(x):\n    for _ in range(198): x = [x]\n    return x",
+        "def f(x): return 'x' * (3 << 20)",
+        "def f(x): return object()",
+        "def f(x): return [object()]",
+    ],
+    ids=["deep", "large", "opaque", "opaque within"],
+)
+def test_what_a_test_cannot_pass_on_is_the_programs_doing(grade, solution):
+    for test in ("assert f([[f(1)], f(2)]) == 1", "g = f(1)\ntry:\n    f([[g, g]])\nfinally:\n    assert f(g) == 1"):
+        outcome = grade.check(solution, test, limits=Limits(wall_s=10, cpu_s=5))
+        assert outcome.verdict == "fail", outcome
+
+
+def test_a_test_that_swallows_everything_passes_no_program_that_is_gone(grade):
+    test = "try:\n    f(1)\nexcept:\n    pass\nelse:\n    assert False"
+    assert grade.check("def f(x): raise KeyError(x)", test).verdict == "pass"
+    assert grade.check("import os\ndef f(x): os._exit(0)", test).verdict == "fail"
+    assert grade.check("import os\ndef f(x): os.write(3, b'[]\\n')", test).verdict == "fail"

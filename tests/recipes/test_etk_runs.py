@@ -1,0 +1,107 @@
+"""Whole runs of the Einstein Toolkit tasks on a tiny random model, with everything their channels report."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from recipes.support.build import build_task
+from recipes.support.run_log import read_jsonl
+from tests.envs.etk.cactus_tree import prepared_tree
+from tests.recipes.test_configs import compose
+
+ROOT = Path(__file__).parents[2]
+SMALL = (
+    "hardware.precision=fp32",
+    "model.lora_rank=0",
+    "recipe.max_steps=1",
+    "recipe.prompts_per_step=2",
+    "task.max_new_tokens=8",
+    "evaluation.samples=0",
+    "task.env.context_limit=3000",
+    "task.env.ccl_limit=50",
+)
+
+
+def run(recipe: str, folder: Path, *overrides: str, settings: Sequence[str] = SMALL) -> Path:
+    command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *settings, *overrides, f"run.dir={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
+@pytest.mark.parametrize(
+    "recipe", [("ppo", "recipe.samples_per_prompt=4"), ("grpo", "recipe.num_generations=4")], ids=["PPO", "GRPO"]
+)
+def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model, tmp_path):
+    name, samples = recipe
+    judge = f"task.reward.judge.path={tiny_model}"
+    folder = run(name, tmp_path / "run", "task=etk", judge, f"model.path={tiny_model}", samples)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    measured = {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"}
+    assert measured | {"scores/bleu", "scores/judge"} <= set(step)
+    assert 0 <= step["bleu/copy_bleu"] < 1
+    evaluations = read_jsonl(folder / "evals.jsonl")
+    assert {row["when"] for row in evaluations} == {"before", "after"}
+    assert all(set(row["measures"]) == measured for row in evaluations)
+    assert all(set(row["measures"]) == measured for row in read_jsonl(folder / "completions.jsonl"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
+def test_the_better_experiment_counts_its_context_in_the_policys_tokens(smollm2_folder, smollm2_tokenizer):
+    experiment = compose("+experiment=etk_t4_better", f"model.path={smollm2_folder}", recipe="ppo")
+    assert experiment.task.env.context_limit == 4096 and experiment.task.env.context_order == "useful"
+    experiment.task.env.source = "nrpy"
+    task = build_task(experiment)
+    assert all(len(smollm2_tokenizer(p.question).input_ids) < 4096 + 5 * 256 for p in task.problems("train"))
+    experiment.task.env.context_limit = 512
+    shorter = {p.id: p.question for p in build_task(experiment).problems("train")}
+    context = [text[text.index("Related code context") :] for text in shorter.values()]
+    lengths = [len(smollm2_tokenizer(text).input_ids) for text in context]
+    assert 400 < max(lengths) < 512 + 60
+
+
+@pytest.mark.cxx
+def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
+    tree = prepared_tree(tmp_path / "Cactus")
+    compiling = (
+        "task.reward.compile.enabled=true",
+        f"task.reward.compile.workdir={tree}",
+        "task.env.languages=[c]",
+        f"+task.reward.compile.cache={tmp_path}/cache",
+        "~task.reward.judge",
+    )
+    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2")
+    folder = run("ppo", tmp_path / "run", "task=etk", *compiling, *more)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    assert 0 <= step["scores/compile"] <= 1 and "compile/compiles" in step and "scores/lexical" in step
+
+
+@pytest.mark.cxx
+@pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
+def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
+    limits = [override for override in SMALL if "_limit" not in override]
+    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=70")
+    folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
+    [step] = read_jsonl(folder / "metrics.jsonl")
+    stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline")}
+    assert stages | {"scores/simulation", "scores/similarity", "scores/lexical"} <= set(step)
+    assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
+    page = (folder / "report.html").read_text()
+    assert "Held-out scores by checkpoint" in page and "simulation: density" in page
+
+
+def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=etk", "model.path=no/such-model"]
+    command += ["task.reward.compile.enabled=true", "task.reward.compile.workdir=/nowhere", f"run.dir={tmp_path}/run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert "task.reward.compile.workdir=/nowhere: no such folder" in line

@@ -1,0 +1,93 @@
+"""The compile channel on real thorns: references get 1, errors cost their lines, what cannot be checked is silent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from envs.etk.task import Etk
+from envs.task import TaskError
+from recipes.support.build import as_dict
+from rewards.attribution import attribute
+from rewards.channel import Completion
+from rewards.compilation import Compilation
+from tests.envs.etk.cactus_tree import prepared_tree
+from tests.recipes.test_configs import compose
+
+pytestmark = pytest.mark.cxx
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    return prepared_tree(tmp_path_factory.mktemp("Cactus"))
+
+
+def channel(sandbox, tree: Path, cache: Path, mode: str = "syntax") -> Compilation:
+    """As conf/task/etk.yaml has it."""
+    spec = as_dict(compose("task=etk").task.reward)["compile"]
+    assert spec.pop("enabled") is False and spec.pop("sandbox") and spec.pop("_target_").endswith(".Compilation")
+    del spec["weight"]
+    return Compilation(sandbox, **(spec | {"workdir": str(tree), "mode": mode, "cache": str(cache)}))
+
+
+def problems() -> dict:
+    task = Etk()
+    return {p.id.removeprefix("etk/NRPy/"): p for side in ("train", "test") for p in task.problems(side)}
+
+
+def answer(code: str) -> Completion:
+    offsets = [(found.start(), found.end()) for found in re.finditer(r"\s*\S+|\s+$", code)]
+    return Completion(code, range(len(offsets)), offsets, (0, len(code)))
+
+
+def score(compiles: Compilation, problem, *codes: str):
+    return asyncio.run(compiles.score([problem] * len(codes), [answer(code) for code in codes]))
+
+
+def test_references_compile_and_an_error_costs_the_line_that_the_compiler_names(tree, sandbox, tmp_path):
+    found = problems()
+    compiles = channel(sandbox, tree, tmp_path)
+    every = list(found.values())
+    results = asyncio.run(compiles.score(every, [answer(p.reference) for p in every]))
+    judged = {name for name, result in zip(found, results, strict=True) if not result.silent}
+    assert all(r.score == 1 and r.verdict == "compiles" for r in results if not r.silent)
+    assert {Path(name).suffix for name in judged} == {".c", ".cxx", ".h"} and len(judged) >= 12
+    assert not any("make.code" in name for name in judged)
+    problem = found["WaveToyNRPy/WaveToyNRPy_rhs_eval.c"]
+    line = "  const REAL_SIMD_ARRAY invdxx0 = ConstSIMD(NOSIMDinvdxx0);"
+    wrong = problem.reference.replace(line, line.replace("NOSIMDinvdxx0", "nothing"))
+    [result] = score(compiles, problem, wrong)
+    assert result.score == 0 and "nothing" in result.note and result.detail == {"compiles": 0.0}
+    [charged] = [wrong[s.start : s.end] for s in result.spans if s.value < 0]
+    assert charged == line.replace("NOSIMDinvdxx0", "nothing").strip()
+    rewards = attribute(answer(wrong), result)
+    assert sum(rewards) == pytest.approx(0) and min(rewards) < 0 < max(rewards)
+
+
+def test_code_without_a_token_earns_nothing_and_an_open_end_costs_the_last_line(tree, sandbox, tmp_path):
+    compiles = channel(sandbox, tree, tmp_path)
+    problem = problems()["WaveToyNRPy/WaveToyNRPy_zero_rhss.c"]
+    empty, comment, cut = score(compiles, problem, "", "/* all of it */\n", "int f(void) {\n  return 0;\n\n\n")
+    assert [r.score for r in (empty, comment, cut)] == [0, 0, 0]
+    assert [r.verdict for r in (empty, comment, cut)] == ["no code", "no code", "does not compile"]
+    assert [cut.spans[1].start, cut.spans[1].end] == [16, 25]
+
+
+def test_building_needs_the_names_that_others_use(tree, sandbox, tmp_path):
+    compiles = channel(sandbox, tree, tmp_path, "build")
+    problem = problems()["WaveToyNRPy/WaveToyNRPy_zero_rhss.c"]
+    good, other = score(compiles, problem, problem.reference, "int other;\n")
+    assert (good.score, other.score) == (1, 0) and other.spans == ()
+    assert score(channel(sandbox, tree, tmp_path), problem, "int other;\n")[0].score == 1
+
+
+def test_what_is_not_there_is_said_in_one_line(tmp_path, sandbox):
+    with pytest.raises(TaskError, match=r"workdir=None: no such folder; give a configured and built Cactus tree"):
+        Compilation(sandbox, None, syntax={"command": "true"})
+    with pytest.raises(TaskError, match=r"task\.reward\.compile\.syntax: .*'command'"):
+        Compilation(sandbox, str(tmp_path))
+    with pytest.raises(ValueError, match=r"mode=link: syntax or build"):
+        Compilation(sandbox, str(tmp_path), mode="link")
