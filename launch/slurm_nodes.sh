@@ -29,7 +29,8 @@ source "$ACTIVATE"
 
 NODES="$SLURM_JOB_NUM_NODES"
 PER_NODE="${PER_NODE:-${SLURM_GPUS_ON_NODE:-4}}"
-FIRST="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+FIRST="${HOSTS[0]}"
 PORT="${PORT:-$((20000 + SLURM_JOB_ID % 20000))}"
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-270}"   # to save, once told to stop
 

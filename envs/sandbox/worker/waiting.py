@@ -11,7 +11,8 @@ class Waiting:
     """Time in which one or another of a program's threads stood ready and had no processor.
 
     Threads that wait side by side count once, or a program could stretch its time by waiting in many: of each span
-    between two looks, what the thread of each process waited that waited longest, and never more than the span.
+    between two looks, what the thread of each process waited that waited longest. In all never more than the time
+    passed; of one span it may be more, since the kernel counts a wait when it is over.
 
     Args:
         new: nanoseconds that each thread of a process has waited, by its number; of processes that have just begun.
@@ -22,7 +23,7 @@ class Waiting:
         self, new: list[Callable[[], dict[str, int]]], old: list[Callable[[], dict[str, int]]] | None = None
     ) -> None:
         self.seconds = 0.0
-        self._looked = time.monotonic()
+        self._started = self._looked = time.monotonic()
         self._threads = [*new, *(old or [])]
         self._before: list[dict[str, int] | None] = [*({} for _ in new), *(None for _ in old or [])]
 
@@ -30,9 +31,9 @@ class Waiting:
         """Seconds so far, as of now or of a look less than `after` seconds ago. To be called while the program runs, at
         least each EACH_S."""
         now = time.monotonic()
-        if (passed := now - self._looked) >= after:
+        if now - self._looked >= after:
             longest = sum(map(self._longest, range(len(self._threads)))) / 1e9
-            self.seconds += min(longest, passed)
+            self.seconds = min(self.seconds + longest, now - self._started)
             self._looked = now
         return self.seconds
 

@@ -142,10 +142,11 @@ def test_waiting_counts_each_moment_once(monkeypatch):
     assert pass_by(1.0, a=0.2, b=0.7, c=0.7) == (1.2, 0.7)  # side by side
     assert pass_by(1.0, a=0.6) == (1.8, 1.3)
     assert pass_by(1.0, b=0.6) == (2.4, 1.9)  # by turns
-    assert pass_by(0.5, c=3.0) == (2.9, 2.4)  # no more than the time there was
+    assert pass_by(0.1, c=1.2) == (3.6, 3.1)  # told when it was over
     threads.clear()
-    assert pass_by(1.0, d=0.1) == (3.0, 2.5)
-    assert one.look(5.0) == pytest.approx(3.0)
+    assert pass_by(0.1, d=0.1) == (3.7, 3.2)
+    assert pass_by(0.1, d=9.0) == (4.3, 4.3)  # no more than the time there was
+    assert one.look(5.0) == pytest.approx(4.3)
 
 
 def test_emptying_a_folder_whatever_it_holds(tmp_path):
