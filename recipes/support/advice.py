@@ -86,7 +86,7 @@ def _of_judges(cfg: DictConfig) -> Iterator[Change]:
         if not spec or spec.get("_target_") != JUDGE:
             continue
         for rows in halves(spec.get("rows", 8)):
-            yield setting(f"task.reward.{name}.rows", rows, "grade", "rollout", "evaluation")
+            yield setting(f"task.reward.{name}.rows", rows, "grading", "rollout", "evaluation")
         if not spec.get("load_in_4bit"):
             yield setting(f"task.reward.{name}.load_in_4bit", True)
         if spec.get("device", "cpu") != "cpu":

@@ -309,7 +309,8 @@ def curve_sections(steps: dict[int, Record]) -> list[tuple[str, list[Record]]]:
         if numeric(row.get("groups_skipped")) and numeric(row.get("groups_total")) and row["groups_total"] > 0:
             row["degenerate_share"] = row["groups_skipped"] / row["groups_total"]
     keys = list(dict.fromkeys(key for row in steps.values() for key in row))
-    drawn = {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in (*PHASES, "grading"))}
+    drawn = {key for key in keys if key.startswith("memory/")}
+    drawn |= {"step", "seconds/total", "tokens_per_second", *(f"seconds/{phase}" for phase in (*PHASES, "grading"))}
     if "degenerate_share" in keys:
         drawn |= {"groups_skipped", "groups_total"}
     sections = []

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from omegaconf import DictConfig
 
 from envs.task import Task
 from recipes.support.main import UserError
 
 
-def refuse_impossible(cfg: DictConfig, task: Task) -> None:
-    """Raise UserError where the plan says that the run does not fit; `force` overrides it.
+def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
+    """The plan of the run's memory (Plan.as_dict); None where how the model is built is not known on this machine.
 
-    Says nothing where how the model is built is not known on this machine.
+    Raises UserError where it says that the run does not fit, unless `force` is set.
     """
-    if cfg.force:
-        return
     from recipes.support.advice import sentence
     from recipes.support.lengths import lengths_of
     from recipes.support.planning import UnknownModel, plan_of
@@ -23,6 +23,7 @@ def refuse_impossible(cfg: DictConfig, task: Task) -> None:
         lengths = lengths_of(cfg, task)
         plan = plan_of(cfg, lengths)
     except UnknownModel:
-        return
-    if plan.over:
+        return None
+    if plan.over and not cfg.force:
         raise UserError(f"{sentence(cfg, plan, lengths)}; force=true trains all the same")
+    return plan.as_dict()

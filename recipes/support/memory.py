@@ -1,6 +1,6 @@
 """What memory holds in each phase of a run, in bytes: arithmetic alone, from numbers of weights and traced peaks.
 
-Phases: load, rollout, grade, log-probabilities (before the update, of policy and reference), update, evaluation. A
+Phases: load, rollout, grading, log-probabilities (before the update, of policy and reference), update, evaluation. A
 recipe has some of them. Parts are what lies in memory in a phase at its fullest moment; their sum is the phase's peak.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 GIB = 1 << 30
-PHASES = ("load", "rollout", "grade", "log-probabilities", "update", "evaluation")
+PHASES = ("load", "rollout", "grading", "log-probabilities", "update", "evaluation")
 PARTS = (
     "process",
     "weights",

@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAnd
 
 from envs.packaged import PACKAGE, model_source, package_gguf
 from envs.task import TaskError
+from recipes.support.attention import attention_for
 from recipes.support.build import as_dict
 from recipes.support.checkpoints import latest_checkpoint
 from recipes.support.main import UserError
@@ -86,7 +87,10 @@ def _pretrained(kind: Any, cfg: DictConfig, source: str, frozen: bool = False) -
         how: dict[str, Any] = {"padding_side": "left"}
     else:
         precision = DTYPES[cfg.hardware.precision]
-        how = {"dtype": precision if frozen else torch.float32}
+        how = {
+            "dtype": precision if frozen else torch.float32,
+            "attn_implementation": attention_for(cfg.hardware.device),
+        }
         if cfg.hardware.load_in_4bit:
             how["quantization_config"] = BitsAndBytesConfig(
                 load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision

@@ -285,7 +285,7 @@ class Planner:
 
         at_once = self.rows // r.get("mini_batches", 1)
         held, on_policy = at_once > per_pass, self.name == "ppo" and r.ratio == "token" and critic is None
-        update = self.passing(passes.ppo_update(policy, batch(at_once), self.autocast, on_policy, held), policy)
+        update: Parts = self.passing(passes.ppo_update(policy, batch(at_once), self.autocast, on_policy, held), policy)
         before = self.passing(passes.ppo_logps(policy, batch(self.rows), self.autocast), policy)
         if critic:
             own = passes.ppo_update(critic, batch(at_once), self.autocast, True, held)
@@ -375,7 +375,7 @@ class Planner:
                 beside = added(beside, self.grading())
             found["rollout"] = added(base, beside)
             if self.name != "grpo" and self.judge:
-                found["grade"] = added(base, self.grading())
+                found["grading"] = added(base, self.grading())
         if before:
             found["log-probabilities"] = added(base, before)
         held = {"gradients": sum(self.spread.gradients(t, self.cfg.hardware.device == "cuda") for t in self.trained)}

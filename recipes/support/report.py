@@ -17,6 +17,7 @@ from recipes.support.charts import Interval, Record, duration, finite, numeric
 from recipes.support.diagnosis import diagnose
 from recipes.support.figures import figures
 from recipes.support.history import history
+from recipes.support.memory_chart import memory
 from recipes.support.records import by_step, read_config, records, setting
 from recipes.support.verdicts import robot_runs, verdict_tables
 
@@ -307,6 +308,7 @@ def write_report(run_dir: Path) -> Path:
         curves=charts.curve_sections(steps),
         window=charts.smooth_window(len(steps)),
         phases=charts.phases(rows),
+        memory=memory([*rows, *evals], next((plan for _, plan in records(run_dir / "plan.json")), None)),
         times=times,
         sections=sections,
         scales=scales,

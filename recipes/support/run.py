@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log_to
-from recipes.support.fitting import refuse_impossible
+from recipes.support.fitting import plan_or_refuse
 from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
-from recipes.support.run_dir import open_run_dir
+from recipes.support.run_dir import open_run_dir, write_text
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
 from recipes.support.stages import Stages
@@ -47,9 +48,11 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
     """
     task = build_task(cfg)
     check_model(cfg)
-    refuse_impossible(cfg, task)
+    plan = plan_or_refuse(cfg, task)
     state = join_processes(cfg.hardware, by_accelerate)
     folder = open_run_dir(cfg, state.is_main_process)
+    if plan and state.is_main_process:
+        write_text(folder / "plan.json", json.dumps(plan) + "\n")
     state.wait_for_everyone()
     log_to(folder)
     sandbox = build_sandbox(cfg)

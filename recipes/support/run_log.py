@@ -11,8 +11,10 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from recipes.support import peak_memory
 from recipes.support.console import log
 from recipes.support.run_dir import write_text
+from recipes.support.stopping import current_phase
 
 RENAMED = {
     "rewards/accuracies": "preferred",
@@ -30,7 +32,7 @@ DROPPED = (
     "reward_std",
 )
 OFFLINE = ("loss", "mean_token_accuracy", "preferred", "margin")
-CLOCK = ("seconds/", "tokens_per_second")
+CLOCK = ("seconds/", "tokens_per_second", "memory/")
 """Metrics that differ between two runs of the same seed."""
 
 
@@ -76,7 +78,8 @@ class RunLog(TrainerCallback):
         spent = row.get("seconds/wait", row.get("seconds/rollout", 0.0) + row.get("seconds/grade", 0.0))
         row["seconds/update"] = max(0.0, row.pop("seconds/update_and_rollout", row["seconds/total"]) - spent)
         self._last = now
-        self._append("metrics.jsonl", [row])
+        peak_memory.settle(current_phase())
+        self._append("metrics.jsonl", [row | peak_memory.take()])
         done = state.global_step - self._first_step
         left = (now - self._started) / max(done, 1) * (state.max_steps - state.global_step)
         log.info(_progress(row, state.max_steps, left))

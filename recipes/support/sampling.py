@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
-from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers import DynamicCache, PreTrainedModel
+
+import recipes.support.attention  # noqa: F401  (registers grouped_sdpa)
 
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
@@ -33,27 +33,11 @@ class Decoding:
     top_p: float = 1.0
 
 
-def grouped_sdpa(module, query, key, value, attention_mask, **kwargs):
-    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D); sdpa's path otherwise."""
-    heads, kv_heads = query.shape[1], key.shape[1]
-    if query.shape[2] != 1 or heads == kv_heads:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
-    folded = query.reshape(query.shape[0], kv_heads, heads // kv_heads, query.shape[3])
-    out = torch.nn.functional.scaled_dot_product_attention(
-        folded, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling")
-    )
-    return out.reshape(query.shape[0], 1, heads, query.shape[3]), None
-
-
 def end_ids(tokenizer: Any, model: PreTrainedModel) -> list[int]:
     """Ids that end a completion: the tokenizer's end of sequence and those of the model's generation config."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return sorted({tokenizer.eos_token_id, *listed} - {None})
-
-
-AttentionInterface.register("grouped_sdpa", grouped_sdpa)
-AttentionMaskInterface.register("grouped_sdpa", sdpa_mask)
 
 
 class SamplingCopy:

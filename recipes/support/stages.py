@@ -16,6 +16,7 @@ from trl.models.utils import unwrap_model_for_generation
 
 from envs.sandbox import Sandbox
 from envs.task import Prompted, Task
+from recipes.support import peak_memory
 from recipes.support.build import other_task
 from recipes.support.console import log
 from recipes.support.diagnosis import diagnose
@@ -25,6 +26,7 @@ from recipes.support.models import sampling_dtype
 from recipes.support.report import write_report
 from recipes.support.run_log import RunLog, read_jsonl
 from recipes.support.sampling import Decoding, SamplingCopy
+from recipes.support.stopping import current_phase
 from rewards.compose import Reward
 
 
@@ -131,6 +133,7 @@ class Stages:
 
     def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any) -> None:
         policy = None
+        peak_memory.settle(current_phase())
         for task, reward, decoding, samples in self.plan:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
@@ -150,7 +153,9 @@ class Stages:
             )
             said = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
             self.log.samples({**said, **row} for row in result.rows)
-            self.log.evaluation({"when": when, "step": step, **result.summary})
+            peak_memory.settle("evaluation")
+            peak = peak_memory.take("evaluation")
+            self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
             log.info("%s training: %s", when, describe(result.summary))
 
     def report(self) -> None:

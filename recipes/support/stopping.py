@@ -20,12 +20,13 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import TrainerCallback
 
+from recipes.support import peak_memory
 from recipes.support.launch import processes
 from recipes.support.main import Stopped
 
 _asked = 0
 """How urgently: 0 not at all, 1 at the end of the step, 2 at once, 3 whatever is lost."""
-_phase = "start"
+_phase = "load"
 _interruptible = False
 
 
@@ -55,17 +56,20 @@ def _hear(number: int, frame: Any) -> None:
 
 @contextmanager
 def phase(name: str, interruptible: bool = False) -> Iterator[None]:
-    """Names what the run is doing, for messages; `interruptible`: a request to stop at once may end it in the middle.
+    """Names what the run is doing, for messages and its peak of memory. `interruptible`: a request to stop at once may
+    end it in the middle.
 
     Raises Stopped where such a request has come already, or comes.
     """
     global _phase, _interruptible
     before = _phase, _interruptible
+    peak_memory.settle(_phase)
     _phase, _interruptible = name, interruptible and processes() == 1
     try:
         if _asked >= 2 and _interruptible:
             raise Stopped
         yield
+        peak_memory.settle(name)
         _phase = before[0]
     finally:
         _interruptible = before[1]

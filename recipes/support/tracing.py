@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,12 +24,8 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_leaves
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from recipes.support.network import Network, layers_of
 
@@ -118,18 +114,6 @@ class Live(TorchDispatchMode):
             self._bytes["gradients"] += size
 
 
-def unfused_sdpa(module, query, key, value, attention_mask, **kwargs):
-    """Attention as transformers' sdpa path comes out before Ampere (a T4): without a mask it asks for grouped heads,
-    which flash attention alone takes of CUDA's kernels; without it scores are written out, (B, H, T, T)."""
-    grouped = attention_mask is None and query.shape[1] != key.shape[1]
-    with sdpa_kernel(SDPBackend.MATH) if grouped else nullcontext():
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
-
-
-AttentionInterface.register("unfused_sdpa", unfused_sdpa)
-AttentionMaskInterface.register("unfused_sdpa", sdpa_mask)
-
-
 def _key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
@@ -176,7 +160,7 @@ def fake_model(network: Network, depth: int) -> Any:
     """The network with `depth` layers, its weights fake tensors."""
     model = fake(network.skeleton(depth))
     if not network.flash:
-        (model.get_base_model() if isinstance(model, PeftModel) else model).set_attn_implementation("unfused_sdpa")
+        (model.get_base_model() if isinstance(model, PeftModel) else model).set_attn_implementation("repeated_sdpa")
     if network.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
         model.enable_input_require_grads()

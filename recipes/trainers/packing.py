@@ -128,14 +128,19 @@ def packed_logps(
     return logps, entropies
 
 
-def pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Positions and mask of [prompt, completion 0, 1...], and the position that predicts each completion token."""
+def pack(prompt: torch.Tensor, sizes: list[int]) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
+    """Positions and mask of [prompt, completion 0, 1...], and the position that predicts each completion token.
+
+    One completion alone needs no mask of its own: None, for which attention has faster kernels.
+    """
     p, device = len(prompt), prompt.device
     segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)
     positions = torch.cat([torch.arange(p), *(p + torch.arange(n) for n in sizes)]).to(device)
-    causal = torch.ones(len(segment), len(segment), dtype=torch.bool, device=device).tril()
-    sees = causal & ((segment[:, None] == segment) | (segment == 0))
+    mask = None
+    if len(sizes) > 1:
+        causal = torch.ones(len(segment), len(segment), dtype=torch.bool, device=device).tril()
+        mask = (causal & ((segment[:, None] == segment) | (segment == 0)))[None, None]
     predicts = torch.arange(p - 1, len(segment) - 1, device=device)  # the token before, in the row
     starts = torch.tensor([0, *sizes[:-1]], device=device).cumsum(0)
     predicts[starts[torch.tensor(sizes, device=device) > 0]] = p - 1  # a first token is predicted by the prompt's last
-    return {"attention_mask": sees[None, None], "position_ids": positions[None]}, predicts
+    return {"attention_mask": mask, "position_ids": positions[None]}, predicts

@@ -1,0 +1,52 @@
+"""The most memory that this process has held in each phase of a run, to be laid beside the plan (recipes/plan.py).
+
+On a CPU resident memory, by the high-water mark of /proc/self/status, which Linux lets a process lower again
+(proc(5), clear_refs); elsewhere the mark of the whole run so far. On a GPU what PyTorch had reserved, and what the
+device's driver takes beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+from pathlib import Path
+
+from recipes.support.memory import GIB
+
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+LOWER_THE_MARK = "5"
+_peaks: dict[str, float] = {}
+
+
+def settle(phase: str) -> None:
+    """Count what has been the most since the last call for `phase`."""
+    _peaks[phase] = max(_peaks.get(phase, 0.0), _most_since_last())
+
+
+def take(*phases: str) -> dict[str, float]:
+    """GiB by `memory/<phase>`, of all phases where none is named; forgotten then."""
+    names = [name for name in phases or list(_peaks) if name in _peaks]
+    return {f"memory/{name}": round(_peaks.pop(name) / GIB, 4) for name in names}
+
+
+def _most_since_last() -> float:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        free, whole = torch.cuda.mem_get_info()
+        beside = whole - free - torch.cuda.memory_reserved()
+        most = torch.cuda.max_memory_reserved()
+        torch.cuda.reset_peak_memory_stats()
+        return float(most + beside)
+    most = _high_water_mark()
+    with contextlib.suppress(OSError):
+        CLEAR_REFS.write_text(LOWER_THE_MARK)
+    return most
+
+
+def _high_water_mark() -> float:
+    if not STATUS.exists():
+        unit = 1 if sys.platform == "darwin" else 1024
+        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+    return float(line.split()[1]) * 1024
