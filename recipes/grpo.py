@@ -46,7 +46,7 @@ def main(cfg) -> None:
             f"{processes()} processes, which refill groups each for itself"
         )
     hardware = cfg.hardware
-    if cfg.recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or cfg.recipe.trl.get("use_vllm")):
+    if cfg.recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
             "recipe.lookahead=1 samples from a copy of the policy beside it: not with hardware.load_in_4bit, whose "
             "weights take no merged adapter, nor with ZeRO-3, under which no process has them, nor with vLLM"
@@ -68,6 +68,7 @@ def main(cfg) -> None:
         grading_chunk=cfg.recipe.grading_chunk,
         refill_rounds=cfg.recipe.refill_rounds if cfg.recipe.refill else 0,
         lookahead=bool(cfg.recipe.lookahead),
+        server=hardware.vllm_url if hardware.vllm == "server" else None,
         train_dataset=prompt_dataset(run.task),
         processing_class=run.tokenizer,
         peft_config=lora(cfg),
@@ -95,6 +96,7 @@ def grpo_config(cfg, folder: Path):
         "num_iterations": r.num_iterations,
         "loss_type": r.loss_type,
         "scale_rewards": r.scale_rewards,
+        "use_vllm": hardware.vllm == "colocate",
         "per_device_train_batch_size": hardware.rows_per_device,
         "gradient_accumulation_steps": r.prompts_per_step * r.num_generations // at_once,
         "remove_unused_columns": False,

@@ -54,6 +54,10 @@ class HardwareConfig:
     """Completion tokens whose logits GRPO has in memory at once; 0: all of a pass. (PPO never has more than 256.)"""
     gradient_checkpointing: bool = MISSING
     optimizer: str = MISSING
+    vllm: str | None = None
+    """Sampling by vLLM: "server", on GPUs of its own (launch/vllm_server.sh); "colocate", beside training, GRPO alone.
+    null: by this project's own loop."""
+    vllm_url: str = "http://localhost:8000"
     memory_gib: float | None = None
     """What one device can give, in GiB, as torch sees it; null: a CPU's available memory, of a GPU unknown."""
 

@@ -77,9 +77,12 @@ def check_hardware(cfg: DictConfig) -> None:
         (hardware.zero_stage > 0 and hardware.num_processes > 1, "deepspeed", "hardware.zero_stage=0"),
         (hardware.load_in_4bit, "bitsandbytes", "hardware.load_in_4bit=false"),
         ("8bit" in hardware.optimizer, "bitsandbytes", "hardware.optimizer=adamw_torch"),
+        (hardware.vllm, "vllm", "hardware.vllm=null"),
     ):
         if wanted and importlib.util.find_spec(package) is None:
-            raise UserError(f'hardware={hardware.name} needs {package}: pip install -e ".[gpu]", or {other}')
+            extra = "vllm" if package == "vllm" else "gpu"
+            raise UserError(f'hardware={hardware.name} needs {package}: pip install -e ".[{extra}]", or {other}')
+    _check_vllm(cfg)
     if hardware.device == "cpu":
         return
     import torch
@@ -94,6 +97,26 @@ def check_hardware(cfg: DictConfig) -> None:
             f"hardware={hardware.name} needs {here} GPUs on this machine and {there} are visible; "
             f"set hardware.num_processes={there}"
         )
+
+
+def _check_vllm(cfg: DictConfig) -> None:
+    hardware = cfg.hardware
+    if hardware.vllm is None:
+        return
+    if hardware.vllm not in ("server", "colocate"):
+        raise UserError(f"hardware.vllm={hardware.vllm}: choose server, colocate or null")
+    if hardware.device == "cpu":
+        raise UserError("hardware.vllm takes its weights over NCCL, from a GPU: set hardware.vllm=null")
+    if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
+        raise UserError(
+            "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
+        )
+    if hardware.load_in_4bit:
+        raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")
+    if hardware.vllm == "server":
+        from recipes.support.vllm_server import check_server
+
+        check_server(hardware.vllm_url)
 
 
 def settle(cfg: DictConfig) -> None:

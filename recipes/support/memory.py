@@ -19,6 +19,7 @@ PARTS = (
     "critic",
     "reference",
     "judge",
+    "vLLM",
     "sampling copy",
     "optimizer",
     "gradients",
@@ -29,7 +30,7 @@ PARTS = (
     "files",
     "slack",
 )
-"""process: interpreter and libraries, or the CUDA context. casts: weights in the dtype of the products. files: pages of
+"""vLLM: what it reserves beside training. process: interpreter and libraries, or the CUDA context. casts: weights in the dtype of the products. files: pages of
 a checkpoint being read. slack: what the allocator holds and cannot use."""
 Parts = Mapping[str, float]
 

@@ -41,6 +41,10 @@ the largest. With recipes/support/console.py's settings of the C library they do
 second set of them is held (measured); of CUDA's allocator, not measured."""
 
 
+VLLM_SHARE = 0.3
+"""Of the device, what vLLM reserves where TRL's vllm_gpu_memory_utilization does not say."""
+
+
 class UnknownModel(UserError):
     """Nothing on this machine says how the model is built."""
 
@@ -53,7 +57,7 @@ def plan_of(cfg: DictConfig, lengths: Lengths | None = None) -> Plan:
         UserError: the length of the task's prompts is not known here.
     """
     planner = Planner(cfg, lengths or lengths_of(cfg))
-    return Plan(planner.phases(), memory_budget(cfg.hardware), planner.notes())
+    return Plan(planner.phases(), planner.budget, planner.notes())
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,10 @@ class Planner:
     @cached_property
     def autocast(self) -> torch.dtype | None:
         return None if self.precision == torch.float32 else self.precision
+
+    @cached_property
+    def budget(self) -> float | None:
+        return memory_budget(self.cfg.hardware)
 
     @cached_property
     def world(self) -> int:
@@ -177,6 +185,8 @@ class Planner:
             parts["reference"] = self.adapters(policy)
         if self.judge:
             parts["judge"] = self.weights(self.judge[0])
+        if self.trains and self.cfg.hardware.vllm == "colocate":
+            parts["vLLM"] = self.cfg.recipe.trl.get("vllm_gpu_memory_utilization", VLLM_SHARE) * (self.budget or 0.0)
         return parts
 
     @cached_property
@@ -204,7 +214,7 @@ class Planner:
     def training(self) -> dict[str, float]:
         """What stays from the first step on."""
         parts = {**self.stays, "optimizer": sum(self.spread.states(t) for t in self.trained)}
-        if self.name in ONLINE and (self.copies or self.lookahead):
+        if self.name in ONLINE and (self.copies or self.lookahead) and not self.cfg.hardware.vllm:
             parts["sampling copy"] = self.weights(self.copy)
         return parts
 
@@ -237,6 +247,8 @@ class Planner:
 
     def rollout(self) -> Parts:
         """Sampling of a step's completions, or of as many as are sampled together."""
+        if self.cfg.hardware.vllm:
+            return {}
         r, rows, group = self.cfg.recipe, self.rows, self.group
         at_once = rows
         if self.name == "grpo" and self.cfg.hardware.rollout_rows:

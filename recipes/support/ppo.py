@@ -52,6 +52,7 @@ def policy_and_reference(run: Run) -> dict[str, Any]:
         "reward": run.reward,
         "run_log": run.log,
         "sampling_dtype": sampling_dtype(run.cfg),
+        "server": run.cfg.hardware.vllm_url if run.cfg.hardware.vllm else None,
     }
 
 

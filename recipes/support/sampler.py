@@ -11,7 +11,9 @@ import torch
 from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel
 
+from recipes.support import vllm_server
 from recipes.support.sampling import Complete, Decoding, Ended, SamplingCopy, sample
+from recipes.support.vllm_server import ServerSampler
 
 
 @dataclass
@@ -68,6 +70,22 @@ class Sampler:
         finally:
             policy.train(training)
             model.set_attn_implementation(attention)
+
+
+def sampler_of(
+    trainer: Any,
+    tokenizer: Any,
+    decoding: Decoding,
+    eos_ids: Sequence[int],
+    complete: Complete | None = None,
+    server: str | None = None,
+    **how: Any,
+) -> Sampler | ServerSampler:
+    """A trainer's sampler: of the vLLM server at `server`, else of the policy at hand (`how`: as Sampler)."""
+    if server is None:
+        return Sampler(decoding, eos_ids, tokenizer.pad_token_id, complete, **how)
+    send_weights = vllm_server.weights_sender(trainer.policy, trainer.accelerator, tokenizer, server)
+    return ServerSampler(server, decoding, eos_ids, send_weights, lambda: trainer.state.global_step, complete)
 
 
 @torch.no_grad()

@@ -28,7 +28,7 @@ from recipes.support.main import Stopped
 from recipes.support.prompt_rows import PromptRows
 from recipes.support.rollout import rollout_rows
 from recipes.support.run_log import RunLog
-from recipes.support.sampler import Sampler
+from recipes.support.sampler import sampler_of
 from recipes.support.sampling import Decoding, end_ids
 from recipes.trainers.forward import require_plain_head
 from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics
@@ -53,6 +53,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         refill_rounds: how often a batch's degenerate groups are replaced by groups of further prompts.
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
             ratio is then of the policy to the sampler, token by token, and clipped as ever.
+        server: address of a vLLM server to sample from; the ratio is to what it drew with.
     Other arguments are GRPOTrainer's.
     """
 
@@ -73,6 +74,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         grading_chunk: int = 8,
         refill_rounds: int = 0,
         lookahead: bool = False,
+        server: str | None = None,
         **kwargs: Any,
     ):
         args.reward_weights = [reward.weights[name] for name in reward.channels]
@@ -89,12 +91,15 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._end_ids = end_ids(self._tokenizer, self.policy)
         self.lookahead = lookahead
+        self._off_policy = lookahead or server is not None  # by a step, or by the server's arithmetic
         ahead = (sampling_dtype or self.policy.dtype) if lookahead else None
         external = self._sample_elsewhere if self.use_vllm or self._zero3 else None
         rows = args.per_device_train_batch_size * args.steps_per_generation
         world = self.accelerator.num_processes
         self.rollouts = Rollouts(
-            RolloutSettings(rows, self.num_generations, None if external else rollout_rows, refill_rounds, ahead),
+            RolloutSettings(
+                rows, self.num_generations, None if external or server else rollout_rows, refill_rounds, ahead
+            ),
             self.train_dataset,
             PromptRows(
                 self.train_dataset,
@@ -109,10 +114,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             self.problems,
             self._tokenizer,
             {"chat_template": self.chat_template, **self.chat_template_kwargs},
-            Sampler(
+            sampler_of(
+                self,
+                self._tokenizer,
                 Decoding(self.max_completion_length, self.temperature, self.top_p),
                 self._end_ids,
-                self._tokenizer.pad_token_id,
+                server=server,
                 copy_dtype=None if lookahead else sampling_dtype,
                 autocast=nullcontext if lookahead else self.accelerator.autocast,
             ),
@@ -142,7 +149,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         return self._sampled.prompt_ids, None, {}
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, has_tool_images=False):
-        logps = self._sampled.logps if self.lookahead or self.use_vllm else None
+        logps = self._sampled.logps if self._off_policy or self.use_vllm else None
         return [list(completion.token_ids) for completion in self._sampled.completions], logps
 
     def _sample_elsewhere(self, prompt_ids):
@@ -186,7 +193,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         batch = super()._generate_and_score_completions([self.train_dataset[row] for row in rollout.rows])
         rewards, self._rollout, self._rewards = self._rewards, None, None
         assert rewards is not None
-        if self.lookahead:
+        if self._off_policy:
             batch["old_per_token_logps"] = batch.pop("sampling_per_token_logps")
         degenerate = degenerate_groups(rewards.view(-1, self.num_generations))
         first = self.accelerator.process_index * len(rollout.rows)

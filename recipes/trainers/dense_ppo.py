@@ -32,7 +32,7 @@ from trl.experimental.ppo import PPOTrainer
 from envs.task import Problem, Task
 from recipes.support.rollout import AnswerComplete, completion_of
 from recipes.support.run_log import RunLog
-from recipes.support.sampler import Sampler
+from recipes.support.sampler import sampler_of
 from recipes.support.sampling import Decoding, end_ids
 from recipes.support.stopping import phase
 from recipes.trainers.experience import Experience, PromptStream
@@ -66,6 +66,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         reference: a callable that returns a context in which `model` is the reference policy. None: adapters off
             where the policy has adapters, a frozen copy where it has none.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
+        server: address of a vLLM server to sample from instead.
     """
 
     model: Any
@@ -83,6 +84,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         run_log: RunLog,
         reference: Callable | None = None,
         sampling_dtype: torch.dtype | None = None,
+        server: str | None = None,
         **kwargs: Any,
     ):
         Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
@@ -118,15 +120,10 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         self.prompts = PromptStream(self.dataloader)
         self.kl_coefficient = KLCoefficient(args.kl_coef, args.kl_target, args.kl_horizon)
         self._token_bytes = TokenBytes(processing_class)
-        self._sampler = Sampler(
-            Decoding(args.response_length, args.temperature, args.top_p),
-            self._end_ids,
-            processing_class.pad_token_id,
-            AnswerComplete(task, self._token_bytes),
-            sampling_dtype,
-            stock=args.stock_sampling,
-            autocast=self.accelerator.autocast,
-        )
+        decoding = Decoding(args.response_length, args.temperature, args.top_p)
+        asked = (self, processing_class, decoding, self._end_ids, AnswerComplete(task, self._token_bytes), server)
+        how = {"copy_dtype": sampling_dtype, "stock": args.stock_sampling, "autocast": self.accelerator.autocast}
+        self._sampler = sampler_of(*asked, **how)
         self._loop = asyncio.Runner()
         self._clock: dict[str, float] = {}
         self.steps = steps_of(self)

@@ -25,6 +25,7 @@ from recipes.support.rollout import AnswerComplete, Rollout, completion_of
 from recipes.support.sampler import Sampler
 from recipes.support.sampling import SamplingCopy
 from recipes.support.stopping import phase
+from recipes.support.vllm_server import ServerSampler
 from rewards.attribution import TokenBytes
 from rewards.compose import Grade
 
@@ -100,7 +101,7 @@ class Rollouts:
         problems: Mapping[str, Problem],
         tokenizer: Any,
         template: Mapping[str, Any],
-        sampler: Sampler,
+        sampler: Sampler | ServerSampler,
         grader: Grader,
         seed: int,
         external: External | None = None,
@@ -140,6 +141,8 @@ class Rollouts:
         s, chunk = self.settings, self.grader.chunk
         if self.external or not chunk:
             said = "answers are graded when all are sampled"
+        elif isinstance(self.sampler, ServerSampler):
+            said = "answers are graded as they come from the vLLM server"
         else:
             said = f"answers are graded by {chunk} while others are sampled"
         if s.lookahead is None:

@@ -55,7 +55,7 @@ def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, valu
     policy, tokenizer = scratch_model("<>C?", **SHAPE)
     set_seed(0)
     task = TwoCorridors(length)
-    extra = {k: settings.pop(k) for k in ("baseline",) if k in settings}
+    extra = {k: settings.pop(k) for k in ("baseline", "server") if k in settings}
     args = {
         "output_dir": str(folder),
         "total_episodes": 4,

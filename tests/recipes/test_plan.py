@@ -216,6 +216,17 @@ def test_one_change_makes_an_impossible_run_fit_and_its_sentence_says_which():
     assert cfg.hardware.rows_per_device == 64  # trying changes nothing
 
 
+def test_vllm_takes_its_share_of_the_device_or_none_of_it():
+    def rollout(*how):
+        return planning.plan_of(composed("recipe=grpo", "task=basics", "hardware=h200", *how), LENGTHS).phases[
+            "rollout"
+        ]
+
+    assert rollout("hardware.vllm=colocate")["vLLM"] == pytest.approx(0.3 * 139 * GIB)
+    assert {"KV cache", "sampling copy"} <= rollout().keys()
+    assert {"vLLM", "KV cache", "sampling copy"}.isdisjoint(rollout("hardware.vllm=server"))
+
+
 def test_where_no_single_change_helps_it_says_so():
     cfg = composed("recipe=grpo", "task=basics", "hardware=t4", "hardware.memory_gib=0.5")
     assert advice.sentence(cfg, planning.plan_of(cfg, LENGTHS), LENGTHS).endswith("no single change makes it fit")

@@ -1,0 +1,96 @@
+"""A server on loopback that speaks vLLM's completions endpoint as far as the trainers use it, with its own model."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import torch
+
+from recipes.support.sampling import Decoding, sample
+
+
+class Completions:
+    """
+    model: samples; `take_weights` of another is what a trainer's weights being sent does.
+    delays: seconds before the answer to a prompt, by its first token. failures: statuses to answer first, -1: hang up.
+    """
+
+    def __init__(self, model, eos=2):
+        self.model, self.eos = copy.deepcopy(model).eval(), eos
+        self.delays: dict[int, float] = {}
+        self.failures: list[int] = []
+        self.requests: list[dict] = []
+        self.weights_taken = 0
+        self._one_at_a_time = threading.Lock()
+
+    def take_weights(self, model):
+        self.model.load_state_dict(model.state_dict())
+        self.weights_taken += 1
+
+    def answer(self, asked):
+        time.sleep(self.delays.get(asked["prompt"][0], 0.0))
+        logps = {}
+        with self._one_at_a_time:
+            self.requests.append(asked)
+            generator = torch.Generator().manual_seed(asked["seed"])
+            decoding = Decoding(asked["max_tokens"], asked["temperature"], asked["top_p"])
+            ends = asked["stop_token_ids"]
+            ids = sample(
+                self.model,
+                [asked["prompt"]],
+                asked["n"],
+                decoding,
+                ends,
+                self.eos,
+                generator=generator,
+                ended=lambda place, _, found: logps.update({place: found}),
+            )
+        choices = [
+            {"index": n, "token_ids": ids[n], "logprobs": {"token_logprobs": logps[n]}} for n in range(asked["n"])
+        ]
+        return {"choices": choices[::-1]}  # in any order
+
+    @contextmanager
+    def serving(self):
+        """The server's address."""
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args):
+                pass
+
+            def reply(self, body, status=200):
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self):
+                self.reply({"data": [{"id": "tiny"}]} if self.path == "/v1/models" else {})
+
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if outer.failures:
+                    status = outer.failures.pop(0)
+                    if status == -1:
+                        self.connection.close()
+                        return
+                    self.reply({"error": "as asked"}, status)
+                    return
+                self.reply(outer.answer(asked))
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()

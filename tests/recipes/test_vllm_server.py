@@ -1,0 +1,210 @@
+"""Sampling from a vLLM server, against a stand-in that speaks its endpoint; what needs vLLM itself is one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig
+
+from envs.basics import Basics
+from recipes.support import vllm_server
+from recipes.support.launch import check_hardware
+from recipes.support.main import UserError
+from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.sampling import Decoding
+from recipes.support.stages import prompt_dataset
+from recipes.support.vllm_server import ServerSampler, check_server
+from recipes.trainers.dense_grpo import DenseGRPOTrainer
+from rewards.compose import Reward
+from tests.recipes.channels import TokenParity
+from tests.recipes.completions_server import Completions
+from tests.recipes.test_dense_ppo import trainer as ppo_trainer
+
+ROOT = Path(__file__).parents[2]
+PROMPTS = [[5, 6, 7], [8, 9], [11, 12, 13, 14]]
+
+
+@pytest.fixture
+def model(tiny_model):
+    return AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32).eval()
+
+
+@pytest.fixture
+def server(model, monkeypatch):
+    completions = Completions(model)
+    monkeypatch.setattr(vllm_server, "FIRST_PAUSE_S", 0.01)
+    with completions.serving() as completions.url:
+        yield completions
+
+
+def sampler(server, version=lambda: 0, complete=None, tokens=12):
+    return ServerSampler(server.url, Decoding(tokens), [2], lambda: None, version, complete)
+
+
+def test_answers_come_in_order_with_the_numbers_they_were_drawn_with(server, model):
+    heard = {}
+    found = sampler(server)(None, PROMPTS, 2, torch.Generator().manual_seed(1), lambda *a: heard.update({a[0]: a[1:]}))
+    assert len(found) == 6 and [heard[row][0] for row in range(6)] == found
+    for row, ids in enumerate(found):
+        prompt = PROMPTS[row // 2]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+        drawn = logits.log_softmax(-1)[torch.arange(len(ids)), torch.tensor(ids)]
+        torch.testing.assert_close(torch.tensor(heard[row][1]), drawn, atol=1e-4, rtol=1e-4)
+    again = sampler(server)(None, PROMPTS, 2, torch.Generator().manual_seed(1))
+    assert again == found
+
+
+def test_a_short_answer_is_heard_of_while_a_long_one_is_still_sampled(server):
+    server.delays = {5: 1.0}
+    heard = []
+    sampler(server)(None, PROMPTS, 1, ended=lambda place, ids, logps: heard.append((time.monotonic(), place)))
+    assert heard[-1][1] == 0 and heard[-1][0] - heard[0][0] > 0.5
+
+
+def test_weights_are_sent_once_for_each_change(server):
+    sent, step = [], [0]
+    ask = ServerSampler(server.url, Decoding(3), [2], lambda: sent.append(step[0]), lambda: step[0])
+    for number in (0, 0, 1, 1, 1, 2):
+        step[0] = number
+        ask(None, PROMPTS[:1], 1)
+    assert sent == [0, 1, 2]
+
+
+def test_what_is_drawn_beyond_a_complete_answer_is_cut_off(server):
+    generator = torch.Generator
+    whole = sampler(server)(None, PROMPTS, 2, generator().manual_seed(3))
+    cut = sampler(server, complete=lambda ids: len(ids) == 4)(None, PROMPTS, 2, generator().manual_seed(3))
+    assert cut == [ids[:4] for ids in whole]
+
+
+def test_a_server_in_trouble_is_asked_again_and_one_that_refuses_is_not(server):
+    server.failures = [500, -1, 503]
+    assert all(sampler(server)(None, PROMPTS[:1], 2))
+    server.failures = [422] * 9
+    with pytest.raises(UserError, match=r"status 422.*as asked"):
+        sampler(server)(None, PROMPTS[:1], 1)
+    assert len(server.failures) == 8
+    server.failures = [500] * 99
+    with pytest.raises(UserError, match=r"hardware\.vllm_url"):
+        sampler(server)(None, PROMPTS[:1], 1)
+
+
+def test_grpo_samples_from_the_server_with_the_weights_it_has(server, tiny_model, tmp_path, monkeypatch):
+    """The ratio of the first update of a batch is 1: the server drew with the very policy."""
+    made = {}
+    send = lambda policy, *rest: made.setdefault("policy", policy) and (lambda: server.take_weights(policy))  # noqa: E731
+    monkeypatch.setattr(vllm_server, "weights_sender", send)
+    from transformers import AutoTokenizer
+
+    task, steps = Basics(), 3
+    trainer = DenseGRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=steps,
+            per_device_train_batch_size=4,
+            gradient_accumulation_steps=2,
+            num_generations=4,
+            max_completion_length=6,
+            learning_rate=1e-2,
+            use_cpu=True,
+            bf16=False,
+            logging_steps=1,
+            report_to="none",
+            save_strategy="no",
+            gradient_checkpointing=False,
+            remove_unused_columns=False,
+            scale_rewards="none",
+        ),
+        task=task,
+        reward=Reward({"parity": TokenParity()}, {"parity": 1.0}, "sparse"),
+        run_log=RunLog(tmp_path, 8),
+        train_dataset=prompt_dataset(task),
+        processing_class=AutoTokenizer.from_pretrained(tiny_model, padding_side="left"),
+        server=server.url,
+    )
+    assert "as they come from the vLLM server" in trainer.rollouts.describe()
+    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    trainer.train()
+    assert server.weights_taken == steps
+    assert [len(r["prompt"]) > 0 and r["n"] for r in server.requests] == [4] * 2 * steps
+    assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
+    rows = read_jsonl(tmp_path / "metrics.jsonl")
+    clipped = [value for row in rows for name, value in row.items() if name.startswith("clip_ratio")]
+    assert len(rows) == steps and not any(clipped)
+
+
+def test_ppo_samples_from_the_server(tmp_path, monkeypatch):
+    held = {}
+    monkeypatch.setattr(
+        vllm_server, "weights_sender", lambda policy, *rest: lambda: held["server"].take_weights(policy)
+    )
+    from recipes.support.scratch import scratch_model
+    from tests.recipes.test_dense_ppo import SHAPE
+
+    held["server"] = Completions(scratch_model("<>C?", **SHAPE)[0], eos=1)
+    with held["server"].serving() as url:
+        trainer = ppo_trainer(tmp_path, server=url)
+        trainer.train()
+    steps = trainer.state.global_step
+    assert steps == 2 and held["server"].weights_taken == steps
+    assert all(asked["n"] == 6 for asked in held["server"].requests) and len(held["server"].requests) == 2 * steps
+
+
+# what is wrong, in one line ---------------------------------------------------------------------------------------
+
+
+def test_no_server_is_one_line():
+    with pytest.raises(UserError, match=r"launch/vllm_server\.sh"):
+        check_server("http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    "settings, recipe, said",
+    [
+        ({"vllm": "somewhere"}, "grpo", "choose server, colocate or null"),
+        ({"vllm": "server", "device": "cpu"}, "grpo", "from a GPU"),
+        ({"vllm": "colocate"}, "ppo", "hardware.vllm=server"),
+        ({"vllm": "server", "load_in_4bit": True}, "grpo", "load_in_4bit=false"),
+    ],
+)
+def test_what_vllm_cannot_do_is_said_before_anything_loads(settings, recipe, said, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    plain = {
+        "name": "h200",
+        "device": "cuda",
+        "zero_stage": 0,
+        "num_processes": 1,
+        "num_machines": 1,
+        "load_in_4bit": False,
+        "optimizer": "adamw_torch",
+        "vllm_url": "http://127.0.0.1:9",
+    }
+    with pytest.raises(UserError, match=said):
+        check_hardware(OmegaConf.create({"hardware": plain | settings, "recipe": {"name": recipe}}))
+
+
+def test_without_the_package_a_clear_line():
+    try:
+        import vllm  # noqa: F401
+
+        pytest.skip("vllm is installed")
+    except ImportError:
+        pass
+    asked = [sys.executable, "recipes/grpo.py", "task=basics", "hardware=h200", "hardware.vllm=colocate"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.strip() == 'error: hardware=h200 needs vllm: pip install -e ".[vllm]", or hardware.vllm=null'
+
+
+def test_the_server_script_says_how_it_is_used():
+    done = subprocess.run([ROOT / "launch" / "vllm_server.sh"], capture_output=True, text=True)
+    assert done.returncode == 2 and "usage: launch/vllm_server.sh MODEL" in done.stderr
