@@ -10,10 +10,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from recipes.support.build import as_dict
+from recipes.support.holdings import JUDGE, ONLINE, UnknownModel
 from recipes.support.lengths import Lengths
 from recipes.support.memory import GIB, Plan
 from recipes.support.network import Network, find_facts, written_down
-from recipes.support.planning import JUDGE, ONLINE, UnknownModel, plan_of
+from recipes.support.planning import plan_of
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
     Raises UserError where it says that the run does not fit, unless `force` is set.
     """
     from recipes.support.advice import sentence
+    from recipes.support.holdings import UnknownModel
     from recipes.support.lengths import lengths_of
-    from recipes.support.planning import UnknownModel, plan_of
+    from recipes.support.planning import plan_of
 
     try:
         lengths = lengths_of(cfg, task)

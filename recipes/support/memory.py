@@ -30,8 +30,8 @@ PARTS = (
     "files",
     "slack",
 )
-"""vLLM: what it reserves beside training. process: interpreter and libraries, or the CUDA context. casts: weights in the dtype of the products. files: pages of
-a checkpoint being read. slack: what the allocator holds and cannot use."""
+"""process: interpreter and libraries, or the CUDA context. vLLM: what it reserves beside training. casts: weights in
+the dtype of the products. files: pages of a checkpoint being read. slack: what the allocator holds and cannot use."""
 Parts = Mapping[str, float]
 
 NF4 = 0.5 + 4 / 64

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig
 
 from recipes import plan as command
-from recipes.support import advice, config, machine, passes, peak_memory, planning
+from recipes.support import advice, config, holdings, machine, passes, peak_memory, planning
 from recipes.support.lengths import Lengths
 from recipes.support.main import CONF
 from recipes.support.memory import GIB, Spread, Trained, added, fuller
@@ -234,7 +234,7 @@ def test_where_no_single_change_helps_it_says_so():
 
 def test_a_model_that_nobody_here_knows():
     cfg = composed("recipe=grpo", "task=basics", "model.path=nobody/nothing", "task.prompt_tokens=64")
-    with pytest.raises(planning.UnknownModel, match="write its architecture into conf/model/"):
+    with pytest.raises(holdings.UnknownModel, match="write its architecture into conf/model/"):
         planning.plan_of(cfg)
 
 
