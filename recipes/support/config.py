@@ -225,6 +225,8 @@ class RewardConfig:
 
 @dataclass
 class EvaluationConfig:
+    every: int = MISSING
+    """Also each so many steps of training, the run's own task alone; 0: before and after it."""
     samples: int = MISSING
     """Sampled completions a problem; 0 leaves sampling out."""
     temperature: float = MISSING

@@ -22,7 +22,7 @@ from recipes.support.models import check_model, load_policy
 from recipes.support.run_dir import open_run_dir, write_text
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
-from recipes.support.stages import Stages
+from recipes.support.stages import EvaluateEvery, Stages
 from recipes.support.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from rewards.compose import Reward
 
@@ -72,6 +72,8 @@ def fit(run: Run, trainer: Any) -> None:
     trainer.add_callback(StopAtStepEnd())
     with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
+        if every := run.cfg.evaluation.every:
+            trainer.add_callback(EvaluateEvery(stages, every))
         with phase("evaluation", interruptible=True):
             stages.evaluate("before")
         stop_if_asked()

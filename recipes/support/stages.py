@@ -12,6 +12,7 @@ from datasets import Dataset
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
+from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
 from envs.sandbox import Sandbox
@@ -22,11 +23,12 @@ from recipes.support.console import log
 from recipes.support.diagnosis import diagnose
 from recipes.support.evaluation import evaluate_policy, prompt_ids
 from recipes.support.history import load_history
+from recipes.support.main import Stopped
 from recipes.support.models import sampling_dtype
 from recipes.support.report import write_report
 from recipes.support.run_log import RunLog, read_jsonl
 from recipes.support.sampling import Decoding, SamplingCopy
-from recipes.support.stopping import current_phase
+from recipes.support.stopping import current_phase, phase
 from rewards.compose import Reward
 
 
@@ -100,6 +102,31 @@ def whole_weights(trainer: Any) -> Iterator[Any]:
         yield policy
 
 
+class EvaluateEvery(TrainerCallback):
+    """Evaluates each `every` steps of training. A request to stop at once gives the evaluation up; a run that goes on
+    from a checkpoint makes up for one that is missing there."""
+
+    def __init__(self, stages: Stages, every: int):
+        self.stages, self.every = stages, every
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step:
+            self._evaluate(state, control)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self._evaluate(state, control)
+
+    def _evaluate(self, state: Any, control: Any) -> None:
+        step = state.global_step
+        if step % self.every or step >= state.max_steps or control.should_training_stop:
+            return
+        try:
+            with phase("evaluation", interruptible=True):
+                self.stages.evaluate(f"step {step}", own=True)
+        except Stopped:
+            control.should_save = control.should_training_stop = True
+
+
 class Stages:
     """Evaluations and the report of one run; what a resumed run has done already is not done again."""
 
@@ -117,24 +144,27 @@ class Stages:
         self.cfg, self.folder, self.trainer = cfg, folder, trainer
         self.runner, self.log = runner, log
         self.plan = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg)]
+        self._own = len(self.plan)
         for name in cfg.task.also_evaluate:
             other, other_reward, max_new_tokens = other_task(name, sandbox)
             self.plan.append((other, other_reward, Decoding(max_new_tokens, 0.0), 1))
 
-    def evaluate(self, when: str) -> None:
-        """Evaluate the policy on every task's held-out problems and add the lines to evals.jsonl."""
+    def evaluate(self, when: str, own: bool = False) -> None:
+        """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl."""
         step = self.trainer.state.global_step
         key = ("when", "step", "task", "samples", "temperature")
         done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
         with whole_weights(self.trainer) as weights:
             if self.trainer.accelerator.is_main_process:
-                self._evaluate(when, step, done, weights)
+                training = weights.training
+                self._evaluate(when, step, done, weights, self.plan[: self._own] if own else self.plan)
+                weights.train(training)
             self.trainer.accelerator.wait_for_everyone()
 
-    def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any) -> None:
+    def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any, plan: list[tuple]) -> None:
         policy = None
         peak_memory.settle(current_phase())
-        for task, reward, decoding, samples in self.plan:
+        for task, reward, decoding, samples in plan:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
             policy = policy or policy_to_sample(self.cfg, weights)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from recipes.support.run_log import read_jsonl
+from recipes.support.run_log import CLOCK, read_jsonl
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,3 +114,22 @@ def test_a_wrong_option_is_one_line(tmp_path, recipe, override, says):
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 2 and len(errors) == 1 and says in errors[0], done.stderr[-2000:]
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("recipe", ["ppo", "grpo"])
+def test_evaluations_in_between_change_nothing_of_the_training(tmp_path, recipe):
+    asked = ("task=pacman", "recipe.max_steps=5", "evaluation.samples=3", "evaluation.greedy=true")
+    plain = run(recipe, tmp_path / "plain", *asked)
+    every = run(recipe, tmp_path / "every", *asked, "evaluation.every=2")
+
+    def metrics(folder):
+        rows = read_jsonl(folder / "metrics.jsonl")
+        return [{key: value for key, value in row.items() if not key.startswith(CLOCK)} for row in rows]
+
+    assert metrics(plain) == metrics(every)
+    rows = read_jsonl(every / "evals.jsonl")
+    found = [(row["when"], row["step"], row["temperature"]) for row in rows if row["task"] == "pacman"]
+    wanted = [("before", 0), ("step 2", 2), ("step 4", 4), ("after", 5)]
+    assert found == [(*at, temperature) for at in wanted for temperature in (1.0, 0.0)]
+    assert all("memory/evaluation" in row for row in rows)
+    assert "held-out" in (every / "report.html").read_text().lower()
