@@ -19,6 +19,7 @@ from recipes.support.console import log_to
 from recipes.support.fitting import plan_or_refuse
 from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
+from recipes.support.peak_memory import GiveBack
 from recipes.support.run_dir import open_run_dir, write_text
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
@@ -70,6 +71,8 @@ def fit(run: Run, trainer: Any) -> None:
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
     trainer.add_callback(StopAtStepEnd())
+    if run.cfg.hardware.device == "cpu":
+        trainer.add_callback(GiveBack())
     with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
         if every := run.cfg.evaluation.every:

@@ -321,6 +321,18 @@ def test_the_peak_of_a_phase_is_its_own():
     assert "memory/before" in peak_memory.take() and peak_memory.take() == {}
 
 
+def test_a_heap_that_has_grown_is_given_back():
+    if not peak_memory.STATUS.exists():
+        pytest.skip("no /proc here")
+    give_back, pieces = peak_memory.GiveBack(), [b"x" * 4000 for _ in range(1000)]
+    give_back.on_step_end(None, None, None)
+    kept = [bytearray(100_000) for _ in range(4000)]  # below the size that malloc maps by itself
+    held, pieces = peak_memory._status("VmRSS"), [*pieces, *kept[::400]]
+    del kept
+    give_back.on_step_end(None, None, None)
+    assert len(pieces) and peak_memory._status("VmRSS") < held - (200 << 20)
+
+
 def test_the_page_lays_measured_beside_planned():
     plan = {"phases": {"load": {"weights": 1.0}, "update": {"weights": 1.0, "logits": 1.0}}, "budget_gib": 1.5}
     found = memory([{"memory/update": 1.8, "memory/load": 0.5}, {"memory/update": 1.6}], plan)
