@@ -1,0 +1,60 @@
+"""Keep what a table was made of: of each run the metrics that tables read, and the settings that name it.
+
+    python tests/bench/keep.py runs/ppo/corridor runs/grpo/corridor -o tests/bench/results/corridor
+
+Writes <output>/<recipe>/<run>/ with metrics.jsonl, evals.jsonl and config.yaml, which tests/bench/ablation.py and
+curves.py read as they read the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from recipes.support.run_dir import write_text
+from recipes.support.run_log import read_jsonl
+
+METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
+SETTINGS = ("recipe.name", "recipe.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
+SETTINGS += ("recipe.num_generations", "recipe.learning_rate", "task.name", "model.name", "reward.placement", "seed")
+SETTINGS += ("evaluation",)
+EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", type=Path, nargs="+", help="directories of run directories, or run directories")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    args = parser.parse_args()
+    for config in sorted(c for f in args.folders for c in (*f.glob("*/config.yaml"), *f.glob("config.yaml"))):
+        keep(config.parent, args.output)
+
+
+def keep(run: Path, output: Path) -> None:
+    cfg = OmegaConf.load(run / "config.yaml")
+    kept = OmegaConf.create()
+    for key in SETTINGS:
+        if (value := OmegaConf.select(cfg, key)) is not None:
+            OmegaConf.update(kept, key, value)
+    folder = output / cfg.recipe.name / run.name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "config.yaml", OmegaConf.to_yaml(kept))
+    for name, columns in (("metrics.jsonl", METRICS), ("evals.jsonl", EVALUATED)):
+        rows = [{k: short(row[k]) for k in columns if k in row} for row in read_jsonl(run / name)]
+        if rows:
+            write_text(folder / name, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def short(value):
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""README.md's first hour, taken as it stands there: its commands, its channel, its row, with a tiny model in place."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from recipes.support.run_log import read_jsonl
+
+ROOT = Path(__file__).parents[2]
+SECTION = (ROOT / "README.md").read_text().split("## A first hour", 1)[1].split("\n## ", 1)[0]
+SMALL = ("hardware.precision=fp32", "evaluation.samples=0", "evaluation.greedy=false", "task.also_evaluate=[]")
+
+
+def command(recipe: str) -> list[str]:
+    """The section's command of a recipe, as words."""
+    line = next(line for line in SECTION.splitlines() if line.strip().startswith(f"python recipes/{recipe}.py"))
+    return shlex.split(line)
+
+
+def commands(recipe: str) -> list[list[str]]:
+    return [shlex.split(s) for s in SECTION.splitlines() if s.strip().startswith(f"python recipes/{recipe}.py")]
+
+
+def block(language: str) -> str:
+    return textwrap.dedent(re.search(rf"```{language}\n(.*?)```", SECTION, re.DOTALL).group(1))
+
+
+def take(words: list[str], folder: Path, *more: str) -> subprocess.CompletedProcess:
+    """Run a command of the section from `folder`, whose Python files can be imported."""
+    asked = [sys.executable, str(ROOT / words[1]), *words[2:], *more]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    done = subprocess.run(asked, capture_output=True, text=True, cwd=folder, env=paths, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def test_run_it(tmp_path):
+    take(command("ppo"), tmp_path)
+    (run,) = tmp_path.glob("runs/ppo/pacman/*")
+    assert len(read_jsonl(run / "metrics.jsonl")) == 10 and (run / "report.html").exists()
+
+
+def test_change_a_weight_and_add_a_channel(tiny_model, tmp_path):
+    weight, channel = commands("grpo")
+    small = (f"model.path={tiny_model}", *SMALL, "task.max_new_tokens=24", "recipe.prompts_per_step=2")
+    take(weight, tmp_path, *small, f"run.dir={tmp_path}/weight")
+    row = read_jsonl(tmp_path / "weight" / "completions.jsonl")[0]
+    assert row["weights"]["form"] == 0.3
+
+    # a copy stands in for the repository: the file goes where README.md says
+    own = tmp_path / "own_channel.py"
+    own.write_text(block("python"))
+    words = [word.replace("rewards.comments.", "own_channel.") for word in channel]
+    assert words != channel
+    take(words, tmp_path, *small, f"run.dir={tmp_path}/channel")
+    rows = read_jsonl(tmp_path / "channel" / "completions.jsonl")
+    assert all("comments" in row["notes"]["comments"] for row in rows)
+
+
+def test_the_channel_pays_comments_where_they_stand():
+    import asyncio
+
+    from rewards.channel import Completion
+
+    space: dict = {}
+    exec(block("python"), space)  # this repository's own text
+    text = "# one\nx = 1  # not a line of its own\n    # two\n"
+    (found,) = asyncio.run(space["Comments"]().score([None], [Completion(text, (), ())]))
+    assert [text[s.start : s.end] for s in found.spans] == ["# one", "    # two"]
+    assert found.score == pytest.approx(0.2) and found.note == "2 comments"
+
+
+def test_add_a_task(tmp_path):
+    row = json.loads(block("json"))
+    rows = [row, {**row, "name": "twice", "family": "twice"}]
+    rows[1] = {k: v.replace("double", "twice") if isinstance(v, str) else v for k, v in rows[1].items()}
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    said = take(command("check"), tmp_path).stdout
+    assert "basics train: 1 of 1 problems are sound" in said and "basics test: 1 of 1 problems are sound" in said
+
+
+def test_add_a_model(tmp_path):
+    assert "fits: " in take(command("plan"), tmp_path).stdout
