@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from recipes.support.memory_chart import by_phase
 from recipes.support.run_log import read_jsonl
 
-COMMON = "task=basics seed=0 evaluation.samples=0 task.also_evaluate=[] recipe.save_steps=0"
+COMMON = "task=basics seed=0 evaluation.samples=0 evaluation.greedy=true task.also_evaluate=[] recipe.save_steps=0"
 ONLINE = f"{COMMON} recipe.temperature=3 recipe.max_steps=2"
 CASES = {
     "grpo, LoRA": ("grpo", f"{ONLINE} recipe.prompts_per_step=4 recipe.num_generations=8 task.max_new_tokens=128"),
@@ -47,9 +47,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     args = parser.parse_args()
-    found = {name: measure(*case) for name, case in CASES.items() if args.only in name}
     result = {}
-    for name, phases in found.items():
+    for name, case in CASES.items():
+        if args.only not in name:
+            continue
+        phases = measure(*case)
         fullest = max(phases, key=lambda phase: phases[phase][1])
         result[name] = {
             "fullest": fullest,
