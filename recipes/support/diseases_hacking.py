@@ -27,12 +27,14 @@ from recipes.support.finding import Finding, leash, now
 from recipes.support.history import History, at_least, percent, span, values
 
 ALPHA = 0.01
-"""Chance of a false alarm in a run, however long: one in a hundred runs."""
+"""Chance that the test raises a false alarm in a run, however long: one in a hundred runs."""
 LEAST, MOST = 0.25, 0.5
 """Shares of failures below which no rise is an alarm, and above which the beginning is no excuse: most of what is paid
 is then wrong."""
-REFERENCE = 6.0
+REFERENCE = 12.0
 """Prompts' worth of answers that pass the tests that pay, which the beginning is judged by."""
+BEGINNING = 2.58
+"""Normal quantile of the upper end of the beginning's share: in one run of 200 it is too low."""
 RATES = tuple((n + 0.5) / 12 for n in range(12))
 """The rates p that are tried, as places between m and 1."""
 LATE = 5
@@ -93,10 +95,10 @@ class Watch:
         return passing, passing - round(passed[0] * passing)
 
     def _settle(self) -> None:
-        """The level, once there are answers enough: the upper end of the beginning's 95 % interval (Wilson)."""
+        """The level, once there are answers enough: the upper end of the beginning's interval (Wilson 1927)."""
         passing, failing = (sum(row[i] for row in self.seen) / self.group for i in (1, 2))
         if passing >= REFERENCE:
-            self._level = min(MOST, max(LEAST, 1 - at_least(passing - failing, passing)))
+            self._level = min(MOST, max(LEAST, 1 - at_least(passing - failing, passing, BEGINNING)))
             self.beginning = self._steps
 
 
