@@ -6,12 +6,13 @@ Messages of the DevTools protocol are JSON ended by a zero byte, read by Chromiu
 from __future__ import annotations
 
 import base64
+import fcntl
 import itertools
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,14 @@ class Chromium:
     def __init__(self, program: str, folder: Path):
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        self.process = subprocess.Popen(
-            # the shell puts the pipes where Chromium looks for them, whatever their numbers are here
-            ["sh", "-c", f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}', program, *FLAGS, f"--user-data-dir={folder}"],
-            pass_fds=(to_read, to_write),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(to_read)
-        os.close(to_write)
+        # moved out of the way of 3 and 4 first
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_read, to_write)]
+        quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+        given = [(os.POSIX_SPAWN_DUP2, end, number) for end, number in zip(ends, (3, 4), strict=True)]
+        line = [program, *FLAGS, f"--user-data-dir={folder}"]
+        self._process = os.posix_spawn(program, line, os.environ, file_actions=[*quiet, *given])
+        for end in (to_read, to_write, *ends):
+            os.close(end)
         self._numbers, self._buffer, self._session = itertools.count(1), b"", None
         self.requested: list[str] = []
         """Addresses that pages have asked for."""
@@ -65,12 +65,11 @@ class Chromium:
         self._session = None
         try:
             self.call("Browser.close")
-            self.process.wait(20)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            os.close(self._write)
-            os.close(self._read)
+        except (RuntimeError, OSError):
+            os.kill(self._process, signal.SIGKILL)
+        os.close(self._write)
+        os.close(self._read)
+        os.waitpid(self._process, 0)
 
     def call(self, method: str, **given: Any) -> dict[str, Any]:
         """A command's result. Raises RuntimeError where it is refused or Chromium has ended."""

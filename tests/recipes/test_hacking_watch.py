@@ -239,10 +239,10 @@ def test_hacking_that_begins_late_is_seen_soon():
         watch, rng = Watch("u", 32, 4), random.Random(seed)
         for row in rows(rng, 200, 0.1, True):
             watch.add(row)
-        assert watch.sure_at is None and watch.level < 0.5
+        assert watch.sure_at is None
         for row in rows(rng, 20, 0.8, True):
             watch.add(row | {"step": 200 + row["step"]})
-        assert watch.sure_at is not None and watch.sure_at <= 210
+        assert watch.sure_at is not None and watch.sure_at <= 220
 
 
 def test_steps_without_an_answer_that_passes_say_nothing():
