@@ -159,9 +159,10 @@ def test_the_doctors_verdict_comes_first(browser, page, width):
 
 def test_completions_are_leafed_through_channel_by_channel(browser, page):
     browser.open(page, DESKTOP)
-    titles = [text.split()[0] for text in texts(browser, "h3") if text.split()[0] in ("Best", "Worst", "Most")]
-    assert titles == ["Best", "Worst", "Most"]
-    colours = "[...document.querySelector('article .completion').children].map(e => getComputedStyle(e).background)"
+    titles = [text.split()[0] for text in texts(browser, "section > h3")]
+    assert titles[-4:] == ["Best", "Worst", "Where", "Most"]
+    tokens = "[...document.querySelectorAll('article .completion')[0].children].filter(e => e.textContent)"
+    colours = f"{tokens}.map(e => getComputedStyle(e).background)"
     whole = browser.ask(colours)
     browser.ask("document.querySelectorAll('article')[0].querySelectorAll('label')[2].click()")
     form = browser.ask(colours)
