@@ -19,6 +19,7 @@ valid, since a geometric mean of such ratios is at most their arithmetic mean.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from recipes.support.charts import Record
@@ -77,9 +78,9 @@ class Watch:
         begins = 1 / (self._steps * (self._steps + 1))
         for i, place in enumerate(RATES):
             p = m + place * (1 - m)
-            ratio = (p / m) ** f * ((1 - p) / (1 - m)) ** (n - f)
-            # kept finite, since evidence that has reached 1e300 is sure
-            self._evidence[i] = min(1e300, (self._evidence[i] + begins) * ratio)
+            ratio = f * math.log(p / m) + (n - f) * math.log((1 - p) / (1 - m))
+            # kept finite: what has reached e^300 is sure
+            self._evidence[i] = min(math.exp(300), (self._evidence[i] + begins) * math.exp(min(300, ratio)))
         if self._level is None:
             self._settle()
         sure = self.sure_at is None and sum(self._evidence) / len(RATES) >= 1 / ALPHA

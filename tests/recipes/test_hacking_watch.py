@@ -249,3 +249,9 @@ def test_steps_without_an_answer_that_passes_say_nothing():
     watch = Watch("u", 32, 4)
     assert not any(watch.add({"step": n, "u/watched": 0.0, "ungraded": 0}) for n in range(1, 50))
     assert watch.level == 0.5 and watch.beginning == 0
+
+
+def test_steps_of_many_thousand_answers_do_not_overflow():
+    watch = Watch("u", 1 << 16, 4)
+    row = {"u/watched": 1.0, "u/held_out_passed": 0.0, "ungraded": 0}
+    assert [watch.add(row | {"step": n}) for n in range(1, 40)] == [True] + [False] * 38
