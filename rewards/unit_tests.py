@@ -3,19 +3,24 @@
 Range 0 to 1. Spread over the code; with `locate`, the code is paid 1 and what is missing to 1 is taken from the lines
 that failing tests execute and passing ones do not (spectrum-based fault localisation: Wong et al. 2016, "A survey on
 software fault localization"); from those of them where failing tests raised, if any did. No code, no run: score 0.
+
+With `held_out`, that share of each problem's tests never pays. Answers that pass all the others are run on it: `passed`
+then means all tests, so a policy that games those that pay scores and does not pass.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
+from rewards.held_out import divide
 
 COVERAGE = Path(__file__).with_name("coverage.py").read_text()
 LINES = re.compile(r"\r\n|\r|\n")
@@ -28,24 +33,68 @@ class UnitTests:
         sandbox: where the code runs.
         fractional: True pays the share of tests passed, False only full marks.
         locate: True puts what failing tests cost on the lines they point at; each failing completion is run again.
+        held_out: share of a problem's tests, of two at least, that is never paid for (see rewards/held_out.py).
+        held_out_seed: which of them.
+
+    Details with `held_out`: `watched`, whether an answer passes what pays and there are tests held out; of those,
+    `held_out_passed`. Their means are in metrics.jsonl, where recipes/support/diseases_hacking.py watches them.
+
+    Raises:
+        ValueError: `held_out` is not at least 0 and below 1.
     """
 
     judges_form = False
 
-    def __init__(self, sandbox: Sandbox, fractional: bool = True, locate: bool = False):
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        fractional: bool = True,
+        locate: bool = False,
+        held_out: float = 0.0,
+        held_out_seed: int = 0,
+    ):
+        if not 0 <= held_out < 1:
+            raise ValueError(f"held_out={held_out}: the share of tests that are not paid for is at least 0 and below 1")
         self.sandbox, self.fractional, self.locate = sandbox, fractional, locate
+        self.held_out, self.held_out_seed = held_out, held_out_seed
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [
             ChannelResult(0.0, passed=False, verdict="no code", note="no code block") for _ in completions
         ]
         run = [i for i, c in enumerate(completions) if c.code is not None]
-        jobs = [problems[i].job(completions[i].code or "", str(i)) for i in run]
+        asked = {problems[i].id: problems[i] for i in run}
+        sides = {name: divide(problem, self.held_out, self.held_out_seed) for name, problem in asked.items()}
+        jobs = [sides[problems[i].id][0].job(completions[i].code or "", str(i)) for i in run]
         outcomes = await self.sandbox.run(jobs)
         blamed = await self._blame(jobs, outcomes) if self.locate else [[]] * len(jobs)
         for i, outcome, lines in zip(run, outcomes, blamed, strict=True):
             results[i] = self._result(completions[i], outcome, lines)
+        if self.held_out:
+            passing = [i for i, outcome in zip(run, outcomes, strict=True) if outcome.verdict == "pass"]
+            await self._watch({i: held for i in passing if (held := sides[problems[i].id][1])}, completions, results)
         return results
+
+    async def _watch(
+        self, held: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
+    ) -> None:
+        """Run answers that pass what pays on the tests held out, and enter in `results` what comes of it."""
+        outcomes = await self.sandbox.run([p.job(completions[i].code or "", str(i)) for i, p in held.items()])
+        for i, result in enumerate(results):
+            if result is not None:
+                results[i] = replace(result, detail={**result.detail, "watched": int(i in held)})
+        for i, outcome in zip(held, outcomes, strict=True):
+            result, passed = results[i], outcome.verdict == "pass"
+            if result is None or not outcome.graded:  # whether it is right cannot be said
+                results[i] = None
+                continue
+            results[i] = replace(
+                result,
+                passed=passed,
+                verdict="pass" if passed else "held-out",
+                note=f"{result.note}, held out {outcome.passed} of {outcome.total}",
+                detail={**result.detail, "held_out_passed": int(passed)},
+            )
 
     def _result(self, completion: Completion, outcome: Outcome, lines: Sequence[int]) -> ChannelResult | None:
         if not outcome.graded:

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from recipes.support import diseases_grading, diseases_held_out, diseases_learning
+from recipes.support import diseases_grading, diseases_hacking, diseases_held_out, diseases_learning
 from recipes.support.finding import RANK, Finding
 from recipes.support.history import STEPS_LEAST, History, brief, mean, percent, span, values
 
-AT_ONCE = (diseases_learning.not_finite, diseases_grading.ungraded)
-"""What needs no trend, and so no number of steps."""
+AT_ONCE = (diseases_learning.not_finite, diseases_grading.ungraded, diseases_hacking.gaming)
+"""What needs no trend, and so no number of steps; the last has a sequential test of its own."""
 TREND = (*diseases_learning.RULES[1:], *diseases_held_out.RULES, *diseases_grading.RULES)
 SYMPTOMS: dict[str, Collection[str]] = {
     "loss not finite": (
@@ -32,6 +32,7 @@ SYMPTOMS: dict[str, Collection[str]] = {
     "reward falling": ("held-out pass@1 fell",),
     "format falling": ("reward falling", "held-out pass@1 fell"),
     "answers cut": ("reward falling", "held-out pass@1 fell"),
+    "tests gamed": ("reward hacking", "held-out pass@1 fell"),
     "reward hacking": ("held-out pass@1 fell",),
 }
 """What follows from a serious finding of that name and is not said beside it."""

@@ -151,11 +151,20 @@ def _paired(pairs: Sequence[tuple[float, float]], how: str) -> dict[str, Any]:
 def _figure(
     title: str, note: str, series: Sequence[Series], rows: dict[int, Record], marked: bool = False
 ) -> dict[str, Any] | None:
-    series = [(name, points) for name, points in series if points][:COLOURS]
+    series = _told_apart(series)[:COLOURS]
     if not series:
         return None
     chart = _lines(series, _span(rows), HIGH, marked=marked)
     return {"title": title, "note": note, "legend": [(i, name) for i, (name, _) in enumerate(series)], "svgs": [chart]}
+
+
+def _told_apart(series: Sequence[Series]) -> list[Series]:
+    """Those with points; of equal ones, which would hide each other, one line under all names."""
+    names: dict[tuple[Point, ...], list[str]] = {}
+    for name, points in series:
+        if points:
+            names.setdefault(tuple(points), []).append(name)
+    return [(" = ".join(same), list(points)) for points, same in names.items()]
 
 
 def _lines(

@@ -196,12 +196,12 @@ def change(before: Sequence[float], after: Sequence[float]) -> Change | None:
     return Change(mean(before), mean(after), rise / max(error, 1e-9), error)
 
 
-def at_least(count: float, of: float) -> float:
-    """Lower end of the one-sided 95 % interval of a share (Wilson 1927); 0 of nothing."""
+def at_least(count: float, of: float, normal: float = ONE_SIDED) -> float:
+    """Lower end of the one-sided interval of a share (Wilson 1927), of 95 % unless told otherwise; 0 of nothing."""
     if of <= 0:
         return 0.0
-    share, z2 = min(1.0, count / of), ONE_SIDED**2
-    spread = ONE_SIDED * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
+    share, z2 = min(1.0, count / of), normal**2
+    spread = normal * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
     return max(0.0, (share + z2 / (2 * of) - spread) / (1 + z2 / of))
 
 

@@ -13,6 +13,9 @@ from transformers import TrainerCallback
 
 from recipes.support import peak_memory
 from recipes.support.console import log
+from recipes.support.diseases_hacking import Watch, said, watching
+from recipes.support.history import history
+from recipes.support.records import by_step, read_config
 from recipes.support.run_dir import write_text
 from recipes.support.stopping import current_phase
 
@@ -48,6 +51,7 @@ class RunLog(TrainerCallback):
         self.folder, self.per_step = folder, per_step
         self._started = self._last = time.perf_counter()
         self._first_step = 0
+        self._watch: Watch | None = None
 
     def rewind(self, step: int) -> None:
         """Drop what was recorded after `step`."""
@@ -68,6 +72,9 @@ class RunLog(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         self._started = self._last = time.perf_counter()
         self._first_step = state.global_step
+        if state.is_world_process_zero and (self.folder / "config.yaml").exists():
+            config, rows = read_config(self.folder / "config.yaml")[0], read_jsonl(self.folder / "metrics.jsonl")
+            self._watch = watching(history(config, by_step(rows), (), []))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if not state.is_world_process_zero or not logs or "train_runtime" in logs:
@@ -83,6 +90,8 @@ class RunLog(TrainerCallback):
         done = state.global_step - self._first_step
         left = (now - self._started) / max(done, 1) * (state.max_steps - state.global_step)
         log.info(_progress(row, state.max_steps, left))
+        if self._watch and self._watch.add(row):
+            log.warning("warning: tests gamed: %s python recipes/doctor.py run=%s", said(self._watch), self.folder)
 
     def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         with (self.folder / name).open("a") as file:

@@ -14,6 +14,8 @@ from typing import Any
 
 PROMPTS, GENERATIONS, LIMIT = 4, 4, 72
 HELD_OUT = 66
+PAID = ("pass", "held-out")
+"""Verdicts of answers that pass the tests that pay."""
 
 
 @dataclass
@@ -46,7 +48,7 @@ class MadeUp:
             skill = -0.6 - 0.4 * self.share(step)
         if self.sick == "reward falling":
             skill = 1.2 - 4.3 * self.share(step)
-        if self.sick == "reward hacking":
+        if self.sick in ("reward hacking", "tests gamed"):
             skill = -1.0 - 2.0 * self.share(step) if held_out else -1.6 + 4.0 * self.share(step)
         if self.sick == "held-out pass@1 fell" and held_out:
             skill = 1.0 - 5.0 * self.share(step)
@@ -76,6 +78,8 @@ class MadeUp:
             verdict = self.rng.choice(("timeout", "timeout", "killed"))
         made = answer(task, text, verdict, LIMIT if cut else min(LIMIT - 1, round(self.rng.gauss(34, 8))), block)
         made["finished"] = not cut
+        if self.sick == "tests gamed" and passed and self.rng.random() < self.share(step):
+            made["verdict"] = "held-out"
         if self.sick == "ungraded samples" and self.rng.random() < 0.1:
             made |= {"reward": None, "verdict": "not graded"}
         return made
@@ -94,13 +98,17 @@ class MadeUp:
             "step": step,
             "reward": mean(row["reward"] for row in graded),
             "pass_rate": mean(row["verdict"] == "pass" for row in graded),
-            "scores/unit_tests": mean(row["verdict"] == "pass" for row in graded),
+            "scores/unit_tests": mean(row["verdict"] in PAID for row in graded),
             "scores/form": mean(row["closed"] for row in graded),
             "ungraded": len(rows) - len(graded),
             "truncated": mean(not row["finished"] for row in rows),
             "completion_tokens": mean(row["length"] for row in rows),
             **self.seconds(),
         }
+        paid = [row["verdict"] == "pass" for row in graded if row["verdict"] in PAID]
+        if self.sick == "tests gamed":
+            out["unit_tests/watched"] = len(paid) / len(graded)
+            out |= {"unit_tests/held_out_passed": mean(paid)} if paid else {}
         return out | (self.grpo(step, groups) if self.recipe == "grpo" else self.ppo(step, out["completion_tokens"]))
 
     def noisy(self, middle: float, spread: float = 0.4) -> float:
@@ -168,7 +176,10 @@ class MadeUp:
         else:
             recipe |= {"samples_per_prompt": GENERATIONS, "kl": {"coef": 0.02}, "missing_eos_penalty": None}
         form = {"_target_": "rewards.form.Form", "weight": 0.1, "block": 1.0, "no_block": 0.0, "length_alpha": 0.0}
-        reward = {"unit_tests": {"_target_": "rewards.unit_tests.UnitTests", "weight": 1.0}, "form": form}
+        unit_tests = {"_target_": "rewards.unit_tests.UnitTests", "weight": 1.0}
+        if self.sick == "tests gamed":
+            unit_tests["held_out"] = 0.3
+        reward = {"unit_tests": unit_tests, "form": form}
         limits = {"cpu_s": 4.0, "wall_s": 5.0}
         value = {"learning_rate": 1e-3, "coef": 0.1, "warmup_updates": 0} if self.recipe == "ppo" else None
         return {

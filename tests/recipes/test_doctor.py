@@ -27,6 +27,7 @@ SERIOUS = {
     "collapse": "ppo",
     "format falling": "grpo",
     "reward hacking": "grpo",
+    "tests gamed": "ppo",
     "held-out pass@1 fell": "ppo",
     "loss exploding": "grpo",
     "loss not finite": "grpo",
