@@ -131,8 +131,8 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
     """
     if train >= len(problems):
         raise TaskError(
-            f"{train} training problems asked for, {len(problems)} at hand, some to be held out: "
-            "lower task.env.train_size"
+            f"task.env.train_size={train}, but there are {len(problems)} problems and at least one is held out: "
+            + (f"set it to {len(problems) - 1} or less, or add problems" if len(problems) > 1 else "add problems")
         )
 
     def rank(family: str) -> str:

@@ -51,7 +51,7 @@ def examine(cfg: DoctorConfig) -> int:
     """Print the diagnosis of a run directory; 1 where something serious is wrong. Raises UserError where it is none."""
     folder = Path(cfg.run)
     if not (folder / "config.yaml").exists():
-        raise UserError(f"{folder} is no run directory (it has no config.yaml)")
+        raise UserError(f"{folder} is no run directory (no config.yaml in it): give one of runs/<recipe>/<task>/<name>")
     found = diagnose(load_history(folder))
     if cfg.json:
         print(json.dumps({"run": str(folder), "status": found.status, **asdict(found)}))

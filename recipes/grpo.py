@@ -5,9 +5,10 @@
     python recipes/grpo.py -m seed=0,1 recipe.max_steps=2
 
 A token's advantage = (reward of its completion - mean of its group) + shaping * (the token's own part of that reward -
-its mean over the group's tokens); reward=sparse leaves the first bracket alone. The five steps are methods of
-DenseGRPOTrainer (recipes/trainers/dense_grpo.py); its loss is TRL's. Answers are graded while others are sampled;
-recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until groups differ.
+its mean over the group's tokens); with reward=sparse only the first bracket is left (recipe.scale_rewards may divide
+it). The steps are listed at the top of recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while
+others are sampled; recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts
+until each group has answers of different reward.
 Numbers: conf/recipe/grpo.yaml for the algorithm, conf/task/ for the rewards' weights, conf/hardware/ for rows and
 precision. The run directory holds config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and
 report.html; the same command goes on where it stopped.

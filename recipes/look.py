@@ -27,8 +27,8 @@ from rich.table import Table
 from rich.text import Text
 
 from recipes.support.main import UserError
+from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
-from recipes.support.run_log import read_jsonl
 from recipes.support.small_command import keys_of, small_command
 
 SUM = "weighted sum"

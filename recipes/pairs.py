@@ -27,8 +27,8 @@ def main(cfg) -> None:
     from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log_to
     from recipes.support.models import check_model, load_policy
+    from recipes.support.records import read_jsonl
     from recipes.support.run_dir import open_run_dir, write_text
-    from recipes.support.run_log import read_jsonl
     from recipes.support.soundness import training_problems
 
     r = cfg.recipe

@@ -1,4 +1,4 @@
-"""How much memory will a run take, phase by phase, and what would make it fit? Answered before anything loads.
+"""How much memory will a run take, phase by phase, and what would make it fit? Answered before any weights load.
 
     python recipes/plan.py recipe=grpo hardware=t4
     python recipes/plan.py recipe=ppo +experiment=etk_t4_better task.prompt_tokens=4096
@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
@@ -35,8 +36,9 @@ WIDTH = 120
 def read(given: Sequence[str]) -> tuple[Any, bool]:
     """The run's configuration, and whether JSON is asked for. Raises UserError."""
     config.register()
-    as_json = [a for a in given if a.startswith("json=")]
-    return compose([a for a in given if a not in as_json]), as_json[-1:] == ["json=true"]
+    said = [a for a in given if a.startswith("json=")]
+    as_json = bool(OmegaConf.from_dotlist(said).get("json", False)) if said else False
+    return compose([a for a in given if a not in said]), as_json
 
 
 def show(asked: tuple[Any, bool]) -> int:

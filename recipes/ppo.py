@@ -25,6 +25,8 @@ from recipes.support.main import UserError, recipe
 @recipe("ppo")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
+    if cfg.recipe.ratio not in ("token", "sequence"):
+        raise UserError(f"recipe.ratio={cfg.recipe.ratio}: choose token or sequence")
     from recipes.support.models import load_value
     from recipes.support.ppo import check, policy_and_reference, ppo_config
     from recipes.support.run import fit, prepare
@@ -33,11 +35,9 @@ def main(cfg) -> None:
     from recipes.trainers.sequence_ppo import SequencePPOTrainer
     from recipes.trainers.value import NoValue
 
-    check(cfg)  # all that can be wrong is found before anything loads
-    if cfg.recipe.ratio not in ("token", "sequence"):
-        raise UserError(f"recipe.ratio={cfg.recipe.ratio}: choose token or sequence")
+    check(cfg)
     by_token = cfg.recipe.ratio == "token"
-    run = prepare(cfg, by_accelerate=False)
+    run = prepare(cfg, by_accelerate=False)  # the trainer makes DeepSpeed's engine itself
     kind = DensePPOTrainer if by_token else SequencePPOTrainer
     trainer = kind(
         value=load_value(cfg, run.policy) if by_token else NoValue(),

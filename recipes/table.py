@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.support.main import UserError
+from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
-from recipes.support.run_log import read_jsonl
 from recipes.support.small_command import keys_of, small_command
 
 COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "mean_tokens", "graded_samples", "minutes")

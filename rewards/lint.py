@@ -85,7 +85,7 @@ class Linter:
         return [[] if n in broken else each for n, each in enumerate(ordered)]
 
     async def _run(self, texts: Sequence[str]) -> list[dict[str, Any]] | None:
-        """Ruff's own records, None where it crashed or hung. Raises RuntimeError for rules that it does not know."""
+        """Ruff's own records, None where it crashed or hung. Raises RuntimeError where it refuses (an unknown rule)."""
         with tempfile.TemporaryDirectory(prefix="lint-") as folder:
             for n, text in enumerate(texts):
                 # a lone surrogate is no UTF-8: a question mark is as long
@@ -140,24 +140,24 @@ class Lint:
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        there = [i for i, completion in enumerate(completions) if completion.code is not None]
-        supplied = [problems[i].setup for i in there]
-        found = await self._judge([s and f"{s}\n" for s in supplied], [completions[i].code or "" for i in there])
+        coded = [i for i, completion in enumerate(completions) if completion.code is not None]
+        supplied = [problems[i].setup for i in coded]
+        found = await self._judge([s and f"{s}\n" for s in supplied], [completions[i].code or "" for i in coded])
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
-        for i, findings in zip(there, found, strict=True):
+        for i, findings in zip(coded, found, strict=True):
             results[i] = self._result(completions[i], findings)
         return results
 
     async def _judge(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
-        """Findings of each code that it has alone and behind its head, what the prompt supplies (imports, helpers):
-        using that is no undefined name, and saying it again no redefinition."""
+        """Findings that each code has both alone and after its head, which is what the prompt supplies (imports,
+        helpers): using that is no undefined name, and saying it again no redefinition."""
         behind = [n for n, head in enumerate(heads) if head]
         found = await self.linter.findings([*codes, *(f"{heads[n]}{codes[n]}" for n in behind)])
         for n, joined in zip(behind, found[len(codes) :], strict=True):
             alone, shift = found[n], len(heads[n] or "")
             if alone is not None and joined is not None:
-                there = {(f.rule, f.start - shift, f.end - shift) for f in joined}
-                found[n] = [f for f in alone if (f.rule, f.start, f.end) in there]
+                kept = {(f.rule, f.start - shift, f.end - shift) for f in joined}
+                found[n] = [f for f in alone if (f.rule, f.start, f.end) in kept]
         return found[: len(codes)]
 
     def weight(self, rule: str) -> float:

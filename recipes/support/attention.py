@@ -26,7 +26,7 @@ def attention_for(device: str) -> str:
 
 
 def grouped_sdpa(module, query, key, value, attention_mask, **kwargs):
-    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D); of more as in training."""
+    """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D); of several as in training."""
     heads, kv_heads = query.shape[1], key.shape[1]
     if query.shape[2] != 1 or heads == kv_heads:
         usual = sdpa_attention_forward if attention_for(query.device.type) == "sdpa" else repeated_sdpa
@@ -42,8 +42,8 @@ def repeated_sdpa(module, query, key, value, attention_mask, **kwargs):
     groups = query.shape[1] // key.shape[1]
     if attention_mask is not None or groups == 1:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
-    asked: Any = kwargs.get("is_causal")
-    causal = getattr(module, "is_causal", True) if asked is None else asked
+    is_causal: Any = kwargs.get("is_causal")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     out = scaled_dot_product_attention(
         query,
         key.repeat_interleave(groups, 1),

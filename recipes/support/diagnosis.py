@@ -95,7 +95,11 @@ def diagnose(h: History) -> Diagnosis:
     if len(h.rows) < STEPS_LEAST:
         steps = f"{len(h.rows)} step{'s' * (len(h.rows) != 1)}" if h.rows else "No step"
         said = f"{steps} recorded; trends are judged from {STEPS_LEAST} on."
-        ordered.append(Finding("too short to tell", "note", said, "Go on: recipe.max_steps, with the same command."))
+        ordered.append(
+            Finding(
+                "too short to tell", "note", said, f"Repeat the command with recipe.max_steps={STEPS_LEAST} or more."
+            )
+        )
     return Diagnosis(tuple(ordered), tuple(signs(h)), len(h.rows))
 
 

@@ -73,6 +73,7 @@ def accelerate_config(hardware: DictConfig) -> dict[str, Any]:
 def check_hardware(cfg: DictConfig) -> None:
     """Raise UserError where this machine or its packages cannot do what the profile says. Loads torch for GPUs only."""
     hardware = cfg.hardware
+    _check_vllm(cfg)
     for wanted, package, other in (
         (hardware.zero_stage > 0 and hardware.num_processes > 1, "deepspeed", "hardware.zero_stage=0"),
         (hardware.load_in_4bit, "bitsandbytes", "hardware.load_in_4bit=false"),
@@ -82,7 +83,6 @@ def check_hardware(cfg: DictConfig) -> None:
         if wanted and importlib.util.find_spec(package) is None:
             extra = "vllm" if package == "vllm" else "gpu"
             raise UserError(f'hardware={hardware.name} needs {package}: pip install -e ".[{extra}]", or {other}')
-    _check_vllm(cfg)
     if hardware.device == "cpu":
         return
     import torch
@@ -106,14 +106,16 @@ def _check_vllm(cfg: DictConfig) -> None:
     if hardware.vllm not in ("server", "colocate"):
         raise UserError(f"hardware.vllm={hardware.vllm}: choose server, colocate or null")
     if hardware.device == "cpu":
-        raise UserError("hardware.vllm takes its weights over NCCL, from a GPU: set hardware.vllm=null")
+        raise UserError(
+            "hardware.vllm takes its weights over NCCL, from a GPU: choose a GPU's profile, or hardware.vllm=null"
+        )
     if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
         raise UserError(
             "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
         )
     if hardware.load_in_4bit:
         raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")
-    if hardware.vllm == "server":
+    if hardware.vllm == "server" and importlib.util.find_spec("vllm"):
         from recipes.support.vllm_server import check_server
 
         check_server(hardware.vllm_url)

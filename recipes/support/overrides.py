@@ -48,7 +48,9 @@ def one_line(error: Exception) -> str:
     while cause is not None:
         messages.append(" ".join(str(cause).split()))
         cause = cause.__cause__
-    return " / ".join(dict.fromkeys(messages)) + " (see --help for the choices, --cfg job for the keys)"
+    return (
+        " / ".join(dict.fromkeys(messages)) + " (python recipes/grpo.py --help lists the choices, --cfg job the keys)"
+    )
 
 
 def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:

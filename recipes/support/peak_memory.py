@@ -2,7 +2,7 @@
 
 On a CPU resident memory, by the high-water mark of /proc/self/status, which Linux lets a process lower again
 (proc(5), clear_refs); elsewhere the mark of the whole run so far. On a GPU what PyTorch had reserved, and what the
-device's driver takes beside it.
+device's driver (and whoever else is on that GPU) takes beside it. `GiveBack` keeps a CPU's from growing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class GiveBack(TrainerCallback):
     """Keeps the memory of a training on a CPU from growing step by step.
 
     Freed blocks are kept for the next step (recipes/support/console.py), whose own have other sizes, so the heap comes
-    to hold several steps' worth. Where it holds a tenth more than after the first step, what is free goes back to the
-    system, once; the pages of one step are then faulted in anew.
+    to hold several steps' worth. After each step that ends with a tenth more than the first one did, what is free goes
+    back to the system; the next step faults its pages in anew.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class GiveBack(TrainerCallback):
 
 
 def settle(phase: str) -> None:
-    """Count what has been the most since the last call for `phase`."""
+    """Count the most since the call before for `phase`, and begin anew."""
     _peaks[phase] = max(_peaks.get(phase, 0.0), _most_since_last())
 
 
 def take(*phases: str) -> dict[str, float]:
-    """GiB by `memory/<phase>`, of all phases where none is named; forgotten then."""
+    """GiB by `memory/<phase>`, of all phases where none is named; each is told once."""
     names = [name for name in phases or list(_peaks) if name in _peaks]
     return {f"memory/{name}": round(_peaks.pop(name) / GIB, 4) for name in names}
 

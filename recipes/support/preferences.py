@@ -10,7 +10,7 @@ from typing import Any
 from datasets import Dataset
 
 from recipes.support.main import UserError
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 PAIRS = "pairs.jsonl"
 

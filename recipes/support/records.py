@@ -37,6 +37,19 @@ def records(path: Path) -> Iterator[tuple[int, Record]]:
             offset += len(line)
 
 
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Rows of a JSON-lines file; none where it is missing. A last line cut off by a kill is left out."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = []
+    for number, line in enumerate(lines):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number + 1 < len(lines):
+                raise
+    return rows
+
+
 def read_config(path: Path) -> tuple[Record, str]:
     """The config as a mapping and as its text. FileNotFoundError without it, ValueError if not a mapping."""
     text = path.read_text(encoding="utf-8")

@@ -80,5 +80,5 @@ def run_folder(path: str) -> Path:
     """A run directory. Raises UserError where there is none."""
     folder = Path(path)
     if not (folder / "config.yaml").exists():
-        raise UserError(f"{folder} is no run directory (it has no config.yaml)")
+        raise UserError(f"{folder} is no run directory (no config.yaml in it): give one of runs/<recipe>/<task>/<name>")
     return folder

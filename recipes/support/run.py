@@ -15,7 +15,7 @@ from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
-from recipes.support.console import log_to
+from recipes.support.console import log, log_to
 from recipes.support.fitting import plan_or_refuse
 from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
@@ -82,7 +82,13 @@ def fit(run: Run, trainer: Any) -> None:
         stop_if_asked()
         latest = latest_checkpoint(run.folder)
         run.log.rewind(step_of(latest))
-        if latest and step_of(latest) >= run.cfg.recipe.max_steps:  # finished before: nothing to train
+        if latest and step_of(latest) >= run.cfg.recipe.max_steps:
+            log.info(
+                "%s is finished at step %d: nothing to train; a larger recipe.max_steps goes on, run.if_exists=replace "
+                "starts again",
+                run.folder,
+                step_of(latest),
+            )
             trainer.restore(latest)
         else:
             with phase("update"):

@@ -15,7 +15,7 @@ from recipes.support import peak_memory
 from recipes.support.console import log
 from recipes.support.diseases_hacking import Watch, said, watching
 from recipes.support.history import history
-from recipes.support.records import by_step, read_config
+from recipes.support.records import by_step, read_config, read_jsonl
 from recipes.support.run_dir import write_text
 from recipes.support.stopping import current_phase
 
@@ -96,19 +96,6 @@ class RunLog(TrainerCallback):
     def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         with (self.folder / name).open("a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Rows of a JSON-lines file; none where it is missing. A last line cut off by a kill is left out."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = []
-    for number, line in enumerate(lines):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            if number + 1 < len(lines):
-                raise
-    return rows
 
 
 def _tidy(logs: dict[str, Any]) -> dict[str, float]:

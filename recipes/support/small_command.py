@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -17,6 +18,10 @@ def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
     """A reader of the arguments that are keys of a dataclass."""
 
     def read(given: Sequence[str]) -> Any:
+        for argument in given:
+            if "=" not in argument:
+                keys = ", ".join(field.name for field in fields(schema))
+                raise UserError(f"{argument!r} is no key=value; keys: {keys}")
         return OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(list(given)))
 
     return read

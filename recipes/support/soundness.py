@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from envs.task import Filtered, Problem, Task, TaskError
 from recipes.support.console import log
 from recipes.support.main import UserError
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 from recipes.support.stages import demonstration
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward

@@ -25,8 +25,9 @@ from recipes.support.evaluation import evaluate_policy, prompt_ids
 from recipes.support.history import load_history
 from recipes.support.main import Stopped
 from recipes.support.models import sampling_dtype
+from recipes.support.records import read_jsonl
 from recipes.support.report import write_report
-from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.run_log import RunLog
 from recipes.support.sampling import Decoding, SamplingCopy
 from recipes.support.stopping import current_phase, phase
 from rewards.compose import Reward

@@ -35,11 +35,17 @@ def check_server(url: str) -> None:
 
 
 def weights_sender(policy: Any, accelerator: Any, tokenizer: Any, url: str) -> Callable[[], None]:
-    """Brings the policy's weights to the server, adapters merged; all processes call it together."""
+    """A function that brings the policy's weights to the server, adapters merged. All processes call it together, and
+    none returns before the server has them."""
     from trl.generation.vllm_generation import VLLMGeneration
 
     server = VLLMGeneration(policy, accelerator, tokenizer, mode="server", server_base_url=url)
-    return server.sync_weights
+
+    def send() -> None:
+        server.sync_weights()  # the main process sends; the others come back at once
+        accelerator.wait_for_everyone()
+
+    return send
 
 
 @dataclass
@@ -100,7 +106,7 @@ class ServerSampler:
             for coming in asyncio.as_completed([one(place) for place in range(len(prompts))]):
                 place, choices = await coming
                 for row, choice in enumerate(choices, place * num_samples):
-                    found[row], logps = self._cut(choice["token_ids"], choice["logprobs"]["token_logprobs"])
+                    found[row], logps = self._cut(*self._drawn(choice))
                     ended(row, found[row], logps)
         return found
 
@@ -118,6 +124,15 @@ class ServerSampler:
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
+
+    def _drawn(self, choice: dict[str, Any]) -> tuple[list[int], list[float]]:
+        try:
+            return choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        except (KeyError, TypeError):
+            raise UserError(
+                f"the server at hardware.vllm_url={self.url} gives no token ids or log-probabilities: start it with "
+                "launch/vllm_server.sh"
+            ) from None
 
     def _cut(self, ids: list[int], logps: list[float]) -> tuple[list[int], list[float]]:
         """What was sampled up to its end-of-sequence token, or to where it is complete."""
@@ -140,7 +155,10 @@ class ServerSampler:
                         return await response.json()
                     said = f"status {response.status}: {(await response.text())[:300]}"
                     if response.status < 500:
-                        break
+                        raise UserError(
+                            f"the vLLM server at hardware.vllm_url={self.url} refused a request ({said}): check the "
+                            "model and the --max-model-len that it was started with"
+                        )
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 said = f"{type(error).__name__} {error}".strip()
         raise UserError(f"the vLLM server at hardware.vllm_url={self.url} failed ({said}); the same command goes on")

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.support import charts
+from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
-from recipes.support.run_log import read_jsonl
 
 PLACEMENTS = ("dense", "sparse", "uniform")
 WINDOW = 5

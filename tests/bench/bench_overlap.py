@@ -97,7 +97,8 @@ def measure(args: argparse.Namespace) -> dict:
     from trl import GRPOConfig
 
     from envs.packaged import packaged_model
-    from recipes.support.run_log import RunLog, read_jsonl
+    from recipes.support.records import read_jsonl
+    from recipes.support.run_log import RunLog
     from recipes.support.stages import prompt_dataset
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
     from rewards.compose import Reward

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from recipes.support.memory_chart import by_phase
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 COMMON = "task=basics seed=0 evaluation.samples=0 evaluation.greedy=true task.also_evaluate=[] recipe.save_steps=0"
 ONLINE = f"{COMMON} recipe.temperature=3 recipe.max_steps=2"

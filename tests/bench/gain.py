@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 
 def rates(folder: Path) -> dict[float, dict[str, float]]:

@@ -18,8 +18,8 @@ from omegaconf import OmegaConf
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
-from recipes.support.run_log import read_jsonl
 
 METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
 SETTINGS = ("recipe.name", "recipe.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")

@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.look import token_rewards
 from recipes.support.charts import polyline, round_ticks, smooth, smooth_window, tick_label
+from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
-from recipes.support.run_log import read_jsonl
 
 WIDTH, LINE, CHAR, LEFT, TOP = 980, 19, 7.83, 20, 62
 CURVE = (600, 70, 350)

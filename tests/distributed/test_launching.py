@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from recipes.support.checkpoints import checkpoints
-from recipes.support.run_log import CLOCK, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import CLOCK
 
 ROOT = Path(__file__).parents[2]
 GRPO = str(ROOT / "recipes" / "grpo.py")

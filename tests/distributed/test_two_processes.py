@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.distributed

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 from recipes.support.models import load_policy
-from recipes.support.run_log import CLOCK, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import CLOCK
 from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]

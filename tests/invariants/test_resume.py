@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.run_log import CLOCK, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import CLOCK
 
 ROOT = Path(__file__).parents[2]
 

@@ -35,7 +35,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
         (["reward.placement=everywhere"], "choose dense, sparse, uniform"),
         (["adapter=./nowhere"], "./nowhere"),
-        (["task.env.train_size=100000"], "lower task.env.train_size"),
+        (["task.env.train_size=100000"], "at least one is held out: set it to"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),
         (["task.also_evaluate=[nothing]"], "no task named nothing"),
     ],

@@ -8,7 +8,8 @@ from datasets import Dataset
 from transformers import set_seed
 
 from envs.pacman import Corridor, play
-from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import RunLog
 from recipes.support.scratch import scratch_model
 from recipes.support.stages import tokenized_prompts
 from recipes.trainers.dense_ppo import DensePPOTrainer

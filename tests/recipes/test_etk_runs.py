@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recipes.support.build import build_task
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 from tests.envs.etk.cactus_tree import prepared_tree
 from tests.recipes.test_configs import compose
 

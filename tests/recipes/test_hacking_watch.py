@@ -22,8 +22,9 @@ from recipes import doctor
 from recipes.support.diagnosis import diagnose
 from recipes.support.diseases_hacking import Watch
 from recipes.support.history import load_history
+from recipes.support.records import read_jsonl
 from recipes.support.rollout import Rollout, rollout_rows
-from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.run_log import RunLog
 from recipes.support.soundness import as_answer, planted_wrong
 from recipes.trainers.experience import Experience
 from recipes.trainers.groups import rollout_metrics

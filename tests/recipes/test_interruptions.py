@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from recipes.support.checkpoints import checkpoints
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 from tests.invariants.test_resume import GRPO, command, metrics
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from envs.basics import Basics
 from recipes.support.preferences import preference_pairs
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 from recipes.support.stages import demonstrations
 
 ROOT = Path(__file__).parents[2]

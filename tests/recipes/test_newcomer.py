@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().split("## A first hour", 1)[1].split("\n## ", 1)[0]
@@ -73,17 +72,27 @@ def test_the_channel_pays_comments_where_they_stand():
 
     space: dict = {}
     exec(block("python"), space)  # this repository's own text
-    text = "# one\nx = 1  # not a line of its own\n    # two\n"
-    (found,) = asyncio.run(space["Comments"]().score([None], [Completion(text, (), ())]))
+    head, code = "# A heading\n```python\n", "# one\nx = 1  # not a line of its own\n    # two\n"
+    text, span = f"{head}{code}```\n# the end", (len(head), len(head) + len(code))
+    found, nothing = asyncio.run(
+        space["Comments"]().score([None] * 2, [Completion(text, (), (), span), Completion("#", (), ())])
+    )
     assert [text[s.start : s.end] for s in found.spans] == ["# one", "    # two"]
     assert found.score == pytest.approx(0.2) and found.note == "2 comments"
+    assert nothing.score == 0 and nothing.spans == ()
+
+
+def test_a_shell_takes_the_commands_as_they_stand():
+    """Unquoted braces are split at commas."""
+    shown = [line.strip() for line in SECTION.splitlines() if line.strip().startswith("python recipes/")]
+    assert len(shown) == 5
+    for line in shown:
+        said = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True)
+        assert said.stdout.splitlines() == shlex.split(line)
 
 
 def test_add_a_task(tmp_path):
-    row = json.loads(block("json"))
-    rows = [row, {**row, "name": "twice", "family": "twice"}]
-    rows[1] = {k: v.replace("double", "twice") if isinstance(v, str) else v for k, v in rows[1].items()}
-    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (tmp_path / "mine.jsonl").write_text(block("json"))
     said = take(command("check"), tmp_path).stdout
     assert "basics train: 1 of 1 problems are sound" in said and "basics test: 1 of 1 problems are sound" in said
 

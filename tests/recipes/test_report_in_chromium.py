@@ -17,8 +17,8 @@ import pytest
 from recipes.support.charts import duration
 from recipes.support.diagnosis import diagnose
 from recipes.support.history import load_history
+from recipes.support.records import read_jsonl
 from recipes.support.report import write_report
-from recipes.support.run_log import read_jsonl
 from tests.recipes.chromium import NAMES, Chromium, find
 from tests.recipes.made_up_runs import MadeUp
 from tests.recipes.test_report import plain

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recipes.support.run_log import read_jsonl
+from recipes.support.records import read_jsonl
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,8 @@ from recipes.support.main import UserError
 from recipes.support.models import adapter_folder
 from recipes.support.overrides import folder_name, run_name
 from recipes.support.pass_at_k import PassAtK, bootstrap, pass_at_k
-from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import RunLog
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():

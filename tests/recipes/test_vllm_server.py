@@ -17,7 +17,8 @@ from envs.basics import Basics
 from recipes.support import vllm_server
 from recipes.support.launch import check_hardware
 from recipes.support.main import UserError
-from recipes.support.run_log import RunLog, read_jsonl
+from recipes.support.records import read_jsonl
+from recipes.support.run_log import RunLog
 from recipes.support.sampling import Decoding
 from recipes.support.stages import prompt_dataset
 from recipes.support.vllm_server import ServerSampler, check_server
