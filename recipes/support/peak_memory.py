@@ -24,23 +24,27 @@ _peaks: dict[str, float] = {}
 
 
 class GiveBack(TrainerCallback):
-    """Keeps the memory of a training on a CPU from growing step by step.
+    """Keeps the memory of a training on a CPU from growing pass by pass.
 
-    Freed blocks are kept for the next step (recipes/support/console.py), whose own have other sizes, so the heap comes
-    to hold several steps' worth. After each step that ends with a tenth more than the first one did, what is free goes
-    back to the system; the next step faults its pages in anew.
+    Freed blocks are kept for the next pass (recipes/support/console.py), whose own have other sizes, so the heap comes
+    to hold several passes' worth. After a pass that ends with a tenth more than one pass by itself has taken so far,
+    what is free goes back to the system; the next pass faults its pages in anew.
     """
 
     def __init__(self) -> None:
-        self._first = 0.0
+        self._alone, self._fresh = 0.0, True
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_substep_end(self, args, state, control, **kwargs):
         held = _status("VmRSS")
-        self._first = self._first or held
-        if held > GROWTH * self._first:
+        if self._fresh:
+            self._alone, self._fresh = max(self._alone, held), False
+        elif held > GROWTH * self._alone:
             libc = ctypes.CDLL(None)
             if hasattr(libc, "malloc_trim"):
                 libc.malloc_trim(0)
+                self._fresh = True
+
+    on_step_end = on_substep_end
 
 
 def settle(phase: str) -> None:

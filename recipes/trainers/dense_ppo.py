@@ -303,6 +303,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         for index in (passes := self._passes(e, rows)):
             loss, statistics = step.compute(self._loss, e.take(index), with_policy, with_critic, units, states)
             step.backward(loss, last=index is passes[-1])
+            self.control = self.callback_handler.on_substep_end(self.args, self.state, self.control)
             for name, s in statistics.items():
                 found[name] = found.get(name, 0) + s
         norm = step.step()

@@ -325,7 +325,7 @@ def test_a_heap_that_has_grown_is_given_back():
     if not peak_memory.STATUS.exists():
         pytest.skip("no /proc here")
     give_back, pieces = peak_memory.GiveBack(), [b"x" * 4000 for _ in range(1000)]
-    give_back.on_step_end(None, None, None)
+    give_back.on_substep_end(None, None, None)
     kept = [bytearray(100_000) for _ in range(4000)]  # below the size that malloc maps by itself
     held, pieces = peak_memory._status("VmRSS"), [*pieces, *kept[::400]]
     del kept
