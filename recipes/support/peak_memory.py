@@ -20,11 +20,13 @@ from recipes.support.memory import GIB
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 LOWER_THE_MARK = "5"
 GROWTH = 1.1
+WORTH_IT = 1.0 * GIB
+"""Resident memory below which phases keep what they have freed: small models take many short steps."""
 _peaks: dict[str, float] = {}
 
 
 class GiveBack(TrainerCallback):
-    """Keeps the memory of a training on a CPU from growing pass by pass.
+    """Keeps the memory of an update on a CPU from growing pass by pass.
 
     Freed blocks are kept for the next pass (recipes/support/console.py), whose own have other sizes, so the heap comes
     to hold several passes' worth. After a pass that ends with a tenth more than one pass by itself has taken so far,
@@ -39,16 +41,19 @@ class GiveBack(TrainerCallback):
         if self._fresh:
             self._alone, self._fresh = max(self._alone, held), False
         elif held > GROWTH * self._alone:
-            libc = ctypes.CDLL(None)
-            if hasattr(libc, "malloc_trim"):
-                libc.malloc_trim(0)
-                self._fresh = True
+            give_back()
+            self._fresh = True
 
-    on_step_end = on_substep_end
+
+def give_back() -> None:
+    """What the C library keeps of freed memory goes back to the system."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 def settle(phase: str) -> None:
-    """Count the most since the call before for `phase`, and begin anew."""
+    """Count the most since the call before for `phase`, and begin anew, with nothing held that only it needed."""
     _peaks[phase] = max(_peaks.get(phase, 0.0), _most_since_last())
 
 
@@ -67,6 +72,8 @@ def _most_since_last() -> float:
         torch.cuda.reset_peak_memory_stats()
         return float(most + beside)
     most = _high_water_mark()
+    if _status("VmRSS") > WORTH_IT:
+        give_back()  # before the mark is set anew
     with contextlib.suppress(OSError):
         CLEAR_REFS.write_text(LOWER_THE_MARK)
     return most
