@@ -84,8 +84,8 @@ def fit(run: Run, trainer: Any) -> None:
         run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.max_steps:
             log.info(
-                "%s is finished at step %d: nothing to train; a larger recipe.max_steps goes on, run.if_exists=replace "
-                "starts again",
+                "%s is finished, its %d steps are done: nothing to train; a larger recipe.max_steps goes on, "
+                "run.if_exists=replace starts again",
                 run.folder,
                 step_of(latest),
             )

@@ -50,7 +50,7 @@ def test_a_split_is_the_same_every_time_and_keeps_families_together():
     split = seeded_split(problems, 20, seed=3)
     assert split == seeded_split(list(problems), 20, seed=3)
     assert not {p.family for p in split["train"]} & {p.family for p in split["test"]}
-    with pytest.raises(TaskError, match="lower task"):
+    with pytest.raises(TaskError, match="set it to"):
         seeded_split(problems, 31, seed=0)
 
 
