@@ -1,6 +1,6 @@
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them
-# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO on the corridor, five seeds (an hour)
+# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO on the corridor, five seeds (half an hour)
 # make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU)
 PYTHON ?= python3.11
 VENV := .venv

@@ -40,7 +40,9 @@ def main(cfg) -> None:
             f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
         )
     if cfg.recipe.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
-        raise UserError("recipe.beta needs a reference policy, and TRL loads it from a path: a random model has none")
+        raise UserError(
+            "recipe.beta needs a reference policy, and TRL loads it from a path, which a random model has not: set recipe.beta=0 or model.lora_rank=8"
+        )
     if cfg.recipe.refill and cfg.recipe.prompts_per_step % processes():
         raise UserError(
             f"recipe.refill: recipe.prompts_per_step={cfg.recipe.prompts_per_step} does not divide into "
@@ -49,8 +51,8 @@ def main(cfg) -> None:
     hardware = cfg.hardware
     if cfg.recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
-            "recipe.lookahead=1 samples from a copy of the policy beside it: not with hardware.load_in_4bit, whose "
-            "weights take no merged adapter, nor with ZeRO-3, under which no process has them, nor with vLLM"
+            "set recipe.lookahead=0: it samples from a copy of the policy, which hardware.load_in_4bit (whose weights "
+            "take no merged adapter), ZeRO-3 (under which no process has them) and vLLM do not allow"
         )
     if hardware.logits_at_once and hardware.zero_stage == 3:
         raise UserError("hardware.logits_at_once takes the output matrix whole: set it to 0 under ZeRO-3")

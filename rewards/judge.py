@@ -231,17 +231,7 @@ class Judge:
 
     def _logits(self, rows: Sequence[list[int]], keep: int) -> torch.Tensor:
         """(B, keep, vocabulary) of the last positions."""
-        ids_BT, mask_BT, cache = self._begun(rows, keep)
-        read = cache.get_seq_length() if cache else 0
-        positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, read:]
-        return self.model(
-            input_ids=ids_BT[:, read:],
-            attention_mask=mask_BT,
-            position_ids=positions,
-            past_key_values=cache,
-            logits_to_keep=keep,
-            use_cache=cache is not None,
-        ).logits
+        return last_logits(self.model, *self._begun(rows, keep), keep)
 
     def _begun(self, rows: Sequence[list[int]], keep: int = 1) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Ids and mask (B, T), padding after what the rows share and before what they do not; what they share, if that
@@ -266,6 +256,20 @@ class _Decided(StoppingCriteria):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         replies = self.tokenizer.batch_decode(input_ids[:, self.prompt_tokens :], skip_special_tokens=True)
         return torch.tensor([bool(DECIDED.search(reply)) for reply in replies], device=input_ids.device)
+
+
+def last_logits(model: Any, ids_BT: torch.Tensor, mask_BT: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
+    """(B, keep, vocabulary) of the last positions; what `cache` holds of the ids is not read again."""
+    read = cache.get_seq_length() if cache else 0
+    positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, read:]
+    return model(
+        input_ids=ids_BT[:, read:],
+        attention_mask=mask_BT,
+        position_ids=positions,
+        past_key_values=cache,
+        logits_to_keep=keep,
+        use_cache=cache is not None,
+    ).logits
 
 
 def _common(rows: Sequence[list[int]]) -> int:

@@ -204,6 +204,8 @@ class TaskConfig:
     """Longest answer, in tokens."""
     env: dict[str, Any] = MISSING
     """The Task's class and arguments."""
+    benchmark_dir: str | None = None
+    """A benchmark that may be evaluated on and is not shipped: a folder of the user's."""
     reward: dict[str, Any] = MISSING
     """Channels by name: class, weight, arguments."""
     prompt_tokens: int | None = None

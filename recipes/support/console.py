@@ -41,10 +41,14 @@ def log_to(folder: Path) -> None:
     logging.getLogger().addHandler(file)
 
 
-def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks instead of handing them back: a CPU update faults in its pages a quarter faster."""
+def keep_freed_memory(up_to: int = 1 << 30) -> None:
+    """Have glibc keep freed blocks of up to `up_to` bytes for the next who asks, and hand larger ones back.
+
+    The default spares a CPU update the faulting in of its pages, a fifth of its time, and holds up to twice what is
+    alive in it; 4 MiB holds little more than that (tests/bench/README.md, Memory).
+    """
     mmap_threshold, trim_threshold = -3, -1
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        libc.mallopt(mmap_threshold, 1 << 30)
-        libc.mallopt(trim_threshold, (1 << 31) - 1)
+        libc.mallopt(mmap_threshold, up_to)
+        libc.mallopt(trim_threshold, min(2 * up_to, (1 << 31) - 1))

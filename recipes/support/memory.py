@@ -171,6 +171,11 @@ class Plan:
         return max(0.0, self.peak - self.budget) if self.budget is not None else 0.0
 
     @property
+    def roomy(self) -> bool:
+        """Whether twice the peak is there, so that freed memory may be kept for reuse."""
+        return self.budget is None or 2 * self.peak <= self.budget
+
+    @property
     def largest_part(self) -> str:
         """Of the fullest phase."""
         parts = self.phases[self.fullest]
@@ -186,6 +191,7 @@ class Plan:
             "phase": self.fullest,
             "budget_gib": None if self.budget is None else round(self.budget / GIB, 4),
             "fits": not self.over,
+            "roomy": self.roomy,
             "phases": phases,
             "notes": list(self.notes),
         }

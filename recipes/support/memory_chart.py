@@ -18,7 +18,10 @@ def memory(rows: Iterable[Record], plan: Record | None) -> dict[str, Any] | None
     if not measured:
         return None
     budget = (plan or {}).get("budget_gib")
-    return {"svg": _bars(measured, planned, budget), "note": _note(measured, planned, budget)}
+    note = _note(measured, planned, budget)
+    if measured and planned and (plan or {}).get("roomy"):
+        note += " There is room for twice the plan, so freed memory is kept for reuse on a CPU, and more is held."
+    return {"svg": _bars(measured, planned, budget), "note": note}
 
 
 def by_phase(rows: Iterable[Record], plan: Record | None) -> tuple[dict[str, float], dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Sequence
@@ -21,12 +22,23 @@ MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to",
 """Overrides with which a training run goes on in its directory."""
 
 
+NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
+NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
+NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
+WHERE = re.compile(r" full_key: \S+( (reference|object)_type=\S+)*")
+
+
 def is_override(argument: str) -> bool:
     return "=" in argument and not argument.startswith("-")
 
 
 def key_of(override: str) -> str:
     return override.lstrip("+~").split("=")[0]
+
+
+def names(override: str, key: str) -> bool:
+    """Whether it sets `key` or something in it."""
+    return f"{key_of(override)}.".startswith(f"{key}.")
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
@@ -36,21 +48,40 @@ def compose(overrides: Sequence[str]) -> DictConfig:
             cfg = hydra.compose("config", list(overrides))
         name_run(cfg, overrides)
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(one_line(error)) from error
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise UserError(f"{one_line(error, overrides)} (--help lists the choices, --cfg job the keys)") from error
     return cfg
 
 
-def one_line(error: Exception) -> str:
-    """Hydra's message: the first cause that names the key, on one line."""
-    messages = []
+def one_line(error: Exception, overrides: Sequence[str]) -> str:
+    """What Hydra says in several: which choice or key there is not, and what it may have been meant to be."""
+    messages: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
         messages.append(" ".join(str(cause).split()))
         cause = cause.__cause__
-    return (
-        " / ".join(dict.fromkeys(messages)) + " (python recipes/grpo.py --help lists the choices, --cfg job the keys)"
-    )
+    said = " / ".join(dict.fromkeys(messages))
+    if choice := NO_CHOICE.search(said):
+        group, name, given = choice.groups()
+        return f"there is no {group}={name}{_meant(name, [c for c in given.split() if not c.endswith('schema')])}"
+    if key := NO_KEY.search(said):
+        place, _, name = key[1].rpartition(".")
+        return f"there is no {key[1]}{_meant(name, _keys_of(place, [o for o in overrides if not names(o, key[1])]))}"
+    if unreadable := NO_OVERRIDE.search(said):
+        return f"'{unreadable[1]}' is not KEY=VALUE, as task=basics is"
+    return WHERE.sub("", said)
+
+
+def _meant(given: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(given, known, 3)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(known)}" if known else ""
+
+
+def _keys_of(place: str, overrides: Sequence[str]) -> list[str]:
+    """The keys of a node of the configuration, "" for its root."""
+    with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        cfg = hydra.compose("config", list(overrides))
+    return list(map(str, OmegaConf.select(cfg, place) if place else cfg))
 
 
 def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from recipes.support.tracing import MODE, Live, Peak, fake, peak_of
 from recipes.trainers.forward import Rows, backbone_of, causal_lm, completion_logps, hidden_states
 from recipes.trainers.packing import packed_logps
 from recipes.trainers.value import ValueFunction
+from rewards.judge import last_logits
 
 CPU = torch.device("cpu")
 JUDGE_WORDS = 128
@@ -232,17 +233,7 @@ def judged(network: Network, rows: int, tokens: int, kept_tokens: int, replies: 
     @torch.no_grad()
     def run(model: Any, live: Live) -> None:
         ids = _fake_ids(rows, tokens)
-        mask = torch.ones_like(ids)
-        cache = {"past_key_values": DynamicCache(config=model.config)} if replies else {}
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        out = model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            logits_to_keep=kept_tokens,
-            use_cache=replies,
-            **cache,
-        )
-        out.logits[0].float().log_softmax(-1)
+        cache = DynamicCache(config=model.config) if replies else None
+        last_logits(model, ids, torch.ones_like(ids), cache, kept_tokens)[0].float().logsumexp(-1)
 
     return peak_of(network, run)

@@ -2,58 +2,25 @@
 
 On a CPU resident memory, by the high-water mark of /proc/self/status, which Linux lets a process lower again
 (proc(5), clear_refs); elsewhere the mark of the whole run so far. On a GPU what PyTorch had reserved, and what the
-device's driver (and whoever else is on that GPU) takes beside it. `GiveBack` keeps a CPU's from growing.
+device's driver (and whoever else is on that GPU) takes beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import resource
 import sys
 from pathlib import Path
-
-from transformers import TrainerCallback
 
 from recipes.support.memory import GIB
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 LOWER_THE_MARK = "5"
-GROWTH = 1.1
-WORTH_IT = 1.0 * GIB
-"""Resident memory below which phases keep what they have freed: small models take many short steps."""
 _peaks: dict[str, float] = {}
 
 
-class GiveBack(TrainerCallback):
-    """Keeps the memory of an update on a CPU from growing pass by pass.
-
-    Freed blocks are kept for the next pass (recipes/support/console.py), whose own have other sizes, so the heap comes
-    to hold several passes' worth. After a pass that ends with a tenth more than one pass by itself has taken so far,
-    what is free goes back to the system; the next pass faults its pages in anew.
-    """
-
-    def __init__(self) -> None:
-        self._alone, self._fresh = 0.0, True
-
-    def on_substep_end(self, args, state, control, **kwargs):
-        held = _status("VmRSS")
-        if self._fresh:
-            self._alone, self._fresh = max(self._alone, held), False
-        elif held > GROWTH * self._alone:
-            give_back()
-            self._fresh = True
-
-
-def give_back() -> None:
-    """What the C library keeps of freed memory goes back to the system."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-
-
 def settle(phase: str) -> None:
-    """Count the most since the call before for `phase`, and begin anew, with nothing held that only it needed."""
+    """Count the most since the call before for `phase`, and begin anew."""
     _peaks[phase] = max(_peaks.get(phase, 0.0), _most_since_last())
 
 
@@ -72,8 +39,6 @@ def _most_since_last() -> float:
         torch.cuda.reset_peak_memory_stats()
         return float(most + beside)
     most = _high_water_mark()
-    if _status("VmRSS") > WORTH_IT:
-        give_back()  # before the mark is set anew
     with contextlib.suppress(OSError):
         CLEAR_REFS.write_text(LOWER_THE_MARK)
     return most

@@ -24,10 +24,9 @@ from recipes.support.network import Network, local_folder
 from recipes.support.passes import Batch
 from recipes.support.tracing import Peak, total
 
-SLACK = {"cpu": (0.0, 1.0), "cuda": (0.05, 0.05)}
-"""Of what passes make and give back, blocks that fit nothing later: a share of all, and one of logits, whose blocks are
-the largest. With recipes/support/console.py's settings of the C library they do not come back to where they were, so a
-second set of them is held (measured); of CUDA's allocator, not measured."""
+SLACK = {"cpu": 0.0, "cuda": 0.05}
+"""Of what passes make and give back, the share of blocks that fit nothing later. Measured on a CPU whose freed memory
+goes back (console.py, keep_freed_memory); of CUDA's allocator not measured."""
 
 
 def plan_of(cfg: DictConfig, lengths: Lengths | None = None) -> Plan:
@@ -54,8 +53,7 @@ class Planner(Holdings):
         if cache:
             parts["KV cache"] = cache
             parts["activations"] = max(0.0, parts.get("activations", 0.0) - cache)
-        of_all, of_logits = SLACK[self.cfg.hardware.device]
-        parts["slack"] = of_all * total(parts) + of_logits * parts.get("logits", 0.0)
+        parts["slack"] = SLACK[self.cfg.hardware.device] * total(parts)
         return parts
 
     def sampling(

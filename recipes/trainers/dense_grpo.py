@@ -92,43 +92,54 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self._end_ids = end_ids(self._tokenizer, self.policy)
         self.lookahead = lookahead
         self._off_policy = lookahead or server is not None  # by a step, or by the server's arithmetic
-        ahead = (sampling_dtype or self.policy.dtype) if lookahead else None
+        grader = Grader(reward, grading_chunk)
+        self.rollouts = self._rollouts(grader, sampling_dtype, rollout_rows, refill_rounds, server)
+        self._rollout: GroupRollout | None = None
+        self._rewards: torch.Tensor | None = None
+
+    def _rollouts(
+        self,
+        grader: Grader,
+        sampling_dtype: torch.dtype | None,
+        rollout_rows: int | None,
+        refill_rounds: int,
+        server: str | None,
+    ) -> Rollouts:
+        args, rank, world = self.args, self.accelerator.process_index, self.accelerator.num_processes
         external = self._sample_elsewhere if self.use_vllm or self._zero3 else None
-        rows = args.per_device_train_batch_size * args.steps_per_generation
-        world = self.accelerator.num_processes
-        self.rollouts = Rollouts(
-            RolloutSettings(
-                rows, self.num_generations, None if external or server else rollout_rows, refill_rounds, ahead
-            ),
+        settings = RolloutSettings(
+            rows=args.per_device_train_batch_size * args.steps_per_generation,
+            group=self.num_generations,
+            at_once=None if external or server else rollout_rows,
+            refill_rounds=refill_rounds,
+            lookahead=(sampling_dtype or self.policy.dtype) if self.lookahead else None,
+        )
+        prompts = args.generation_batch_size // self.num_generations
+        rows = PromptRows(
+            self.train_dataset, prompts, self.num_generations, args.seed, self.shuffle_dataset, rank, world
+        )
+        sampler = sampler_of(
+            self,
+            self._tokenizer,
+            Decoding(self.max_completion_length, self.temperature, self.top_p),
+            self._end_ids,
+            server=server,
+            copy_dtype=None if self.lookahead else sampling_dtype,
+            autocast=nullcontext if self.lookahead else self.accelerator.autocast,
+        )
+        return Rollouts(
+            settings,
             self.train_dataset,
-            PromptRows(
-                self.train_dataset,
-                args.generation_batch_size // self.num_generations,
-                self.num_generations,
-                args.seed,
-                self.shuffle_dataset,
-                self.accelerator.process_index,
-                world,
-            ),
-            task,
+            rows,
+            self.task,
             self.problems,
             self._tokenizer,
             {"chat_template": self.chat_template, **self.chat_template_kwargs},
-            sampler_of(
-                self,
-                self._tokenizer,
-                Decoding(self.max_completion_length, self.temperature, self.top_p),
-                self._end_ids,
-                server=server,
-                copy_dtype=None if lookahead else sampling_dtype,
-                autocast=nullcontext if lookahead else self.accelerator.autocast,
-            ),
-            Grader(reward, grading_chunk),
-            args.seed * world + self.accelerator.process_index,
+            sampler,
+            grader,
+            args.seed * world + rank,
             external,
         )
-        self._rollout: GroupRollout | None = None
-        self._rewards: torch.Tensor | None = None
 
     @property
     def policy(self) -> PreTrainedModel:

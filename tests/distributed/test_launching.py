@@ -17,6 +17,7 @@ import pytest
 from recipes.support.checkpoints import checkpoints
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import CLOCK
+from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
 GRPO = str(ROOT / "recipes" / "grpo.py")
@@ -38,8 +39,7 @@ def small(tiny_model: Path) -> list[str]:
         "task.also_evaluate=[]",
         "evaluation.samples=0",
         "evaluation.greedy=false",
-        "+task.reward.parity._target_=tests.recipes.channels.TokenParity",
-        "+task.reward.parity.weight=1.0",
+        *PARITY,
     ]
 
 

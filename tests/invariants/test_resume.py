@@ -13,6 +13,7 @@ import pytest
 
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import CLOCK
+from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,8 +55,7 @@ def command(tiny_model: Path, folder: Path, recipe: str, *extra: str) -> list[st
         "recipe.prompts_per_step=2",
         "recipe.max_new_tokens=8",
         "recipe.learning_rate=0.01",
-        "+task.reward.parity._target_=tests.recipes.channels.TokenParity",
-        "+task.reward.parity.weight=1.0",
+        *PARITY,
         "evaluation.samples=0",
         "evaluation.greedy=false",
         "task.also_evaluate=[]",

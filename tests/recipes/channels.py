@@ -7,6 +7,9 @@ import signal
 
 from rewards.channel import ChannelResult
 
+PARITY = ("+task.reward.parity._target_=tests.recipes.channels.TokenParity", "+task.reward.parity.weight=1.0")
+"""Overrides that pay `TokenParity` beside a task's own channels."""
+
 
 class TokenParity:
     judges_form = True

