@@ -1,3 +1,4 @@
+# make install  .venv with what training needs
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them
 # make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO on the corridor, five seeds (half an hour)
@@ -17,8 +18,10 @@ EACH = $(shell expr $(SAMPLES) / 131)
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint clean reproduce-humaneval ablation
+.PHONY: install demo test lint clean reproduce-humaneval ablation
 .DEFAULT_GOAL := demo
+
+install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python recipes/grpo.py task=basics recipe.max_steps=$(STEPS) run.name=demo-$(STEPS)-steps

@@ -41,7 +41,8 @@ def main(cfg) -> None:
         )
     if cfg.recipe.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
         raise UserError(
-            "recipe.beta needs a reference policy, and TRL loads it from a path, which a random model has not: set recipe.beta=0 or model.lora_rank=8"
+            "recipe.beta needs a reference policy, and TRL loads it from a path, which a random model has not: set "
+            "recipe.beta=0 or model.lora_rank=8"
         )
     if cfg.recipe.refill and cfg.recipe.prompts_per_step % processes():
         raise UserError(

@@ -25,7 +25,7 @@ MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to",
 NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
-WHERE = re.compile(r" full_key: \S+( (reference|object)_type=\S+)*")
+WHERE = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
 
 def is_override(argument: str) -> bool:
@@ -49,7 +49,7 @@ def compose(overrides: Sequence[str]) -> DictConfig:
         name_run(cfg, overrides)
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise UserError(f"{one_line(error, overrides)} (--help lists the choices, --cfg job the keys)") from error
+        raise UserError(one_line(error, overrides)) from error
     return cfg
 
 
@@ -60,7 +60,11 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
     while cause is not None:
         messages.append(" ".join(str(cause).split()))
         cause = cause.__cause__
-    said = " / ".join(dict.fromkeys(messages))
+    said = _meaning(" / ".join(dict.fromkeys(messages)), overrides)
+    return f"{said} (--help lists the choices, --cfg job the keys)"
+
+
+def _meaning(said: str, overrides: Sequence[str]) -> str:
     if choice := NO_CHOICE.search(said):
         group, name, given = choice.groups()
         return f"there is no {group}={name}{_meant(name, [c for c in given.split() if not c.endswith('schema')])}"
@@ -69,7 +73,9 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
         return f"there is no {key[1]}{_meant(name, _keys_of(place, [o for o in overrides if not names(o, key[1])]))}"
     if unreadable := NO_OVERRIDE.search(said):
         return f"'{unreadable[1]}' is not KEY=VALUE, as task=basics is"
-    return WHERE.sub("", said)
+    where = WHERE.search(said)
+    said = WHERE.sub("", said)
+    return said if where is None or where[1] in said else f"{where[1]}: {said}"
 
 
 def _meant(given: str, known: Sequence[str]) -> str:

@@ -72,7 +72,7 @@ def checked(overrides: Sequence[str]) -> list[str]:
         with hydra.initialize_config_dir(CONF, version_base="1.3"):
             jobs, swept = jobs_of(overrides)
     except HydraException as error:
-        raise UserError(one_line(error)) from error
+        raise UserError(one_line(error, overrides)) from error
     folders: dict[str, str] = {}
     for job in jobs:
         cfg = compose([*job, f"run.swept=[{','.join(swept)}]"])

@@ -89,7 +89,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
     ):
         Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
         generation = causal_lm(model).generation_config
-        self._end_ids, ends = end_ids(processing_class, causal_lm(model)), generation.eos_token_id
+        self._end_ids, model_eos = end_ids(processing_class, causal_lm(model)), generation.eos_token_id
         mini_batches, whiten_rewards = args.num_mini_batches, args.whiten_rewards
         args.num_mini_batches, args.whiten_rewards = 1, False  # TRL holds both against the number of prompts
         super().__init__(
@@ -106,7 +106,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             **kwargs,
         )
         args.num_mini_batches, args.whiten_rewards = mini_batches, whiten_rewards
-        generation.eos_token_id = ends  # TRL puts its stop token there
+        generation.eos_token_id = model_eos  # TRL puts its stop token there
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
         # PPOTrainer leaves these two out; loading an optimizer and saving from several processes ask for them
         self.is_fsdp_xla_v1_enabled = self.is_distributed_loading_by_transformers = False
@@ -121,9 +121,9 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         self.kl_coefficient = KLCoefficient(args.kl_coef, args.kl_target, args.kl_horizon)
         self._token_bytes = TokenBytes(processing_class)
         decoding = Decoding(args.response_length, args.temperature, args.top_p)
-        asked = (self, processing_class, decoding, self._end_ids, AnswerComplete(task, self._token_bytes), server)
-        how = {"copy_dtype": sampling_dtype, "stock": args.stock_sampling, "autocast": self.accelerator.autocast}
-        self._sampler = sampler_of(*asked, **how)
+        parts = (self, processing_class, decoding, self._end_ids, AnswerComplete(task, self._token_bytes), server)
+        options = {"copy_dtype": sampling_dtype, "stock": args.stock_sampling, "autocast": self.accelerator.autocast}
+        self._sampler = sampler_of(*parts, **options)
         self._loop = asyncio.Runner()
         self._clock: dict[str, float] = {}
         self.steps = steps_of(self)
@@ -243,10 +243,10 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         after the last token where T has room for it, else on the last token (TRL's placement).
         """
         rewards = -self.kl_coefficient.value * e.kl
-        ends = torch.tensor([len(c) for c in e.completions], device=rewards.device)
+        lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
         rows = (~e.scores.isnan()).nonzero().squeeze(1)
         if self.reward.placement == "sparse":
-            rewards[rows, ends[rows].clamp(max=e.width - 1)] += e.scores[rows]
+            rewards[rows, lengths_B[rows].clamp(max=e.width - 1)] += e.scores[rows]
         else:
             for row in rows.tolist():
                 grade = e.grades[row]

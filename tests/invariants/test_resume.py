@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import CLOCK
+from tests import warm
 from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
@@ -70,27 +70,22 @@ def metrics(folder: Path) -> list[dict]:
 
 @pytest.mark.parametrize("extra", RUNS.values(), ids=RUNS.keys())
 def test_killed_and_resumed_equals_uninterrupted(tiny_model, tmp_path, extra):
-    subprocess.run(command(tiny_model, tmp_path / "whole", *extra), check=True, capture_output=True)
+    warm.run(command(tiny_model, tmp_path / "whole", *extra), check=True)
     whole = metrics(tmp_path / "whole")
     assert [row["step"] for row in whole] == [1, 2, 3, 4, 5, 6]
     assert any(row.get("grad_norm", 0) > 0 for row in whole)
 
     cut = tmp_path / "cut"
-    process = subprocess.Popen(
-        command(tiny_model, cut, *extra),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = warm.start(command(tiny_model, cut, *extra))
     while len(read_jsonl(cut / "metrics.jsonl")) < 3:
-        assert process.poll() is None, "ended before it could be killed"
+        assert process.exitcode is None, "ended before it could be killed"
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.join()
     (cut / "metrics.jsonl").open("a").write('{"step": 4, "rew')  # a line cut off by the kill
     assert not (cut / "final").exists()
 
-    subprocess.run(command(tiny_model, cut, *extra), check=True, capture_output=True)
+    warm.run(command(tiny_model, cut, *extra), check=True)
     assert metrics(cut) == whole
     (weights,) = (tmp_path / "whole" / "final").glob("*model.safetensors")
     assert (cut / "final" / weights.name).read_bytes() == weights.read_bytes()

@@ -9,16 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).parents[2]
 
 
 def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "recipes" / recipe), *overrides],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return warm.run([sys.executable, ROOT / "recipes" / recipe, *overrides])
 
 
 @pytest.mark.parametrize(

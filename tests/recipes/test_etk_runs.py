@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from recipes.support.build import build_task
 from recipes.support.records import read_jsonl
+from tests import warm
 from tests.envs.etk.cactus_tree import prepared_tree
 from tests.recipes.test_configs import compose
 
@@ -31,7 +31,7 @@ SMALL = (
 
 def run(recipe: str, folder: Path, *overrides: str, settings: Sequence[str] = SMALL) -> Path:
     command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *settings, *overrides, f"run.dir={folder}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    done = warm.run(command, folder.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 
@@ -101,7 +101,7 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
 def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):
     command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=etk", "model.path=no/such-model"]
     command += ["task.reward.compile.enabled=true", "task.reward.compile.workdir=/nowhere", f"run.dir={tmp_path}/run"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = warm.run(command, tmp_path)
     assert done.returncode == 2
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
     assert "task.reward.compile.workdir=/nowhere: no such folder" in line

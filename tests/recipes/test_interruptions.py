@@ -12,6 +12,7 @@ import pytest
 
 from recipes.support.checkpoints import checkpoints
 from recipes.support.records import read_jsonl
+from tests import warm
 from tests.invariants.test_resume import GRPO, command, metrics
 
 
@@ -34,7 +35,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     assert "stopping after this step" in errors and "to go on: python" in errors and "Traceback" not in errors
     done = len(metrics(run))
     assert done < 6 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
-    subprocess.run(command(tiny_model, run, *GRPO), check=True, capture_output=True)
+    warm.run(command(tiny_model, run, *GRPO), check=True)
     assert [row["step"] for row in metrics(run)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -47,18 +48,18 @@ STOPS = {
 
 @pytest.mark.parametrize(("extra", "stops"), STOPS.values(), ids=STOPS.keys())
 def test_sigterm_in_the_middle_of_anything_costs_nothing(tiny_model, tmp_path, extra, stops):
-    subprocess.run(command(tiny_model, tmp_path / "whole", *extra), check=True, capture_output=True)
+    warm.run(command(tiny_model, tmp_path / "whole", *extra), check=True)
     cut, steps = tmp_path / "cut", []
     for place, call in stops:
         python, *rest = command(tiny_model, cut, *extra)
         stopper = [python, str(Path(__file__).with_name("stop_at.py")), place, str(call), *rest]
-        done = subprocess.run(stopper, capture_output=True, text=True, check=False)
+        done = warm.run(stopper)
         assert done.returncode == 0, done.stderr[-2000:]
         assert "to go on: python" in done.stderr and "Traceback" not in done.stderr
         steps.append(len(read_jsonl(cut / "metrics.jsonl")))
         assert not (cut / "final").exists()
     assert steps[-1] < 6 and len(set(steps)) > 1  # every stop came before the end
-    subprocess.run(command(tiny_model, cut, *extra), check=True, capture_output=True)
+    warm.run(command(tiny_model, cut, *extra), check=True)
     assert metrics(cut) == metrics(tmp_path / "whole")
     (weights,) = (tmp_path / "whole" / "final").glob("*model.safetensors")
     assert (cut / "final" / weights.name).read_bytes() == weights.read_bytes()
@@ -73,12 +74,12 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
     if mounted.returncode:
         pytest.skip("mounting a small disk needs root")
     try:
-        done = subprocess.run(command(tiny_model, disk / "run", *GRPO), capture_output=True, text=True, check=False)
+        done = warm.run(command(tiny_model, disk / "run", *GRPO))
         assert done.returncode == 1
         assert "no space left on the disk" in done.stderr and "Traceback" not in done.stderr
         assert all((c / "trainer_state.json").exists() for c in checkpoints(disk / "run"))
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-        subprocess.run(command(tiny_model, disk / "run", *GRPO), check=True, capture_output=True)
+        warm.run(command(tiny_model, disk / "run", *GRPO), check=True)
         assert [row["step"] for row in metrics(disk / "run")] == [1, 2, 3, 4, 5, 6]
     finally:
         subprocess.run(["umount", disk], check=False)

@@ -13,13 +13,14 @@ from envs.basics import Basics
 from recipes.support.preferences import preference_pairs
 from recipes.support.records import read_jsonl
 from recipes.support.stages import demonstrations
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
 
 def recipe(name: str, *overrides: str, cwd: Path) -> subprocess.CompletedProcess:
     command = [sys.executable, str(ROOT / "recipes" / f"{name}.py"), *overrides]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return warm.run(command, cwd)
 
 
 def answer(reward, tokens, sample=0):

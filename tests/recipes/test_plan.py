@@ -19,11 +19,12 @@ from recipes import plan as command
 from recipes.support import advice, config, holdings, machine, passes, peak_memory, planning
 from recipes.support.lengths import Lengths
 from recipes.support.main import CONF
-from recipes.support.memory import GIB, Spread, Trained, added, fuller
+from recipes.support.memory import GIB, Plan, Spread, Trained, added, fuller
 from recipes.support.memory_chart import memory
 from recipes.support.network import Network, find_facts
 from recipes.support.passes import Batch
 from recipes.support.tracing import total
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 LENGTHS = Lengths(train=512, test=512, answer=128, test_problems=66)
@@ -292,10 +293,10 @@ def test_training_refuses_what_cannot_fit_before_the_model_loads_unless_forced(t
         "recipe.max_steps=1",
         f"run.dir={tmp_path}/run",
     ]
-    refused = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    refused = warm.run(asked, ROOT)
     assert refused.returncode == 2 and "force=true trains all the same" in refused.stderr
     assert not (tmp_path / "run").exists()
-    forced = subprocess.run([*asked, "force=true"], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    forced = warm.run([*asked, "force=true"], ROOT)
     assert forced.returncode == 0, forced.stderr
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     planned = json.loads((tmp_path / "run" / "plan.json").read_text())
@@ -319,6 +320,34 @@ def test_the_peak_of_a_phase_is_its_own():
     found = peak_memory.take("large", "after")
     assert found["memory/large"] > found["memory/after"] + 0.25
     assert "memory/before" in peak_memory.take() and peak_memory.take() == {}
+
+
+HOLDS_AFTER = """
+from recipes.support.console import keep_freed_memory
+from recipes.support.peak_memory import _status
+keep_freed_memory({up_to})
+before = _status("VmRSS")
+blocks = [bytearray(b"x" * (8 << 20)) for _ in range(40)]
+del blocks
+print((_status("VmRSS") - before) / (1 << 20))
+"""
+
+
+@pytest.mark.parametrize(("up_to", "kept"), [("", (300, 400)), ("up_to=4 << 20", (-1, 40))], ids=["roomy", "tight"])
+def test_freed_memory_is_kept_where_there_is_room_and_goes_back_where_not(up_to, kept):
+    if not peak_memory.STATUS.exists():
+        pytest.skip("no /proc here")
+    code = HOLDS_AFTER.format(up_to=up_to)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert kept[0] < float(done.stdout) < kept[1]
+
+
+@pytest.mark.parametrize(("budget", "roomy"), [(None, True), (4.0, True), (3.9, False)])
+def test_there_is_room_where_twice_the_peak_is(budget, roomy):
+    plan = Plan({"load": {"weights": GIB}, "update": {"weights": GIB, "logits": GIB}}, budget and budget * GIB)
+    assert plan.roomy == roomy == plan.as_dict()["roomy"]
+    note = memory([{"memory/update": 1.8}], plan.as_dict())["note"]
+    assert ("room for twice the plan" in note) == roomy
 
 
 def test_the_page_lays_measured_beside_planned():

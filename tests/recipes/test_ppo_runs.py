@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import CLOCK
+from tests import warm
 from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(recipe: str, folder: Path, *overrides: str) -> Path:
     command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), *overrides, f"run.dir={folder}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    done = warm.run(command, folder.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 
@@ -111,7 +111,7 @@ def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
 )
 def test_a_wrong_option_is_one_line(tmp_path, recipe, override, says):
     command = [sys.executable, str(ROOT / "recipes" / f"{recipe}.py"), override]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = warm.run(command, tmp_path)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 2 and len(errors) == 1 and says in errors[0], done.stderr[-2000:]
     assert not (tmp_path / "runs").exists()

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 from recipes.support.records import read_jsonl
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
 
 def python(*args: str, cwd: Path) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *args], cwd=cwd, capture_output=True, text=True, check=False)
+    return warm.run([sys.executable, *args], cwd)
 
 
 def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_model, tmp_path):

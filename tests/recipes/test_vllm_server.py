@@ -24,6 +24,7 @@ from recipes.support.stages import prompt_dataset
 from recipes.support.vllm_server import ServerSampler, check_server
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.compose import Reward
+from tests import warm
 from tests.recipes.channels import TokenParity
 from tests.recipes.completions_server import Completions
 from tests.recipes.test_dense_ppo import trainer as ppo_trainer
@@ -201,7 +202,7 @@ def test_without_the_package_a_clear_line():
     except ImportError:
         pass
     asked = [sys.executable, "recipes/grpo.py", "task=basics", "hardware=h200", "hardware.vllm=colocate"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = warm.run(asked, ROOT)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.strip() == 'error: hardware=h200 needs vllm: pip install -e ".[vllm]", or hardware.vllm=null'
 
