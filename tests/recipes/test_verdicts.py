@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from recipes.support.report import write_report
-from recipes.support.verdicts import robot_drawing, verdict_tables
+from recipes.support.verdicts import robot_drawing, robot_runs, verdict_tables
 
 DETAIL = {
     "rooms": ["hall", "lab <1>"],
@@ -39,10 +39,34 @@ def test_counts_and_changes():
 
 def test_a_run_is_drawn_with_the_failing_call_in_red():
     svg = robot_drawing(DETAIL)
-    assert svg.count("<circle") == 3 and svg.count("failed") == 1 and "<script>" not in svg
+    assert svg.count('class="action') == 4 and svg.count("failed") == 1 and "<script>" not in svg
     assert svg.index("GoTo") < svg.index("CheckEntity") < svg.index("failed")
     assert "RobotSayError" in svg and "lab &lt;1&gt;" in svg
-    assert "failed" not in robot_drawing(DETAIL | {"error": ""})
+    without = robot_drawing(DETAIL | {"error": ""})
+    assert without.count('class="action') == 3 and "failed" not in without and "G GoTo, C CheckEntity" in without
+
+
+def test_a_place_that_the_world_refuses_is_drawn_once():
+    trace = [["GoTo", "hall"], ["GoTo", "moon"]]
+    svg = robot_drawing(DETAIL | {"trace": trace, "error": "Exception: RobotGoToError: no such place"})
+    assert svg.count('class="action') == 2 and svg.index("moon") > svg.index("failed")
+    nothing = robot_drawing(DETAIL | {"trace": [], "error": "NameError: name 'x' is not defined"})
+    assert nothing.count('class="action') == 1 and 'viewBox="0 0 660' in nothing
+
+
+def test_of_a_long_run_the_end_is_drawn():
+    trace = [["GoTo", "lab <1>"], *[["Say", "on"]] * 39]
+    svg = robot_drawing(DETAIL | {"trace": trace, "error": ""})
+    assert svg.count('class="action') == 16 and "24 earlier actions" in svg and 'viewBox="0 0 660' in svg
+    assert 'class="start" cx="165" cy="37"' in svg  # where those before it ended: the second room
+
+
+def test_the_longest_run_of_each_verdict_of_the_last_evaluation_is_drawn():
+    long, short = DETAIL, DETAIL | {"trace": DETAIL["trace"][:1]}
+    made = [("before", "b", "RobotExecutionError", long), ("after", "c", "RobotExecutionError", short)]
+    made += [("after", "d", "RobotExecutionError", long), ("after", "e", "success", short)]
+    rows = [row(when, task, verdict, details={"simulator": detail}) for when, task, verdict, detail in made]
+    assert [run["task_id"] for run in robot_runs(rows)] == ["d", "e"]
 
 
 def test_the_report_shows_both(tmp_path):
