@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-MOST_CHANGES = 12
 ROW, LEFT, STEP, SHOWN = 26, 150, 30, 16
 """Of a drawing, in pixels: height of a room's strip, where the strips begin, width of an action; how many actions."""
 WIDTH = LEFT + STEP * (SHOWN + 1)
@@ -17,8 +16,8 @@ WRONG = re.compile(r"Robot(\w+)Error")
 
 
 def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each task and decoding of eval_samples.jsonl: rows (verdict, before, after), and the changes most common
-    first as (before, after, count), over the answers that both evaluations gave to the same place."""
+    """For each task and decoding of eval_samples.jsonl: rows (verdict, before, after, became), where `became` counts
+    for each verdict of `names` the answers that had it in the place of one that ended as the row's before."""
     found: dict[tuple[str, float], dict[str, dict[tuple[str, int], str]]] = defaultdict(lambda: defaultdict(dict))
     for row in samples:
         kind = (str(row.get("task")), float(row.get("temperature") or 0.0))
@@ -29,14 +28,14 @@ def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         before, after = stages.get("before", {}), stages.get("after", {})
         counts = Counter(before.values()), Counter(after.values())
         names = sorted(set(counts[0]) | set(counts[1]), key=lambda name: -counts[0][name] - counts[1][name])
-        changed = Counter((before[p], after[p]) for p in before.keys() & after.keys() if before[p] != after[p])
+        pairs = Counter((before[p], after[p]) for p in before.keys() & after.keys())
         tables.append(
             {
                 "task": task,
                 "decoding": "greedy" if temperature == 0 else f"temperature {temperature:g}",
-                "rows": [(name, counts[0][name], counts[1][name]) for name in names],
+                "names": names if pairs else [],
+                "rows": [(n, counts[0][n], counts[1][n], [pairs[n, m] for m in names if pairs]) for n in names],
                 "answers": (len(before), len(after)),
-                "changes": [(a, b, n) for (a, b), n in changed.most_common(MOST_CHANGES)],
             }
         )
     return tables
