@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import sys
@@ -39,16 +38,3 @@ def log_to(folder: Path) -> None:
     file = logging.FileHandler(folder / "run.log")
     file.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logging.getLogger().addHandler(file)
-
-
-def keep_freed_memory(up_to: int = 1 << 30) -> None:
-    """Have glibc keep freed blocks of up to `up_to` bytes for the next who asks, and hand larger ones back.
-
-    The default spares a CPU update the faulting in of its pages, a fifth of its time, and holds up to twice what is
-    alive in it; 4 MiB holds little more than that (tests/bench/README.md, Memory).
-    """
-    mmap_threshold, trim_threshold = -3, -1
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(mmap_threshold, up_to)
-        libc.mallopt(trim_threshold, min(2 * up_to, (1 << 31) - 1))

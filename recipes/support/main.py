@@ -17,7 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from recipes.support import config
-from recipes.support.console import UserError, keep_freed_memory, quiet_libraries
+from recipes.support.console import UserError, quiet_libraries
+from recipes.support.heap import keep_freed_memory
 from recipes.support.launch import (
     check_hardware,
     command_line,

@@ -12,6 +12,10 @@ import resource
 import sys
 from pathlib import Path
 
+import torch
+from transformers import TrainerCallback
+
+from recipes.support.heap import trim
 from recipes.support.memory import GIB
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -19,9 +23,18 @@ LOWER_THE_MARK = "5"
 _peaks: dict[str, float] = {}
 
 
+class TrimBetweenPasses(TrainerCallback):
+    """Passes take blocks of other sizes than those before them, so that free ones would add up from pass to pass."""
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        trim()
+
+
 def settle(phase: str) -> None:
-    """Count the most since the call before for `phase`, and begin anew."""
-    _peaks[phase] = max(_peaks.get(phase, 0.0), _most_since_last())
+    """Count the most since the call before for `phase`; the next begins without what this one has freed."""
+    _peaks[phase] = max(_peaks.get(phase, 0.0), _most())
+    trim()
+    _begin_anew()
 
 
 def take(*phases: str) -> dict[str, float]:
@@ -30,25 +43,22 @@ def take(*phases: str) -> dict[str, float]:
     return {f"memory/{name}": round(_peaks.pop(name) / GIB, 4) for name in names}
 
 
-def _most_since_last() -> float:
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
+def _most() -> float:
+    if torch.cuda.is_initialized():
         free, whole = torch.cuda.mem_get_info()
         beside = whole - free - torch.cuda.memory_reserved()
-        most = torch.cuda.max_memory_reserved()
-        torch.cuda.reset_peak_memory_stats()
-        return float(most + beside)
-    most = _high_water_mark()
-    with contextlib.suppress(OSError):
-        CLEAR_REFS.write_text(LOWER_THE_MARK)
-    return most
-
-
-def _high_water_mark() -> float:
+        return float(torch.cuda.max_memory_reserved() + beside)
     if not STATUS.exists():
         unit = 1 if sys.platform == "darwin" else 1024
         return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
     return _status("VmHWM")
+
+
+def _begin_anew() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(OSError):
+        CLEAR_REFS.write_text(LOWER_THE_MARK)
 
 
 def _status(name: str) -> float:

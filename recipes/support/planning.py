@@ -26,7 +26,7 @@ from recipes.support.tracing import Peak, total
 
 SLACK = {"cpu": 0.0, "cuda": 0.05}
 """Of what passes make and give back, the share of blocks that fit nothing later. Measured on a CPU whose freed memory
-goes back (console.py, keep_freed_memory); of CUDA's allocator not measured."""
+goes back (heap.py); of CUDA's allocator not measured."""
 
 
 def plan_of(cfg: DictConfig, lengths: Lengths | None = None) -> Plan:

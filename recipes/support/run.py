@@ -15,10 +15,12 @@ from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.support.build import build_reward, build_sandbox, build_task
 from recipes.support.checkpoints import latest_checkpoint, step_of
-from recipes.support.console import keep_freed_memory, log, log_to
+from recipes.support.console import log, log_to
 from recipes.support.fitting import plan_or_refuse
+from recipes.support.heap import give_back_freed_memory
 from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
+from recipes.support.peak_memory import TrimBetweenPasses
 from recipes.support.run_dir import open_run_dir, write_text
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
@@ -50,7 +52,7 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
     check_model(cfg)
     plan = plan_or_refuse(cfg, task)
     if plan and not plan["roomy"]:
-        keep_freed_memory(up_to=4 << 20)
+        give_back_freed_memory()
     state = join_processes(cfg.hardware, by_accelerate)
     folder = open_run_dir(cfg, state.is_main_process)
     if plan and state.is_main_process:
@@ -72,6 +74,7 @@ def fit(run: Run, trainer: Any) -> None:
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
     trainer.add_callback(StopAtStepEnd())
+    trainer.add_callback(TrimBetweenPasses())
     with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
         if every := run.cfg.evaluation.every:

@@ -22,12 +22,14 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.support.memory_chart import by_phase
 from recipes.support.records import read_jsonl
+from tests.recipes.channels import PARITY
 
 TIGHT = "hardware.memory_gib=1 force=true"
 """With room for twice the plan freed memory would be kept, and more held than is alive."""
 SHORT = "evaluation.samples=0 evaluation.greedy=false task.also_evaluate=[] recipe.save_steps=0"
 COMMON = f"{TIGHT} {SHORT} task=basics seed=0"
-ONLINE = f"{COMMON} recipe.temperature=3 recipe.max_steps=2"
+ONLINE = f"{COMMON} recipe.temperature=3 recipe.max_steps=2 {' '.join(PARITY)}"
+"""Noise earns no reward, and GRPO has no pass for groups that all earn the same: parity of the tokens pays some."""
 CASES = {
     "grpo, LoRA": ("grpo", f"{ONLINE} recipe.prompts_per_step=4 recipe.num_generations=8 task.max_new_tokens=128"),
     "ppo, LoRA, critic on the policy": (
