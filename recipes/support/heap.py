@@ -19,10 +19,14 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Large blocks at once, the rest when `trim` is called: where a run has just the memory it needs."""
+    """All blocks but small ones at once, those when `trim` is called: where a run has just the memory it needs.
+
+    The sizes are glibc's first ones; set, they stay, where glibc by itself raises them to 32 MiB and then holds half as
+    much again as is alive.
+    """
     global _kept
     _kept = False
-    _thresholds(4 << 20, 8 << 20)
+    _thresholds(128 << 10, 256 << 10)
 
 
 def trim() -> None:
