@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+ROOT = str(Path(__file__).parents[1])
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
@@ -34,9 +36,10 @@ def start(command: Sequence[object], cwd: Path | None = None, output: Path | Non
     """The command in a session of its own; `output`: a folder for what it says, files stdout and stderr."""
     arguments = list(map(str, command))
     assert arguments[0] == sys.executable, arguments
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # for the process that forks: it looks nowhere else
-    process = CONTEXT.Process(target=_become, args=(arguments[1:], str(cwd or Path.cwd()), str(output or "")))
-    process.start()
+    here = dict(os.environ)
+    process = CONTEXT.Process(target=_become, args=(arguments[1:], str(cwd or Path.cwd()), str(output or ""), here))
+    with unittest.mock.patch.dict(os.environ, PYTHONPATH=ROOT):  # the process that forks finds the repository there
+        process.start()
     return process
 
 
@@ -52,7 +55,9 @@ def run(command: Sequence[object], cwd: Path | None = None, check: bool = False)
     return done
 
 
-def _become(argv: list[str], cwd: str, output: str) -> None:
+def _become(argv: list[str], cwd: str, output: str, environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     os.setsid()
     os.chdir(cwd)
     for number, name in ((1, "stdout"), (2, "stderr")):
@@ -61,5 +66,5 @@ def _become(argv: list[str], cwd: str, output: str) -> None:
         os.close(file)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = argv
-    sys.path[0] = str(Path(argv[0]).resolve().parent)
+    sys.path = [str(Path(argv[0]).resolve().parent), *(place for place in sys.path if place not in ("", ROOT))]
     runpy.run_path(argv[0], run_name="__main__")

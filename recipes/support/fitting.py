@@ -11,7 +11,9 @@ from recipes.support.main import UserError
 
 
 def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
-    """The plan of the run's memory (Plan.as_dict); None where how the model is built is not known on this machine.
+    """The plan of the run's memory; None where how the model is built is not known on this machine.
+
+    Plan.as_dict, and `keeps_freed`: whether there is room to keep what passes free (heap.py); None but on a CPU.
 
     Raises UserError where it says that the run does not fit, unless `force` is set.
     """
@@ -27,4 +29,4 @@ def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
         return None
     if plan.over and not cfg.force:
         raise UserError(f"{sentence(cfg, plan, lengths)}; force=true trains all the same")
-    return plan.as_dict()
+    return plan.as_dict() | {"keeps_freed": plan.roomy if cfg.hardware.device == "cpu" else None}

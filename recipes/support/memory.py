@@ -191,7 +191,6 @@ class Plan:
             "phase": self.fullest,
             "budget_gib": None if self.budget is None else round(self.budget / GIB, 4),
             "fits": not self.over,
-            "roomy": self.roomy,
             "phases": phases,
             "notes": list(self.notes),
         }

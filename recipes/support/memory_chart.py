@@ -19,8 +19,8 @@ def memory(rows: Iterable[Record], plan: Record | None) -> dict[str, Any] | None
         return None
     budget = (plan or {}).get("budget_gib")
     note = _note(measured, planned, budget)
-    if measured and planned and (plan or {}).get("roomy"):
-        note += " There is room for twice the plan, so freed memory is kept for reuse on a CPU, and more is held."
+    if (plan or {}).get("keeps_freed"):
+        note += " There is room for twice the plan, so freed memory is kept for reuse, and more is held."
     return {"svg": _bars(measured, planned, budget), "note": note}
 
 

@@ -20,8 +20,6 @@ IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "forc
 """What conf/config.yaml or an experiment's file puts into a run's name or path itself; `force` makes no other run."""
 MORE_OF_THE_SAME = ("recipe.max_steps", "recipe.save_steps", "recipe.report_to", "evaluation")
 """Overrides with which a training run goes on in its directory."""
-
-
 NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")

@@ -51,7 +51,7 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
     task = build_task(cfg)
     check_model(cfg)
     plan = plan_or_refuse(cfg, task)
-    if plan and not plan["roomy"]:
+    if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()
     state = join_processes(cfg.hardware, by_accelerate)
     folder = open_run_dir(cfg, state.is_main_process)

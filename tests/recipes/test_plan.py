@@ -301,7 +301,11 @@ def test_training_refuses_what_cannot_fit_before_the_model_loads_unless_forced(t
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     planned = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert {"memory/load", "memory/rollout", "memory/update"} <= rows[0].keys()
-    assert not planned["fits"] and {"load", "rollout", "update"} <= planned["phases"].keys()
+    assert (
+        not planned["fits"]
+        and planned["keeps_freed"] is False
+        and {"load", "rollout", "update"} <= planned["phases"].keys()
+    )
     assert "Memory against the plan" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -352,9 +356,10 @@ def test_freed_memory_is_kept_where_there_is_room_and_goes_back_where_not(then, 
 @pytest.mark.parametrize(("budget", "roomy"), [(None, True), (4.0, True), (3.9, False)])
 def test_there_is_room_where_twice_the_peak_is(budget, roomy):
     plan = Plan({"load": {"weights": GIB}, "update": {"weights": GIB, "logits": GIB}}, budget and budget * GIB)
-    assert plan.roomy == roomy == plan.as_dict()["roomy"]
-    note = memory([{"memory/update": 1.8}], plan.as_dict())["note"]
+    assert plan.roomy == roomy
+    note = memory([{"memory/update": 1.8}], plan.as_dict() | {"keeps_freed": roomy})["note"]
     assert ("room for twice the plan" in note) == roomy
+    assert "room for twice" not in memory([{"memory/update": 1.8}], plan.as_dict())["note"]
 
 
 def test_the_page_lays_measured_beside_planned():
