@@ -3,9 +3,9 @@
     python recipes/pairs.py task=humaneval recipe.samples_per_prompt=8
     python recipes/pairs.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
-Writes samples.jsonl (a line each graded answer, as they come: the same command goes on where it stopped), pairs.jsonl
-(prompt, chosen, rejected, their rewards and lengths) for recipes/dpo.py, and summary.json with the number of graded
-samples.
+With `recipe.problems=33` only the first so many of them. Writes samples.jsonl (a line each graded answer, as they come:
+the same command goes on where it stopped), pairs.jsonl (prompt, chosen, rejected, their rewards and lengths) for
+recipes/dpo.py, and summary.json with the number of graded samples.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(cfg) -> None:
         if len(list(found)) == r.samples_per_prompt
     }
     rows = [row for row in rows if row["task_id"] in done]
-    problems = task.problems("train")
+    problems = task.problems("train")[: r.problems]
     left = [p for p in problems if p.id not in done]
     if left:
         policy, tokenizer = load_policy(cfg)

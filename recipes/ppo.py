@@ -5,11 +5,12 @@
     python recipes/ppo.py task=basics value=separate reward=sparse
     python recipes/ppo.py task=humaneval recipe.ratio=sequence recipe.kl.coef=0
 
-The update's steps are methods of DensePPOTrainer (recipes/trainers/dense_ppo.py), in the order its `train` calls them.
-Numbers: conf/recipe/ppo.yaml for the algorithm, conf/value/ for the critic, conf/task/ for the rewards' weights;
-recipes/support/ppo.py hands those that REINFORCE has too to the trainer. The run directory holds config.yaml,
-metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes on where it
-stopped.
+The update's steps are methods of DensePPOTrainer (recipes/trainers/dense_ppo.py), in the order its `train` calls them;
+recipe.ratio=sequence replaces three of them (recipes/trainers/sequence_ppo.py). Numbers: conf/recipe/ppo.yaml for the
+algorithm, conf/value/ for the critic, conf/task/ for the rewards' weights; conf/tuned/ and conf/tuned_model/ go over
+them where a file there fits. recipes/support/ppo.py passes on those that REINFORCE shares. The run directory holds
+config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes
+on where it stopped.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from recipes.support.main import UserError, recipe
 
 @recipe("ppo")
 def main(cfg) -> None:
-    # imported here, so that --help and a misspelt key answer before torch has loaded
     if cfg.recipe.ratio not in ("token", "sequence"):
         raise UserError(f"recipe.ratio={cfg.recipe.ratio}: choose token or sequence")
+    # imported here, so that --help and a misspelt key answer before torch has loaded
     from recipes.support.models import load_value
-    from recipes.support.ppo import check, policy_and_reference, ppo_config
+    from recipes.support.ppo import check, ppo_config, run_arguments
     from recipes.support.run import fit, prepare
     from recipes.support.stages import tokenized_prompts
     from recipes.trainers.dense_ppo import DensePPOTrainer
@@ -55,7 +56,7 @@ def main(cfg) -> None:
             value_warmup_updates=cfg.value.warmup_updates if by_token else 0,
         ),
         train_dataset=tokenized_prompts(run.task, run.tokenizer),
-        **policy_and_reference(run),
+        **run_arguments(run),
     )
     fit(run, trainer)
 

@@ -19,7 +19,7 @@ from recipes.support.main import UserError, recipe
 
 @recipe("reinforce")
 def main(cfg) -> None:
-    from recipes.support.ppo import check, policy_and_reference, ppo_config
+    from recipes.support.ppo import check, ppo_config, run_arguments
     from recipes.support.run import fit, prepare
     from recipes.support.stages import tokenized_prompts
     from recipes.trainers.reinforce import BASELINES, ReinforceTrainer
@@ -36,7 +36,7 @@ def main(cfg) -> None:
         value=NoValue(),
         args=ppo_config(cfg, run.folder, num_ppo_epochs=1, num_mini_batches=1),
         train_dataset=tokenized_prompts(run.task, run.tokenizer),
-        **policy_and_reference(run),
+        **run_arguments(run),
     )
     fit(run, trainer)
 

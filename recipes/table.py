@@ -105,21 +105,48 @@ def graded_samples(cfg: Any, steps: int) -> int:
 def table(rows: list[dict[str, Any]], task: str) -> Table:
     """The rows for the terminal."""
     drawn = Table(title=f"pass@1 on {task}, held-out problems, 95 % intervals")
-    for name in ("run", "decoding", "pass@1", "tokens", "graded samples", "minutes"):
-        drawn.add_column(name, justify="left" if name == "run" else "right")
-    for row in rows:
+    drawn.add_column("run", overflow="fold")
+    for name in ("decoding", "pass@1", "tokens", "graded", "minutes"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for row, name in zip(rows, without_common_parts([row["run"] for row in rows]), strict=True):
         score = f"{row['pass@1']:.3f} \\[{row['low']:.3f}, {row['high']:.3f}]"
         drawn.add_row(
-            *(row["run"], row["decoding"], score, f"{row['mean_tokens']:.0f}"),
+            *(name, row["decoding"], score, f"{row['mean_tokens']:.0f}"),
             *(str(row["graded_samples"]), f"{row['minutes']:.1f}"),
         )
     return drawn
 
 
+def without_common_parts(names: list[str]) -> list[str]:
+    """Names of runs without the parts between hyphens that all of them have, unless nothing is left."""
+    common = set.intersection(*(set(name.split("-")) for name in names))
+    return ["-".join(part for part in name.split("-") if part not in common) or name for name in names]
+
+
+Mark = tuple[float, float, float, float, int]
+
+
+def points(marks: list[Mark], kind: str) -> str:
+    """SVG of (x, y, y of the lower end, y of the upper end, number of its row); neighbours share one label."""
+    drawn: list[str] = []
+    near: list[Mark] = []
+    for mark in [*sorted(marks, key=lambda m: (round(m[1] / 14), m[0])), None]:
+        if near and (mark is None or mark[0] - near[-1][0] > 30 or abs(mark[1] - near[-1][1]) > 14):
+            label = ", ".join(str(number) for *_, number in sorted(near, key=lambda m: m[4]))
+            drawn.append(f'<text x="{near[-1][0] + 8:.1f}" y="{near[-1][1] - 6:.1f}">{label}</text>')
+            near = []
+        if mark is not None:
+            x, y, low, high, _ = mark
+            drawn.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+            drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
+            near.append(mark)
+    return f'<g class="{kind}">{"".join(drawn)}</g>'
+
+
 def page(rows: list[dict[str, Any]], task: str) -> str:
     """A self-contained page: pass@1 against mean length, and the table."""
     width, height, left, bottom = 760, 420, 60, 50
-    longest = max(row["mean_tokens"] for row in rows) * 1.1 or 1.0
+    longest = max(row["mean_tokens"] for row in rows) * 1.25 or 1.0
     top = min(1.0, max(row["high"] for row in rows) * 1.1) or 1.0
 
     def x(tokens: float) -> float:
@@ -128,14 +155,11 @@ def page(rows: list[dict[str, Any]], task: str) -> str:
     def y(share: float) -> float:
         return height - bottom - share / top * (height - bottom - 20)
 
-    marks = []
-    for number, row in enumerate(rows, 1):
-        px, py = x(row["mean_tokens"]), y(row["pass@1"])
-        kind = "greedy" if row["decoding"] == "greedy" else "sampled"
-        marks.append(
-            f'<g class="{kind}"><line x1="{px:.1f}" x2="{px:.1f}" y1="{y(row["low"]):.1f}" y2="{y(row["high"]):.1f}"/>'
-            f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5"/><text x="{px + 8:.1f}" y="{py - 6:.1f}">{number}</text></g>'
-        )
+    drawn = ""
+    for kind in ("greedy", "sampled"):
+        shown = [(n, row) for n, row in enumerate(rows, 1) if (row["decoding"] == "greedy") == (kind == "greedy")]
+        marks = [(x(r["mean_tokens"]), y(r["pass@1"]), y(r["low"]), y(r["high"]), n) for n, r in shown]
+        drawn += points(marks, kind)
     ticks = "".join(
         f'<text x="{left - 8}" y="{y(top * i / 4) + 4:.1f}" text-anchor="end">{top * i / 4:.2f}</text>'
         f'<text x="{x(longest * i / 4):.1f}" y="{height - bottom + 20}" text-anchor="middle">'
@@ -167,7 +191,7 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; }} tr + tr td {{ border-to
 <line class="axis" x1="{left}" x2="{left}" y1="20" y2="{height - bottom}"/>{ticks}
 <text x="{width / 2}" y="{height - 8}" text-anchor="middle">mean tokens of an answer</text>
 <text x="14" y="{height / 2}" text-anchor="middle" transform="rotate(-90 14 {height / 2})">pass@1</text>
-{"".join(marks)}</svg>
+{drawn}</svg>
 <table><tr><th></th><th>run</th><th>decoding</th><th>pass@1</th><th>tokens</th><th>graded samples</th>
 <th>minutes</th></tr>
 {cells}</table></html>

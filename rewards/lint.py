@@ -2,8 +2,9 @@
 
 Score 0 where nothing is found, else minus the weights of the findings, at least -`cap`. A finding's weight is that of
 the longest prefix of its rule in `weights`, whatever the length of its span. Code that does not parse is for the
-syntax channel: nothing is found in it. One process judges a batch (Ruff, docs.astral.sh/ruff), which reads no
-configuration and no `# noqa`: a comment that silences a rule is the first thing a policy learns.
+syntax channel, an answer without code for the form channel: both score 0 here. One process judges a batch (Ruff,
+docs.astral.sh/ruff), which reads no configuration and no `# noqa`: a comment that silences a rule is the first thing a
+policy learns.
 
     python -m rewards.lint check FILE     one JSON object a line: id, text -> id, findings [{rule, start, end, message}]
 """
@@ -129,7 +130,7 @@ def _finding(rule: str, item: Mapping[str, Any], starts: Sequence[int], text: st
 class Lint:
     """
     Args:
-        weights: penalty by prefix of a rule; what has none in it is not counted.
+        weights: penalty by prefix of a rule, such as F or S307; a finding that no prefix fits costs nothing.
         cap: the most that one completion can lose.
         linter: rules, ignored rules, names known.
     """
@@ -149,8 +150,10 @@ class Lint:
         return results
 
     async def _judge(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
-        """Findings that each code has both alone and after its head, which is what the prompt supplies (imports,
-        helpers): using that is no undefined name, and saying it again no redefinition."""
+        """Findings that each code has both alone and after its head (imports and helpers that the prompt supplies).
+
+        What the head defines is undefined only alone; defining it again is a finding only after the head.
+        """
         behind = [n for n, head in enumerate(heads) if head]
         found = await self.linter.findings([*codes, *(f"{heads[n]}{codes[n]}" for n in behind)])
         for n, joined in zip(behind, found[len(codes) :], strict=True):
@@ -168,7 +171,7 @@ class Lint:
     def _result(self, completion: Completion, findings: list[Finding] | None) -> ChannelResult:
         assert completion.code_span is not None
         start, end = completion.code_span
-        if findings is None:
+        if findings is None:  # by itself too: the text's doing, and going ungraded would be a way out for a policy
             return ChannelResult(-self.cap, (Span(start, end, -self.cap),), note="brings the linter down")
         counted = [(f, self.weight(f.rule)) for f in findings if self.weight(f.rule)]
         total = sum(weight for _, weight in counted)

@@ -6,10 +6,13 @@ The numbers live in conf/; these classes hold names and types only, registered a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
+
+FLAGS = ("flags", "Features")  # the line of /proc/cpuinfo, x86 and ARM
 
 
 @dataclass
@@ -40,7 +43,7 @@ class HardwareConfig:
     zero_stage: int = MISSING
     """DeepSpeed's: 0 none, 1 optimizer states spread over the processes, 2 gradients too, 3 weights too."""
     precision: str = MISSING
-    """"fp32", "bf16" or "fp16": the dtype of the matrix products."""
+    """"fp32", "bf16" or "fp16": the dtype of the matrix products. ${native_precision:} is this CPU's faster one."""
     load_in_4bit: bool = MISSING
     sampling_copy: bool = MISSING
     """Sample from a copy in `precision` where the trained weights are wider."""
@@ -173,6 +176,8 @@ class DpoConfig(OfflineConfig):
 @dataclass
 class PairsConfig:
     name: str = MISSING
+    problems: int | None = None
+    """The first so many training problems; null: all."""
     samples_per_prompt: int = MISSING
     pairs_per_prompt: int = MISSING
     margin: float = MISSING
@@ -227,6 +232,8 @@ class RewardConfig:
 
 @dataclass
 class EvaluationConfig:
+    before: bool = MISSING
+    """Also before training. What starts from another run's adapter was evaluated there."""
     every: int = MISSING
     """Also each so many steps of training, the run's own task alone; 0: before and after it."""
     samples: int = MISSING
@@ -273,8 +280,22 @@ class Config:
     """recipes/check.py: completions to sample of each training problem."""
 
 
+def native_precision(cpuinfo: str = "/proc/cpuinfo") -> str:
+    """The faster dtype of this CPU's matrix products: "bf16" where it has instructions for them, else "fp32".
+
+    avx512_bf16 and amx_bf16 on x86, bf16 on ARM, as Linux lists them: asking torch would load it before a misspelt
+    key is answered. Without, PyTorch widens bf16 at each product: half the speed of fp32 or less
+    (tests/bench/README.md).
+    """
+    lines = Path(cpuinfo).read_text().splitlines() if Path(cpuinfo).exists() else []
+    lists = (line.split(":", 1)[1] for line in lines if line.startswith(FLAGS))
+    known = set(next(lists, "").split())
+    return "bf16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "fp32"
+
+
 def register() -> None:
-    """Make the schemas known to Hydra; conf/ names them in its defaults lists."""
+    """Make the schemas known to Hydra, and `${native_precision:}`; conf/ names them."""
+    OmegaConf.register_new_resolver("native_precision", native_precision, replace=True)
     store = ConfigStore.instance()
     store.store(name="schema", node=Config)
     for group, node in (

@@ -109,8 +109,10 @@ def _held_out(row: Record) -> Record:
 def _problems(samples: Sequence[Record]) -> list[dict[str, Any]]:
     """Each problem's mean reward in the first and in the last evaluation, for each way of sampling."""
     ways: dict[float, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    names = {}
     for row in samples:
         if finite(row.get("reward")) and finite(row.get("step")):
+            names[int(row["step"])] = str(row.get("when"))
             at = ways[float(row.get("temperature") or 0.0)][int(row["step"])]
             at[str(row.get("task_id"))].append(float(row["reward"]))
     pictures = []
@@ -120,12 +122,12 @@ def _problems(samples: Sequence[Record]) -> list[dict[str, Any]]:
             how = "greedy" if temperature == 0 else f"temperature {temperature:g}"
             pairs = sorted((first[name], last[name]) for name in first.keys() & last.keys())
             if pairs:
-                pictures.append(_paired(pairs, how))
+                pictures.append(_paired(pairs, how, names[min(stages)], names[max(stages)]))
     return pictures
 
 
-def _paired(pairs: Sequence[tuple[float, float]], how: str) -> dict[str, Any]:
-    """Problems from worst to best before training; a line from what each earned before to what it earned after."""
+def _paired(pairs: Sequence[tuple[float, float]], how: str, first: str, last: str) -> dict[str, Any]:
+    """Problems from worst to best at first; a line from what each earned then to what it earned at last."""
     up = sum(b > a + SAME for a, b in pairs)
     down = sum(b < a - SAME for a, b in pairs)
     count = min(len(pairs), MOST_PROBLEMS)
@@ -139,13 +141,14 @@ def _paired(pairs: Sequence[tuple[float, float]], how: str) -> dict[str, Any]:
         f'<path class="rise" d="{rise}"/><path class="fall" d="{fall}"/>',
         f'<path class="dots was" d="{dots(before)}"/><path class="dots s0" d="{dots(after)}"/>',
     ]
-    label = f"{len(pairs)} problems, {up} earned more after training, {down} less"
-    note = f"Held-out problems by what they earned before training, {how}: {up} of {len(pairs)} earn more, {down} less."
+    then, now = (f"{w} training" if w in ("before", "after") else f"at {w}" for w in (first, last))
+    label = f"{len(pairs)} problems, {up} earned more {now}, {down} less"
+    note = f"Held-out problems by what they earned {then}, {how}: {up} of {len(pairs)} earn more {now}, {down} less."
     if len(shown) < len(pairs):
         note += f" Every {len(pairs) / len(shown):.1f}th is drawn."
-    legend = [("was", "before"), (0, "after")]
+    legend = [("was", first), (0, last)]
     svgs = [svg(WIDE, HIGH, label, parts, "picture")]
-    return {"title": "Each problem, before and after", "note": note, "legend": legend, "svgs": svgs}
+    return {"title": f"Each problem, {first} and {last}", "note": note, "legend": legend, "svgs": svgs}
 
 
 def _figure(

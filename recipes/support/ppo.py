@@ -38,7 +38,7 @@ def check(cfg: DictConfig) -> None:
         raise UserError(f"recipe.sampler={r.sampler}: choose fast or generate")
 
 
-def policy_and_reference(run: Run) -> dict[str, Any]:
+def run_arguments(run: Run) -> dict[str, Any]:
     """The trainer's arguments that follow from the run: policy with its adapter, reference, task, reward, log."""
     asked, there = run.cfg.recipe.prompts_per_step, len(run.task.problems("train"))
     if asked > there:

@@ -79,8 +79,9 @@ def fit(run: Run, trainer: Any) -> None:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every))
-        with phase("evaluation", interruptible=True):
-            stages.evaluate("before")
+        if run.cfg.evaluation.before:
+            with phase("evaluation", interruptible=True):
+                stages.evaluate("before")
         stop_if_asked()
         latest = latest_checkpoint(run.folder)
         run.log.rewind(step_of(latest))

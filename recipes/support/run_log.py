@@ -115,14 +115,14 @@ def _tidy(logs: dict[str, Any]) -> dict[str, float]:
 def _progress(row: dict[str, float], steps: int, left_s: float) -> str:
     minutes, seconds = divmod(int(left_s), 60)
     ungraded = f"  ungraded {row['ungraded']:.0f}" if row.get("ungraded") else ""
+    passed = f"  pass {row['pass_rate']:5.1%}" if "pass_rate" in row else ""  # a similarity alone passes nothing
     if "reward" not in row:  # learnt from examples: nothing is sampled or graded
         parts = [f"{name.split('/')[-1]} {row[name]:.3f}" for name in OFFLINE if name in row]
         said = "  ".join(parts)
         return f"step {row['step']:>4}/{steps}  {said}  {row['seconds/total']:5.1f} s  left {minutes}:{seconds:02d}"
     return (
         f"step {row['step']:>4}/{steps}  reward {row.get('reward', math.nan):6.3f}"
-        f"  pass {row.get('pass_rate', math.nan):5.1%}"
-        f"{_algorithm(row)}{ungraded}"
+        f"{passed}{_algorithm(row)}{ungraded}"
         f"  {row.get('completion_tokens', 0):4.0f} tokens  {row.get('tokens_per_second', 0):5.0f} tokens/s"
         f"  {row['seconds/total']:5.1f} s  left {minutes}:{seconds:02d}"
     )

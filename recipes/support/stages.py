@@ -225,7 +225,7 @@ def comparison(evals: list[dict[str, Any]]) -> Table:
         how = "greedy" if temperature == 0 else f"{samples} at temperature {temperature:g}"
         cells = [_cell(pair.get(when)) for when in ("before", "after")]
         gain = ""
-        if len(pair) == 2:
+        if {"before", "after"} <= pair.keys():
             points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
             gain = f"{points:+.1f} points"
         table.add_row(task, str(problems), how, *cells, gain)

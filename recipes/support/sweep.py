@@ -120,11 +120,11 @@ def run_job(cfg: DictConfig, command: Sequence[str], settings: DictConfig) -> No
     overrides = [o for o in settings.overrides.task if not o.startswith(("recipe=", "run.swept="))]
     number, started = int(settings.job.num), time.monotonic()
     log.info("\njob %d: %s", number, " ".join(overrides))
-    record: Record = {"job": number, "overrides": overrides, "run": str(cfg.run.dir), "status": None, "seconds": 0.0}
+    record: Record = {"job": number, "overrides": overrides, "run": str(cfg.run.dir), "status": None, "stopped": False}
     try:
         record["status"] = run_group(command)
     except Interrupted as error:
-        record["status"] = error.status
+        record |= {"status": error.status, "stopped": True}
         raise
     finally:
         record["seconds"] = time.monotonic() - started
@@ -147,7 +147,7 @@ def finish(folder: Path, swept: Sequence[str]) -> int:
         os.replace(temporary, folder / name)
     Console().print(table(rows, swept))
     log.info("%s\n%s", folder / "sweep.csv", folder / "sweep.html")
-    failed = [row for row in rows if row["status"]]
+    failed = [row for row in rows if row["status"] and not row["stopped"]]
     for row in failed:
         said = " ".join(f"{key}={row[key]}" for key in swept)
         print(f"error: job {row['job']} ({said}) ended with status {row['status']}: {row['run']}", file=sys.stderr)
@@ -164,6 +164,7 @@ def _row(record: Record, swept: Sequence[str]) -> Record:
         "job": record["job"],
         **{key: said.get(key, "") for key in swept},
         "status": record["status"],
+        "stopped": record["stopped"],
         "steps": len(rewards),
         "reward": statistics.mean(rewards[-LAST:]) if rewards else None,
         "pass@1 before": before and before.value,
@@ -196,11 +197,17 @@ def table(rows: list[Record], swept: Sequence[str]) -> Table:
     for name in ("job", *swept, "status", "steps", f"reward, last {LAST}", "pass@1 before", "pass@1", "minutes"):
         drawn.add_column(name, justify="right")
     for row in rows:
-        status = "done" if row["status"] == 0 else f"failed ({row['status']})"
         numbers = ("" if row[key] is None else charts.number(row[key]) for key in ("reward", "pass@1 before", "pass@1"))
-        swept_values = (row[key] for key in swept)
-        drawn.add_row(str(row["job"]), *swept_values, status, str(row["steps"]), *numbers, f"{row['minutes']:.1f}")
+        ended = (outcome(row), str(row["steps"]))
+        drawn.add_row(str(row["job"]), *(row[key] for key in swept), *ended, *numbers, f"{row['minutes']:.1f}")
     return drawn
+
+
+def outcome(row: Record) -> str:
+    """How a job ended, in words; a job that a signal stopped ends with 0 where all it had was saved."""
+    if row["stopped"]:
+        return "stopped"
+    return f"failed ({row['status']})" if row["status"] else "done"
 
 
 def page(folder: Path, rows: list[Record], swept: Sequence[str]) -> str:
@@ -219,7 +226,7 @@ def page(folder: Path, rows: list[Record], swept: Sequence[str]) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["number"] = charts.number
+    environment.filters |= {"number": charts.number, "outcome": outcome}
     return environment.get_template("sweep.html.j2").render(
         name=folder.name, swept=swept, rows=shown, last=LAST, chart=charts.comparison_chart(curves, "reward by step")
     )

@@ -1,4 +1,4 @@
-"""How held-out answers ended before and after training: each verdict's count, and which became which."""
+"""How held-out answers ended at the first and the last evaluation: each verdict's count, and which became which."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ WRONG = re.compile(r"Robot(\w+)Error")
 
 
 def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each task and decoding of eval_samples.jsonl: rows (verdict, before, after, became), where `became` counts
-    for each verdict of `names` the answers that had it in the place of one that ended as the row's before."""
+    """For each task and decoding of eval_samples.jsonl: rows (verdict, first, last, became) of its two `stages`, the
+    first and the last evaluation, one where there is no other. `became` counts for each verdict of `names` the answers
+    that had it in the place of one that ended as the row's first."""
     found: dict[tuple[str, float], dict[str, dict[tuple[str, int], str]]] = defaultdict(lambda: defaultdict(dict))
     for row in samples:
         kind = (str(row.get("task")), float(row.get("temperature") or 0.0))
@@ -25,9 +26,10 @@ def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         found[kind][str(row.get("when"))][place] = str(row.get("verdict") or "none")
     tables = []
     for (task, temperature), stages in found.items():
-        before, after = stages.get("before", {}), stages.get("after", {})
+        *earlier, when = stages
+        before, after = stages[earlier[0]] if earlier else {}, stages[when]
         counts = Counter(before.values()), Counter(after.values())
-        names = sorted(set(counts[0]) | set(counts[1]), key=lambda name: -counts[0][name] - counts[1][name])
+        names = sorted(set(counts[0]) | set(counts[1]), key=lambda name: (-counts[0][name] - counts[1][name], name))
         pairs = Counter((before[p], after[p]) for p in before.keys() & after.keys())
         tables.append(
             {
@@ -35,6 +37,7 @@ def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
                 "decoding": "greedy" if temperature == 0 else f"temperature {temperature:g}",
                 "names": names if pairs else [],
                 "rows": [(n, counts[0][n], counts[1][n], [pairs[n, m] for m in names if pairs]) for n in names],
+                "stages": (earlier[0] if earlier else "", when),
                 "answers": (len(before), len(after)),
             }
         )

@@ -1,13 +1,15 @@
-"""The gain in pass@1 of several training runs over the base model, from the samples.jsonl of recipes/eval.py.
+"""The gain of several evaluations over a first one, in pass@1 or in reward, on the held-out problems of one task.
 
     python tests/bench/gain.py runs/eval/basics/base runs/eval/basics/seed0 runs/eval/basics/seed1 ...
+    python tests/bench/gain.py runs/ppo/etk_completion/A@before 'runs/ppo/etk_completion/A@step 6' --score reward
 
-The same problems, so the interval is paired: bootstrap over problems and, within each draw, over runs. One JSON line a
-temperature, in points of a hundred.
+Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. The same problems, so the interval
+is paired: bootstrap over problems and, within each draw, over runs. One JSON line a temperature, in points of 100.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import defaultdict
@@ -20,17 +22,28 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from recipes.support.records import read_jsonl
 
 
-def rates(folder: Path) -> dict[float, dict[str, float]]:
-    """Share of right samples by temperature and problem."""
-    found: dict[float, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for row in read_jsonl(folder / "samples.jsonl"):
-        if row["verdict"] != "error":
-            found[row["temperature"]][row["task_id"]].append(row["verdict"] == "pass")
+def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
+    """Share of right samples, or mean reward, by temperature and problem."""
+    folder, _, when = evaluation.partition("@")
+    rows = read_jsonl(Path(folder) / ("eval_samples.jsonl" if when else "samples.jsonl"))
+    found: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["verdict"] != "error" and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
+            found[row["temperature"]][row["task_id"]].append(
+                row["reward"] if score == "reward" else row["verdict"] == "pass"
+            )
+    if not found:
+        sys.exit(f"{evaluation}: no such evaluation")
     return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in found.items()}
 
 
 def main() -> None:
-    base, *runs = (rates(Path(a)) for a in sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("base")
+    parser.add_argument("runs", nargs="+")
+    parser.add_argument("--score", choices=("pass", "reward"), default="pass")
+    args = parser.parse_args()
+    base, *runs = (rates(evaluation, args.score) for evaluation in (args.base, *args.runs))
     generator = np.random.default_rng(0)
     for temperature, problems in base.items():
         gains = 100 * np.array([[run[temperature][p] - problems[p] for p in problems] for run in runs])

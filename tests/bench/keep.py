@@ -22,10 +22,12 @@ from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
 
 METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
+METRICS += ("loss", "loss/policy_avg", "loss/value_avg", "completion_tokens", "seconds/total")
 SETTINGS = ("recipe.name", "recipe.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
 SETTINGS += ("recipe.num_generations", "recipe.learning_rate", "task.name", "model.name", "reward.placement", "seed")
 SETTINGS += ("evaluation",)
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
+EVALUATED += ("measures", "mean_tokens")
 
 
 def main() -> None:
@@ -53,6 +55,8 @@ def keep(run: Path, output: Path) -> None:
 
 
 def short(value):
+    if isinstance(value, dict):
+        return {key: short(each) for key, each in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 

@@ -88,6 +88,23 @@ def test_a_profile_names_the_model_that_fits_it_and_a_named_one_goes_first(hardw
     assert trl_config(compose(hardware, *HERE, recipe="ppo"), tmp_path).rows_per_pass == cfg.hardware.rows_per_device
 
 
+@pytest.mark.parametrize(
+    ("line", "dtype"),
+    [
+        ("flags\t\t: fpu avx2 avx512f avx512_bf16", "bf16"),
+        ("flags\t\t: avx512f amx_bf16", "bf16"),
+        ("Features\t: fp asimd bf16", "bf16"),
+        ("flags\t\t: fpu avx2 avx512f", "fp32"),
+        ("model name\t: bf16", "fp32"),
+    ],
+)
+def test_a_cpu_computes_in_what_it_has_instructions_for(line, dtype, tmp_path):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{line}\nbugs\t\t:\n")
+    assert config.native_precision(str(tmp_path / "cpuinfo")) == dtype
+    assert compose("hardware=cpu").hardware.precision == config.native_precision()
+    assert config.native_precision(str(tmp_path / "none")) == "fp32"
+
+
 def test_an_experiment_without_a_model_takes_the_profiles():
     assert compose("+experiment=humaneval_base", "hardware=t4", recipe="eval").model.name == "qwen25_coder_0_5b"
     assert compose("+experiment=etk_t4", recipe="ppo").hardware.name == "t4"
@@ -167,7 +184,7 @@ def test_every_task_has_problems_and_a_reward(task, placement, sandbox):
 def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):
     from recipes.grpo import grpo_config
 
-    args = grpo_config(compose("+recipe.trl.epsilon_high=0.3"), tmp_path)
+    args = grpo_config(compose("+recipe.trl.epsilon_high=0.3", "hardware.precision=bf16"), tmp_path)
     assert args.gradient_accumulation_steps == args.steps_per_generation == 8
     assert args.epsilon_high == 0.3 and args.bf16 and args.report_to == []
 
@@ -175,6 +192,6 @@ def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):
 def test_the_cpu_profile_becomes_a_ppo_config(tmp_path):
     from recipes.support.ppo import ppo_config
 
-    args = ppo_config(compose("+recipe.trl.vf_coef=0.3", recipe="ppo"), tmp_path)
+    args = ppo_config(compose("+recipe.trl.vf_coef=0.3", "hardware.precision=bf16", recipe="ppo"), tmp_path)
     assert args.vf_coef == 0.3 and args.bf16 and args.rows_per_pass == 8 and args.gradient_accumulation_steps == 1
     assert args.total_episodes == 60 * args.per_device_train_batch_size

@@ -88,6 +88,15 @@ def test_a_critic_that_knows_nothing_is_a_warning(tmp_path):
     assert doctor.main([f"run={tmp_path}"]) == 0
 
 
+def test_a_critic_trained_alone_at_first_raises_no_alarm(tmp_path):
+    MadeUp("ppo", 0).write(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for row in rows[:4]:
+        row["value/grad_norm"] = row.pop("grad_norm")
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert found(tmp_path).status == "healthy"
+
+
 @pytest.mark.parametrize("steps", [0, 1, STEPS_LEAST - 1])
 def test_a_short_run_is_not_guessed_at(tmp_path, steps, capsys):
     MadeUp("grpo", 0, steps, sick="reward flat at 0" if steps else "").write(tmp_path)

@@ -29,7 +29,9 @@ def evaluation(step: int, density: float, temperature: float = 1.0, task: str = 
 
 
 def sample(step: int, name: str, reward: float | None, temperature: float = 1.0) -> dict:
-    return {"task": "etk_completion", "step": step, "task_id": name, "temperature": temperature, "reward": reward}
+    when = "after" if step else "before"
+    row = {"task": "etk_completion", "when": when, "step": step, "task_id": name}
+    return row | {"temperature": temperature, "reward": reward}
 
 
 def named(found: list[dict]) -> dict[str, dict]:
@@ -69,7 +71,7 @@ def test_each_problem_is_paired_with_itself():
     rows += [sample(10, "a", 0.8), sample(10, "b", 0.5), sample(10, "c", 0.1), sample(10, "d", 1.0), sample(10, "e", 1)]
     rows += [sample(0, "a", 0.5, temperature=0.0)]
     [figure] = figures({}, [], rows, "etk_completion")
-    assert "1 of 3 earn more, 1 less" in figure["note"]
+    assert "earned before training" in figure["note"] and "1 of 3 earn more after training, 1 less" in figure["note"]
     chart = figure["svgs"][0]
     assert [path.count("V") for path in paths(chart, "rise") + paths(chart, "fall")] == [1, 1]
     many = [sample(step, f"p{n:04}", n + step) for step in (0, 10) for n in range(3 * MOST_PROBLEMS)]

@@ -65,7 +65,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
     assert (tmp_path / "sft" / "final" / "adapter_config.json").exists()
     assert (tmp_path / "sft" / "report.html").exists()
 
-    pairs = ["adapter=sft", "run.dir=pairs", "recipe.samples_per_prompt=2", "task.env.train_size=12", *small]
+    pairs = ["adapter=sft", "run.dir=pairs", "recipe.samples_per_prompt=2", "recipe.problems=12", *small]
     # any two answers differ in length, so a penalty on it makes pairs of a model that solves nothing
     pairs += ["recipe.margin=0.0001", "task.reward.form.length_alpha=1.0", "recipe.prompts_at_once=4"]
     done = recipe("pairs", *pairs, cwd=tmp_path)
@@ -93,11 +93,14 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
             for row in demonstrations(Basics()).select(range(8))
         )
     )
-    dpo = recipe("dpo", *small, *steps, "recipe.pairs=pairs", "adapter=sft", "run.dir=dpo", cwd=tmp_path)
+    pairs = ["recipe.pairs=pairs", "adapter=sft", "run.dir=dpo", "evaluation.before=false"]
+    dpo = recipe("dpo", *small, *steps, *pairs, cwd=tmp_path)
     assert dpo.returncode == 0, dpo.stderr[-2000:]
     rows = read_jsonl(tmp_path / "dpo" / "metrics.jsonl")
     assert [row["step"] for row in rows] == [1, 2]
     assert rows[0]["margin"] == pytest.approx(0, abs=1e-4)  # the reference is the SFT policy, from which DPO starts
+    assert {row["when"] for row in read_jsonl(tmp_path / "sft" / "evals.jsonl")} == {"before", "after"}
+    assert {row["when"] for row in read_jsonl(tmp_path / "dpo" / "evals.jsonl")} == {"after"}
     assert rows[0]["loss"] == pytest.approx(0.6931, abs=1e-3)
 
 

@@ -90,3 +90,16 @@ def test_jobs_of_a_sweep_have_names_of_their_own():
     assert folder_name(["recipe=grpo", "seed=0", "model.path=/a/b"]) == "model.path-a-b_seed-0"
     long = [folder_name([f"task.env.system={'x' * 300}{i}"]) for i in range(2)]
     assert len(set(long)) == 2 and all(len(name) <= 100 for name in long)
+
+
+@pytest.mark.parametrize(
+    ("stages", "gain"),
+    [(("before", "after"), "+20.0 points"), (("before", "step 2", "after"), "+20.0 points"), (("step 2", "after"), "")],
+)
+def test_a_gain_is_of_before_and_after_whatever_lies_between(stages, gain):
+    from recipes.support.stages import comparison
+
+    scores = {"before": 0.2, "step 2": 0.9, "after": 0.4}
+    common = {"task": "basics", "problems": 10, "samples": 1, "temperature": 0.0}
+    rows = [{"when": w, "pass@k": {"1": {"value": scores[w], "low": 0.0, "high": 1.0}}, **common} for w in stages]
+    assert list(comparison(rows).columns[-1].cells) == [gain]

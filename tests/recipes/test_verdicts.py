@@ -33,8 +33,17 @@ def test_counts_and_changes():
     greedy, sampled = verdict_tables(ROWS)
     assert greedy["rows"] == [("fail", 4, 0, [0, 3, 1]), ("pass", 0, 3, [0, 0, 0]), ("timeout", 0, 1, [0, 0, 0])]
     assert greedy["names"] == ["fail", "pass", "timeout"] and greedy["answers"] == (4, 4)
-    assert sampled["rows"] == [("fail", 1, 0, [])] and sampled["names"] == []
+    assert greedy["stages"] == ("before", "after")
+    assert sampled["rows"] == [("fail", 0, 1, [])] and sampled["names"] == []
+    assert sampled["stages"] == ("", "before") and sampled["answers"] == (0, 1)
     assert verdict_tables([]) == []
+
+
+def test_a_run_that_begins_from_another_is_compared_with_its_own_first_evaluation():
+    rows = [*(row(w, "p", v) for w, v in (("step 2", "fail"), ("step 4", "timeout"), ("after", "pass")))]
+    (table,) = verdict_tables(rows)
+    assert table["stages"] == ("step 2", "after")
+    assert table["rows"] == [("fail", 1, 0, [0, 1]), ("pass", 0, 1, [0, 0])]
 
 
 def test_a_run_is_drawn_with_the_failing_call_in_red():

@@ -1,0 +1,53 @@
+"""bf16 against fp32 in the matrix products of SmolLM2-135M on this CPU: which does hardware=cpu do better to take?
+
+    OMP_NUM_THREADS=1 python tests/bench/bench_precision.py
+
+Its three linear layers and its head, at the rows of an update and of a step of sampling. The last line is one JSON
+object.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+import torch
+from torch.nn.functional import linear
+
+from recipes.support.config import native_precision
+
+SHAPES = ((576, 576), (576, 1536), (1536, 576), (576, 49152))
+ROWS = {"update": 2048, "sampling": 32}
+ROUNDS = 7
+
+
+def seconds(product: Callable[[], torch.Tensor]) -> float:
+    begun = time.perf_counter()
+    product()
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    result = {"native": native_precision(), "threads": torch.get_num_threads()}
+    for name, rows in ROWS.items():
+        taken = dict.fromkeys((torch.float32, torch.bfloat16), 0.0)
+        for inner, outer in SHAPES:
+            for dtype in taken:  # the two in turn, so that other work on the machine meets both
+                a, b = torch.randn(rows, inner, dtype=dtype), torch.randn(outer, inner, dtype=dtype)
+                taken[dtype] += statistics.median(seconds(lambda a=a, b=b: linear(a, b)) for _ in range(ROUNDS))
+        work = 2 * rows * sum(inner * outer for inner, outer in SHAPES) / 1e9
+        wide, narrow = taken.values()
+        print(f"{name:>8}: fp32 {work / wide:4.0f} GFLOP/s, bf16 {work / narrow:4.0f}")
+        result[f"{name}_bf16_over_fp32"] = round(narrow / wide, 2)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""How a sweep's jobs end, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from recipes.support import sweep
+from recipes.support.launch import Interrupted
+
+SAVES_AND_ENDS = """
+import signal, sys
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: (Path("saved").write_text(""), sys.exit(0)))
+Path("ready").write_text("")
+signal.pause()
+"""
+
+
+def job(folder: Path, number: int, command: list[str]) -> None:
+    (folder / "jobs").mkdir(exist_ok=True)
+    settings = {"job": {"num": number}, "overrides": {"task": [f"seed={number}"]}, "sweep": {"dir": str(folder)}}
+    run = OmegaConf.create({"run": {"dir": str(folder / f"run{number}")}})
+    sweep.run_job(run, [sys.executable, "-c", *command], OmegaConf.create(settings))
+
+
+def test_a_job_that_saves_what_it_has_at_a_signal_is_stopped_not_done(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+
+    def stop_when_ready() -> None:
+        while not Path("ready").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    job(tmp_path, 0, ["pass"])
+    threading.Thread(target=stop_when_ready).start()
+    with pytest.raises(Interrupted):
+        job(tmp_path, 1, [SAVES_AND_ENDS])
+    assert Path("saved").exists()
+    assert sweep.finish(tmp_path, ["seed"]) == 0
+    out, err = capfd.readouterr()
+    assert "done" in out and "stopped" in out and "error" not in err
+    assert "<td>stopped</td>" in (tmp_path / "sweep.html").read_text()
+
+
+def test_a_job_that_fails_is_named(tmp_path, capfd):
+    job(tmp_path, 0, ["raise SystemExit(3)"])
+    assert sweep.finish(tmp_path, ["seed"]) == 1
+    out, err = capfd.readouterr()
+    assert "failed (3)" in out and "job 0 (seed=0) ended with status 3" in err
