@@ -1,7 +1,8 @@
 # make install  .venv with what training needs
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
-# make test   install what the tests need, run them
-# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO on the corridor, five seeds (half an hour)
+# make test   install what the tests need, run them; ALL=1: those that take minutes each, too
+# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO; the corridor, robot programs, small functions;
+#   and channels left out one by one (three hours on 2 cores; ablation-corridor is half an hour of them)
 # make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU;
 #   SAMPLES, SFT_STEPS, EVAL_SAMPLES shorten it, TEMPERATURE is that of all sampling, OVERRIDES any further settings)
 PYTHON ?= python3.11
@@ -15,6 +16,7 @@ EVAL_SAMPLES ?= 8
 TEMPERATURE ?= 1.0
 OVERRIDES ?=
 LADDER = $(VENV)/bin/python recipes
+BENCH = $(VENV)/bin/python tests/bench
 ROW = model=$(MODEL) seed=$(SEED) evaluation.samples=$(EVAL_SAMPLES) evaluation.temperature=$(TEMPERATURE) $(OVERRIDES)
 DRAW = recipe.temperature=$(TEMPERATURE)
 BY_4 = $(shell expr $(SAMPLES) / 4)
@@ -23,7 +25,9 @@ BY_16 = $(shell expr $(SAMPLES) / 16)
 TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: install demo test lint clean reproduce-humaneval ablation
+.PHONY: install demo test lint clean reproduce-humaneval ablation ablation-corridor ablation-roboeval ablation-basics \
+  ablation-channels
+.SECONDARY:
 .DEFAULT_GOAL := demo
 
 install: $(VENV)/.installed
@@ -35,7 +39,7 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(ALL),-m 'not gpu and not network')
 
 # the names of the runs must stay as the experiments have them: later rows start from earlier ones
 reproduce-humaneval: $(VENV)/.installed
@@ -48,10 +52,49 @@ reproduce-humaneval: $(VENV)/.installed
 	$(LADDER)/dpo.py +experiment=humaneval_dpo recipe.max_steps=$(BY_16) $(ROW)
 	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
 
-ablation: $(VENV)/.installed
+# where rewards lie: the corridor, whose parts are known, and two tasks with a policy small enough for many seeds
+ablation: ablation-corridor ablation-roboeval ablation-basics ablation-channels
+
+ablation-corridor: $(VENV)/.installed
 	$(LADDER)/ppo.py -m task=corridor reward=dense,sparse,uniform seed=0,1,2,3,4
 	$(LADDER)/grpo.py -m task=corridor reward=dense,sparse,uniform seed=0,1,2,3,4
-	$(VENV)/bin/python tests/bench/ablation.py runs/ppo/corridor runs/grpo/corridor --level 0.7 --html runs/ablation.html
+	$(BENCH)/ablation.py runs/ppo/corridor runs/grpo/corridor --level 0.7 --html runs/ablation.html
+
+SEEDS ?= 0,1,2,3,4,5
+PROBLEMS_OF = runs/ablation/$*
+ROWS_roboeval = task.env.train
+ROWS_basics = task.env.path
+SMALL = +experiment=ablation_$* model.path=$(PROBLEMS_OF) model.lora_rank=0
+START = $(SMALL) $(ROWS_$*)=$(PROBLEMS_OF)/instructions.jsonl adapter=runs/sft/$*/small hardware.rows_per_device=32
+START += recipe.learning_rate=1e-4 recipe.lr_schedule=constant recipe.prompts_per_step=8 recipe.max_steps=40
+START_ppo = $(START) recipe.samples_per_prompt=8 recipe.epochs=1 recipe.mini_batches=1 recipe.kl.coef=0
+START_ppo += recipe.missing_eos_penalty=1 value.learning_rate=3e-3 value.warmup_updates=4
+START_grpo = $(START) recipe.num_generations=8
+
+runs/ablation/%/demonstrations.jsonl: | $(VENV)/.installed
+	$(BENCH)/small_policy.py $(PROBLEMS_OF) --task $*
+
+runs/sft/%/small/final: runs/ablation/%/demonstrations.jsonl
+	$(LADDER)/sft.py $(SMALL) $(ROWS_$*)=$< task.env.train_size=1024 recipe.learning_rate=2e-3 recipe.batch_size=16 \
+	  recipe.max_steps=1000 hardware.rows_per_device=16 run.name=small
+
+ablation-%-ppo: runs/sft/%/small/final
+	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,sparse,uniform
+
+ablation-%-grpo: runs/sft/%/small/final
+	$(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) reward=dense,sparse,uniform
+
+ablation-roboeval ablation-basics: ablation-%: ablation-%-ppo ablation-%-grpo
+	$(BENCH)/ablation.py runs/ppo/$* runs/grpo/$* --metric pass_rate --level 0.5 --html runs/ablation-$*.html
+
+# one channel at a time left out: weight 0, so that its score is still seen
+ablation-channels: ablation-roboeval-channels
+	$(BENCH)/leave_one_out.py runs/grpo/roboeval
+
+ablation-%-channels: ablation-%-grpo
+	for channel in simulator syntax lint; do \
+	  $(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) task.reward.$$channel.weight=0 \
+	    run.name=without-$$channel-seed'$${seed}' || exit 1; done
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .

@@ -21,6 +21,14 @@ hypothesis.settings.register_profile("repeatable", derandomize=True)
 hypothesis.settings.load_profile("repeatable")
 
 
+# files of few but long tests: begun last, as pytest-xdist would by their number, they leave one worker to work alone
+LONGEST = ("test_launching", "test_two_processes", "test_interruptions", "test_adversarial", "test_resume", "test_zero")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 @pytest.fixture
 def sandbox():
     from envs.sandbox import Limits, LocalSandbox

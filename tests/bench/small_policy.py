@@ -1,13 +1,13 @@
-"""A random policy of some 300,000 weights that reads and writes robot programs: for ablations of many seeds.
+"""A random policy of some 300,000 weights that reads and writes short programs: for ablations of many seeds.
 
-    python tests/bench/small_policy.py runs/small --problems 24 --faults 0.25
-    python recipes/sft.py task=roboeval task.env.train=runs/small/demonstrations.jsonl model.path=runs/small ...
+    python tests/bench/small_policy.py runs/ablation/roboeval --task roboeval --problems 16 --faults 0.3
+    make ablation-roboeval
 
-Its tokenizer is byte-pair encoding learnt from the shortest of the robot's instructions and their programs. Its chat
-template leaves the system message out: what that says is the same for every problem, and costs a small model most of
-its time. Beside it lie instructions.jsonl, those problems, and demonstrations.jsonl, each with several programs in
-which faults are planted: a policy trained on these knows each task and errs in the same few ways everywhere. Learning
-by heart leaves none of that: what then fails is noise, which differs from problem to problem.
+Its tokenizer is byte-pair encoding learnt from the task's shortest problems and their programs. Its chat template
+leaves the system message out: what that says is the same for every problem, and costs a small model most of its time.
+Beside it lie instructions.jsonl, those problems, and demonstrations.jsonl, each with many programs in which faults are
+planted: a policy trained on these knows each task and errs in the same few ways everywhere. Learning by heart leaves
+none of that: what then fails is noise, which differs from problem to problem.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -30,41 +31,56 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from envs.basics import PROBLEMS, Basics
 from envs.roboeval.extraction import DEFINITION
 from envs.roboeval.task import MARK, RoboEval
-from envs.task import Problem
+from recipes.support.records import read_jsonl
 
+Row = dict[str, Any]
+LINES = 5  # of a function, at least: in one of two there is not much to tell apart
 SPECIAL = ["<pad>", "<eos>", "<answer>"]
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}<answer>"
     "{% elif m.role == 'assistant' %}{{ m.content }}<eos>{% endif %}{% endfor %}"
 )
-FAULTS: dict[str, tuple[str, str]] = {
-    "a bracket is doubled": ("go_to(", "go_to(("),
-    "an import is not used": (f"{DEFINITION}\n", f"{DEFINITION}\n    import os\n"),
-    "a function does not exist": ("go_to(", "goto("),
-    "a bracket stays open": (")\n", "\n"),
+Faults = dict[str, tuple[str, str]]
+ROBOT_FAULTS: Faults = {
+    "a bracket is doubled": (r"go_to\(", "go_to(("),
+    "an import is not used": (rf"\A{re.escape(DEFINITION)}\n", f"{DEFINITION}\n    import os\n"),
+    "a function does not exist": (r"go_to\(", "goto("),
+    "a bracket stays open": (r"\)\n", "\n"),
 }
-"""What is replaced by what. The syntax channel sees the first and the last, lint the second and the third; the
-simulator all but the second."""
+"""Patterns and what takes their place. Syntax sees the first and the last, lint the second and the third; the simulator
+all but the second."""
+FUNCTION_FAULTS: Faults = {
+    "a bracket is doubled": (r"\(", "(("),
+    "an import is not used": (r"\A(def .*:\n)", r"\1    import os\n"),
+    "the result is lost": (r"\breturn ", "result = "),
+    "the result is negated": (r"\breturn ", "return not "),
+}
+"""Syntax sees the first, lint the second and the third, dataflow the third; tests all but the second, and alone the
+last."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--problems", type=int, default=24)
-    parser.add_argument("--faults", type=float, default=0.25, help="share of demonstrations that have each fault")
-    parser.add_argument("--copies", type=int, default=16, help="demonstrations of a problem")
+    parser.add_argument("--task", choices=["roboeval", "basics"], required=True)
+    parser.add_argument("--problems", type=int, default=16)
+    parser.add_argument("--faults", type=float, default=0.3, help="share of demonstrations that have each fault")
+    parser.add_argument("--copies", type=int, default=64, help="demonstrations of a problem")
     parser.add_argument("--vocabulary", type=int, default=600)
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
     args = parser.parse_args()
-    task, rng = RoboEval(examples=0), random.Random(0)
-    problems = sorted(task.problems("train"), key=lambda p: len(p.reference or ""))[: args.problems]
+    rng = random.Random(0)
+    rows, texts = robot_rows(args.problems) if args.task == "roboeval" else function_rows(args.problems)
+    faults, key = (ROBOT_FAULTS, "program") if args.task == "roboeval" else (FUNCTION_FAULTS, "solution")
     args.folder.mkdir(parents=True, exist_ok=True)
-    write(args.folder / "instructions.jsonl", problems, 1, lambda program: program)
-    write(args.folder / "demonstrations.jsonl", problems, args.copies, lambda p: faulty(p, args.faults, rng))
-    texts = [text for p in problems for text in (f"{MARK} {p.question}", f"```python\n{p.reference}```")]
+    write_jsonl(args.folder / "instructions.jsonl", rows)
+    copies = (row for row in rows for _ in range(args.copies))
+    demonstrations = (row | {key: faulty(row[key], faults, args.faults, rng)} for row in copies)
+    write_jsonl(args.folder / "demonstrations.jsonl", demonstrations)
     tokenizer = learnt(texts, args.vocabulary)
     torch.manual_seed(0)
     shape = LlamaConfig(
@@ -83,27 +99,38 @@ def main() -> None:
     model = LlamaForCausalLM(shape)
     model.save_pretrained(args.folder)
     tokenizer.save_pretrained(args.folder)
-    longest = max(len(tokenizer(f"```python\n{p.reference}```")["input_ids"]) for p in problems)
+    longest = max(len(tokenizer(f"```python\n{row[key]}```")["input_ids"]) for row in rows)
     print(f"{args.folder}: {model.num_parameters():,} weights, {len(tokenizer)} tokens, answers up to {longest}")
 
 
-def write(file: Path, problems: list[Problem], copies: int, change: Callable[[str], str]) -> None:
-    """Rows with the columns of Robo-Instruct, `copies` of each problem with programs as `change` makes them."""
-    rows = (
-        {"text": f"{MARK} {p.question}\n{DEFINITION}", "program": change(p.reference or "")}
-        for p in problems
-        for _ in range(copies)
-    )
+def robot_rows(count: int) -> tuple[list[Row], list[str]]:
+    """The robot's shortest training instructions with the columns of Robo-Instruct, and all that a policy reads or
+    writes of them."""
+    problems = sorted(RoboEval(examples=0).problems("train"), key=lambda p: len(p.reference or ""))[:count]
+    rows = [{"text": f"{MARK} {p.question}\n{DEFINITION}", "program": p.reference} for p in problems]
+    return rows, [text for p in problems for text in (f"{MARK} {p.question}", f"```python\n{p.reference}```")]
+
+
+def function_rows(count: int) -> tuple[list[Row], list[str]]:
+    """The same of basics: its shortest of a few lines and one more, since a split holds out at least one."""
+    rows = {f"basics/{row['name']}": row for file in sorted(PROBLEMS.glob("*.jsonl")) for row in read_jsonl(file)}
+    problems = [p for p in Basics().problems("train") if (p.reference or "").count("\n") >= LINES]
+    problems = sorted(problems, key=lambda p: len(p.reference or ""))[: count + 1]
+    chosen = [rows[p.id] | {"family": p.id} for p in problems]
+    return chosen, [text for p in problems for text in (p.question, f"```python\n{p.reference}```")]
+
+
+def write_jsonl(file: Path, rows: Iterable[Row]) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def faulty(program: str, share: float, rng: random.Random) -> str:
+def faulty(program: str, faults: Faults, share: float, rng: random.Random) -> str:
     """The program with each fault in that share of draws, independently, at one of the places where it can be."""
-    for right, wrong in FAULTS.values():
-        places = [m.start() for m in re.finditer(re.escape(right), program)]
+    for right, wrong in faults.values():
+        places = list(re.finditer(right, program))
         if places and rng.random() < share:
-            at = rng.choice(places)
-            program = program[:at] + wrong + program[at + len(right) :]
+            place = rng.choice(places)
+            program = program[: place.start()] + place.expand(wrong) + program[place.end() :]
     return program
 
 

@@ -140,6 +140,7 @@ STAND_INS = {
 }
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_then_slurms_script_makes_the_run_that_the_sweep_made(swept, tiny_model, tmp_path):
     run = run_of(swept[0], "basics", 1)
     kills = "+task.reward.kills={_target_:tests.recipes.channels.KillsProcess,weight:1.0,job:basics-1,victim:basics-2}"

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from recipes.support.records import read_jsonl
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.distributed
@@ -44,7 +45,7 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     """The same run by one process, in `one`, and by two with half of the batch each, in `two`."""
     script = str(ROOT / "recipes" / f"{recipe}.py")
     single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
-    done = subprocess.run(single, capture_output=True, text=True, cwd=tmp_path)
+    done = warm.run(single, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
     double = [
         *(sys.executable, "-m", "accelerate.commands.launch"),
@@ -64,7 +65,12 @@ def same_weights(tiny_model: Path, tmp_path: Path) -> None:
         assert torch.allclose(one[name], two[name], atol=1e-5), name
 
 
-@pytest.mark.parametrize("lopsided", [False, True], ids=["both learn", "one has only degenerate groups"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "lopsided", [pytest.param(False, marks=SLOW), True], ids=["both learn", "one has only degenerate groups"]
+)
 def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, lopsided):
     extra = f"+task.reward.turns.lopsided={str(lopsided).lower()}"
     train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.num_generations=4", extra)
@@ -77,7 +83,7 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
             assert a[key] == pytest.approx(b[key]), key
 
 
-@pytest.mark.parametrize("value", ["shared", "separate"])
+@pytest.mark.parametrize("value", ["shared", pytest.param("separate", marks=SLOW)])
 def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, value):
     extra = ("recipe.samples_per_prompt=4", "recipe.epochs=2", "recipe.mini_batches=1", "recipe.kl.coef=0.1")
     # torch's loader shuffles by another generator where there are more processes: two prompts are the same in any order

@@ -93,7 +93,7 @@ JOBS = [
     function("def f(x): return bytearray(1 << 34)", ((0,), 1)),
     function("import ctypes\ndef f(x): ctypes.string_at(0)", ((0,), 1)),
     function(SLOW, ((0,), 0), ((100,), 100), ((0,), 0), limits=Limits(wall_s=0.5, most_wall_s=5.0)),
-    function(SLOW, *[((0.4,), 0.4)] * 3, limits=Limits(wall_s=0.7, most_wall_s=5.0, each_case=True)),
+    function(SLOW, *[((1.0,), 1.0)] * 3, limits=Limits(wall_s=1.8, most_wall_s=9.0, each_case=True)),
     function("def f(x):\n    while True: pass", ((1,), 1), limits=Limits(cpu_s=1, wall_s=30)),
     script("n = input()\nprint(n, '1.0 ')", ("x", "x 1"), ("y\n", "y 1\n"), ("z", "z 2")),
     script("print(sum(map(int, open(0))))", ("1\n2\n", "3"), ("4", "4.0")),
