@@ -64,6 +64,7 @@ SEEDS ?= 0,1,2,3,4,5
 PROBLEMS_OF = runs/ablation/$*
 ROWS_roboeval = task.env.train
 ROWS_basics = task.env.path
+SPLIT_basics = task.env.train_size=1024
 SMALL = +experiment=ablation_$* model.path=$(PROBLEMS_OF) model.lora_rank=0
 START = $(SMALL) $(ROWS_$*)=$(PROBLEMS_OF)/instructions.jsonl adapter=runs/sft/$*/small hardware.rows_per_device=32
 START += recipe.learning_rate=1e-4 recipe.lr_schedule=constant recipe.prompts_per_step=8 recipe.max_steps=40
@@ -75,7 +76,7 @@ runs/ablation/%/demonstrations.jsonl: | $(VENV)/.installed
 	$(BENCH)/small_policy.py $(PROBLEMS_OF) --task $*
 
 runs/sft/%/small/final: runs/ablation/%/demonstrations.jsonl
-	$(LADDER)/sft.py $(SMALL) $(ROWS_$*)=$< task.env.train_size=1024 recipe.learning_rate=2e-3 recipe.batch_size=16 \
+	$(LADDER)/sft.py $(SMALL) $(ROWS_$*)=$< $(SPLIT_$*) recipe.learning_rate=2e-3 recipe.batch_size=16 \
 	  recipe.max_steps=1000 hardware.rows_per_device=16 run.name=small
 
 ablation-%-ppo: runs/sft/%/small/final
@@ -89,12 +90,12 @@ ablation-roboeval ablation-basics: ablation-%: ablation-%-ppo ablation-%-grpo
 
 # one channel at a time left out: weight 0, so that its score is still seen
 ablation-channels: ablation-roboeval-channels
-	$(BENCH)/leave_one_out.py runs/grpo/roboeval
+	$(BENCH)/leave_one_out.py runs/grpo/roboeval runs/channels/roboeval
 
 ablation-%-channels: ablation-%-grpo
 	for channel in simulator syntax lint; do \
 	  $(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) task.reward.$$channel.weight=0 \
-	    run.name=without-$$channel-seed'$${seed}' || exit 1; done
+	    run.dir=runs/channels/$*/without-$$channel-seed'$${seed}' || exit 1; done
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .
