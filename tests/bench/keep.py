@@ -49,7 +49,10 @@ def keep(run: Path, output: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "config.yaml", OmegaConf.to_yaml(kept))
     for name, columns in (("metrics.jsonl", METRICS), ("evals.jsonl", EVALUATED)):
-        rows = [{k: short(row[k]) for k in columns if k in row} for row in read_jsonl(run / name)]
+        rows = [
+            {k: short(v) for k, v in row.items() if k in columns or k.startswith("scores/")}
+            for row in read_jsonl(run / name)
+        ]
         if rows:
             write_text(folder / name, "".join(json.dumps(row) + "\n" for row in rows))
 
