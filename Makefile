@@ -64,6 +64,7 @@ SEEDS ?= 0,1,2,3,4,5
 PROBLEMS_OF = runs/ablation/$*
 ROWS_roboeval = task.env.train
 ROWS_basics = task.env.path
+IN = "run.dir=$(PROBLEMS_OF)/$(1)/$(2)-seed"'$${seed}'
 SPLIT_basics = task.env.train_size=1024
 SMALL = +experiment=ablation_$* model.path=$(PROBLEMS_OF) model.lora_rank=0
 START = $(SMALL) $(ROWS_$*)=$(PROBLEMS_OF)/instructions.jsonl adapter=runs/sft/$*/small hardware.rows_per_device=32
@@ -80,22 +81,22 @@ runs/sft/%/small/final: runs/ablation/%/demonstrations.jsonl
 	  recipe.max_steps=1000 hardware.rows_per_device=16 run.name=small
 
 ablation-%-ppo: runs/sft/%/small/final
-	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,sparse,uniform
+	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,sparse,uniform $(call IN,ppo,\$${reward.placement})
 
 ablation-%-grpo: runs/sft/%/small/final
-	$(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) reward=dense,sparse,uniform
+	$(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) reward=dense,sparse,uniform $(call IN,grpo,\$${reward.placement})
 
 ablation-roboeval ablation-basics: ablation-%: ablation-%-ppo ablation-%-grpo
-	$(BENCH)/ablation.py runs/ppo/$* runs/grpo/$* --metric pass_rate --level 0.5 --html runs/ablation-$*.html
+	$(BENCH)/ablation.py $(PROBLEMS_OF)/ppo $(PROBLEMS_OF)/grpo --metric pass_rate --level 0.5 --html runs/ablation-$*.html
 
 # one channel at a time left out: weight 0, so that its score is still seen
 ablation-channels: ablation-roboeval-channels
-	$(BENCH)/leave_one_out.py runs/grpo/roboeval runs/channels/roboeval
+	$(BENCH)/leave_one_out.py runs/ablation/roboeval/grpo runs/ablation/roboeval/channels
 
 ablation-%-channels: ablation-%-grpo
 	for channel in simulator syntax lint; do \
 	  $(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) task.reward.$$channel.weight=0 \
-	    run.dir=runs/channels/$*/without-$$channel-seed'$${seed}' || exit 1; done
+	    $(call IN,channels,without-$$channel) || exit 1; done
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .

@@ -1,7 +1,7 @@
 """What each channel is worth: runs with all of them beside runs that leave one out, paired by seed.
 
     make ablation-channels
-    python tests/bench/leave_one_out.py runs/grpo/roboeval runs/channels/roboeval
+    python tests/bench/leave_one_out.py runs/ablation/roboeval/grpo runs/ablation/roboeval/channels
 
 A run whose directory is called without-CHANNEL-seedN has that channel at weight 0: its score is measured and pays
 nothing. Those called dense-seedN have all. Printed is what the answers of the last ten updates are like: pass rate and

@@ -92,7 +92,7 @@ JOBS = [
     function("def f(x): return 1 / x", ((0,), 1), ((1,), 1.0)),
     function("def f(x): return bytearray(1 << 34)", ((0,), 1)),
     function("import ctypes\ndef f(x): ctypes.string_at(0)", ((0,), 1)),
-    function(SLOW, ((0,), 0), ((100,), 100), ((0,), 0), limits=Limits(wall_s=0.5, most_wall_s=5.0)),
+    function(SLOW, ((0,), 0), ((100,), 100), ((0,), 0), limits=Limits(wall_s=1.5, most_wall_s=5.0)),
     function(SLOW, *[((1.0,), 1.0)] * 3, limits=Limits(wall_s=1.8, most_wall_s=9.0, each_case=True)),
     function("def f(x):\n    while True: pass", ((1,), 1), limits=Limits(cpu_s=1, wall_s=30)),
     script("n = input()\nprint(n, '1.0 ')", ("x", "x 1"), ("y\n", "y 1\n"), ("z", "z 2")),
