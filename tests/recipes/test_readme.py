@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
 from recipes import doctor, look, table
+from tests import warm
 from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,18 @@ def test_a_command_composes(command):
     needed = ["recipe.pairs=x"] if recipe == "dpo" and not any("recipe.pairs" in o for o in overrides) else []
     cfg = compose(*overrides, *needed, recipe=recipe)
     OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+
+
+def quick() -> list[str]:
+    """Those that train nothing and need no run; the first hour's are test_newcomer.py's."""
+    return [c for c in commands() if re.search(r"recipes/(plan|check)\.py", c) and "mine.jsonl" not in c]
+
+
+@pytest.mark.parametrize("command", quick())
+def test_a_command_that_ends_within_a_minute_runs(command, tmp_path):
+    _, script, *overrides = shlex.split(command)
+    done = warm.run([sys.executable, ROOT / script, *overrides], cwd=tmp_path, check=True)
+    assert re.search(r"^fits: |problems are sound$", done.stdout, re.MULTILINE), done.stdout
 
 
 def methods() -> list[list[str]]:
