@@ -155,7 +155,7 @@ def finish(folder: Path, swept: Sequence[str]) -> int:
 
 
 def _row(record: Record, swept: Sequence[str]) -> Record:
-    """A job as a line of sweep.csv."""
+    """A job as a line of sweep.csv. What is swept may be called reward."""
     run = Path(record["run"])
     said = dict(o.lstrip("+~").split("=", 1) for o in record["overrides"] if "=" in o)
     rewards = [value for _, value in _curve(run)]
@@ -166,7 +166,7 @@ def _row(record: Record, swept: Sequence[str]) -> Record:
         "status": record["status"],
         "stopped": record["stopped"],
         "steps": len(rewards),
-        "reward": statistics.mean(rewards[-LAST:]) if rewards else None,
+        "mean reward": statistics.mean(rewards[-LAST:]) if rewards else None,
         "pass@1 before": before and before.value,
         "pass@1": after and after.value,
         "low": after and after.low,
@@ -197,7 +197,9 @@ def table(rows: list[Record], swept: Sequence[str]) -> Table:
     for name in ("job", *swept, "status", "steps", f"reward, last {LAST}", "pass@1 before", "pass@1", "minutes"):
         drawn.add_column(name, justify="right")
     for row in rows:
-        numbers = ("" if row[key] is None else charts.number(row[key]) for key in ("reward", "pass@1 before", "pass@1"))
+        numbers = (
+            "" if row[key] is None else charts.number(row[key]) for key in ("mean reward", "pass@1 before", "pass@1")
+        )
         ended = (outcome(row), str(row["steps"]))
         drawn.add_row(str(row["job"]), *(row[key] for key in swept), *ended, *numbers, f"{row['minutes']:.1f}")
     return drawn

@@ -117,7 +117,7 @@ def test_a_sweep_is_compared_in_a_table_and_a_page(swept):
         (task, seed) for task in ("basics", "humaneval") for seed in "12"
     ]
     assert [row["status"] for row in rows] == ["0", "1", "0", "0"]
-    assert all(float(row["reward"]) > 0 for row in rows if row["status"] == "0")
+    assert all(float(row["mean reward"]) > 0 for row in rows if row["status"] == "0")
     page = table.with_name("sweep.html").read_text()
     assert page.count('class="line ') == 3 and "failed (1)" in page  # the killed job has no step to draw
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")

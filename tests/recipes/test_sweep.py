@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import signal
 import sys
@@ -55,3 +57,20 @@ def test_a_job_that_fails_is_named(tmp_path, capfd):
     assert sweep.finish(tmp_path, ["seed"]) == 1
     out, err = capfd.readouterr()
     assert "failed (3)" in out and "job 0 (seed=0) ended with status 3" in err
+
+
+def test_a_sweep_over_rewards_shows_both_the_choice_and_what_was_earned(tmp_path, capfd):
+    """`reward=dense,sparse` has the name of a measure."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "reward": 0.25}\n')
+    record = {"job": 0, "overrides": ["reward=uniform"], "run": str(tmp_path / "run"), "status": 0, "stopped": False}
+    (tmp_path / "jobs" / "0.json").write_text(json.dumps({**record, "seconds": 60.0}))
+    assert sweep.finish(tmp_path, ["reward"]) == 0
+    out, _ = capfd.readouterr()
+    assert "uniform" in out and "0.25" in out
+    with (tmp_path / "sweep.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["reward"], row["mean reward"]) == ("uniform", "0.25")
+    page = (tmp_path / "sweep.html").read_text()
+    assert "<td>uniform</td>" in page and "<td>0.25</td>" in page
