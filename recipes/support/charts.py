@@ -1,7 +1,7 @@
 """The run report's charts: inline SVG, coloured by the page's CSS, and which metrics are drawn how."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -210,8 +210,15 @@ def line_chart(points: Sequence[Point], label: str, steps: tuple[float, float], 
     return svg(WIDTH, HEIGHT, label, parts, "chart")
 
 
-def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str, unit: str = "step") -> Markup:
+def comparison_chart(
+    curves: Mapping[str, Sequence[Point]],
+    label: str,
+    unit: str = "step",
+    bands: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Markup:
     """Smoothed lines of (`unit`, value) on shared axes, each named at its end; the n-th has the class c{n modulo 8}.
+
+    `bands`: of a curve by name, low and high at each of its points, drawn as they are behind the lines.
 
     Values must be finite; curves without any are left out. Empty where none is left.
     """
@@ -223,7 +230,9 @@ def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str, unit: st
     steps = [step for points in means.values() for step, _ in points]
     if not steps:
         return Markup("")
-    ticks = round_ticks(*value_range([value for points in means.values() for _, value in points]), 4)
+    values = [value for points in means.values() for _, value in points]
+    edges = [edge for band in (bands or {}).values() for pair in band for edge in pair]
+    ticks = round_ticks(*value_range(values + edges), 4)
     low, high = ticks[0], ticks[-1] if ticks[-1] > ticks[0] else ticks[0] + 1.0
     first, last = min(steps), max(steps)
 
@@ -242,18 +251,28 @@ def comparison_chart(curves: Mapping[str, Sequence[Point]], label: str, unit: st
         parts.append(
             text_at(across(tick), height - 6, "middle", f"{unit} {tick_label(tick)}" if not index else tick_label(tick))
         )
+    for index, (name, points) in enumerate(means.items()):
+        if band := (bands or {}).get(name):
+            xs = [across(step) for step, _ in points]
+            under = [(x, up(edge)) for x, (edge, _) in zip(xs, band, strict=True)]
+            over = [(x, up(edge)) for x, (_, edge) in zip(xs, band, strict=True)]
+            parts.append(f'<path class="band c{index % 8}" d="{polyline([*under, *reversed(over)])}Z"/>')
     ends = []
     for index, (name, points) in enumerate(means.items()):
         if points:
             kind = f"line c{index % 8}" + " dashed" * (index // 8 % 2)
             parts.append(f'<path class="{kind}" d="{polyline([(across(s), up(v)) for s, v in points])}"/>')
             ends.append((up(points[-1][1]), across(points[-1][0]), name, index))
+    return svg(width, height, label, [*parts, *names_beside(ends)], "comparison")
+
+
+def names_beside(ends: Sequence[tuple[float, float, str, int]]) -> Iterator[Markup]:
+    """Names of lines, from (y, x, name, number) of their ends; those that end together stand one below the other."""
     below = 0.0
     for y, x, name, index in sorted(ends):
-        below = max(y, below + 11)  # names of lines that end together stand one below the other
+        below = max(y, below + 11)
         named = Markup('<text class="c{}" x="{:.1f}" y="{:.1f}">{}</text>')
-        parts.append(named.format(index % 8, x + 6, below + 3.5, name))
-    return svg(width, height, label, parts, "comparison")
+        yield named.format(index % 8, x + 6, below + 3.5, name)
 
 
 def interval_chart(before: Interval | None, after: Interval | None, top: float, label: str) -> Markup:

@@ -132,17 +132,26 @@ def page(found: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]], 
     """A self-contained page: for each recipe and task the mean curve of each placement, and the table."""
     parts = []
     for (recipe, task), result in zip(sorted(found), results, strict=True):
-        curves = {}
+        curves, bands = {}, {}
         for name, runs in found[recipe, task].items():
-            columns = zip(*(c.values for c in runs.values()), strict=False)  # up to the shortest run's end
+            shortest = min((len(c.values) for c in runs.values()), default=0)
             step = next((c.samples for c in runs.values()), 1)
+            columns = zip(*(c.values[:shortest] for c in runs.values()), strict=True)
             curves[name] = [((i + 1) * step, statistics.mean(column)) for i, column in enumerate(columns)]
+            smoothed = (charts.smooth(c.values[:shortest], charts.smooth_window(shortest)) for c in runs.values())
+            at_steps = (interval(column, 1000) for column in zip(*smoothed, strict=True))
+            bands[name] = [(row["low"], row["high"]) for row in at_steps]
         rows = "".join(
             f"<tr><td>{name}</td><td>{len(row['seeds'])}</td><td>{plain(row['samples'], 0)}</td>"
             f"<td>{row['reached']} of {len(row['seeds'])}</td><td>{plain(row['mean'], 3)}</td></tr>"
             for name, row in result["placements"].items()
         )
-        chart = charts.comparison_chart(curves, f"{args.metric} by graded samples", "samples")
+        rows += "".join(
+            f"<tr><td>dense minus {name}, by seed</td><td></td><td>{plain(row['samples'], 0)}</td><td></td>"
+            f"<td>{plain(row['mean'], 3)}</td></tr>"
+            for name, row in result["dense_minus"].items()
+        )
+        chart = charts.comparison_chart(curves, f"{args.metric} by graded samples", "samples", bands)
         parts.append(f"<h2>{recipe}, {task}</h2>{chart}<table>{HEAD}{rows}</table>")
     return PAGE.format(metric=args.metric, level=args.level, parts="".join(parts))
 
@@ -161,13 +170,15 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
 svg {{ width: 100%; height: auto; overflow: visible; }} svg text {{ font: 10px sans-serif; fill: var(--soft); }}
 path {{ fill: none; }} .line {{ stroke-width: 1.8; }} .grid {{ stroke: var(--rule); }} .zero {{ stroke: var(--soft); }}
 .c0 {{ stroke: #1c5d99; }} .c1 {{ stroke: #c8701a; }} .c2 {{ stroke: #2e7d4f; }}
+.band {{ stroke: none; opacity: .16; }}
+.band.c0 {{ fill: #1c5d99; }} .band.c1 {{ fill: #c8701a; }} .band.c2 {{ fill: #2e7d4f; }}
 svg text.c0 {{ fill: #1c5d99; stroke: none; }} svg text.c1 {{ fill: #c8701a; stroke: none; }}
 svg text.c2 {{ fill: #2e7d4f; stroke: none; }}
 table {{ border-collapse: collapse; }} td, th {{ padding: .3rem 1rem .3rem 0; text-align: left; font-weight: 400; }}
 th {{ color: var(--soft); }} td {{ border-top: 1px solid var(--rule); }}
 </style><h1>Where rewards lie</h1><p>The same rewards, on the tokens responsible (dense), on the last token (sparse), in
-equal parts on all (uniform): {metric} by graded samples, mean over seeds; the table has the samples to {level:g}.
-Intervals: 95 %, bootstrap over seeds.</p>{parts}</html>
+equal parts on all (uniform): {metric} by graded samples, mean over seeds in its interval; the table has the samples to
+{level:g}. Intervals: 95 %, bootstrap over seeds.</p>{parts}</html>
 """
 
 
