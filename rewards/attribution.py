@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Sequence
 from typing import Any
 
-from rewards.channel import ChannelResult, Completion
+from rewards.channel import ChannelResult, Completion, Span
 
 
 class TokenBytes:
@@ -110,25 +110,33 @@ def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
     return tokens if end > start + 1 else tokens[:1]
 
 
-def attribute(completion: Completion, result: ChannelResult, judges_form: bool = False) -> list[float]:
+def attribute(
+    completion: Completion, result: ChannelResult, judges_form: bool = False, spread: bool = True
+) -> list[float]:
     """Token rewards (length T) of one channel; they sum to the channel's score.
 
     Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A
     channel that does not point is spread over the code tokens. What finds no token falls on the last one, where
-    sparse mode puts everything.
+    sparse mode puts everything. Without `spread` so does what does not point, a span that covers all the code included:
+    paid early, it says nothing to tokens before which it was paid.
     """
     rewards = [0.0] * len(completion.token_ids)
     if not rewards:
         return rewards
     code = code_tokens(completion)
     if not result.spans:
-        _share(rewards, code, result.score)
+        _share(rewards, code if spread else [], result.score)
         return rewards
     allowed = None if judges_form else set(code)
     for span in result.spans:
-        tokens = _overlapping(completion, span.start, span.end)
+        tokens = [] if not spread and _covers(span, completion) else _overlapping(completion, span.start, span.end)
         _share(rewards, tokens if allowed is None else [t for t in tokens if t in allowed], span.value)
     return rewards
+
+
+def _covers(span: Span, completion: Completion) -> bool:
+    whole = completion.code_span
+    return whole is not None and span.start <= whole[0] < whole[1] <= span.end
 
 
 def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:

@@ -11,7 +11,7 @@ from envs.task import Problem
 from rewards.attribution import at_the_end, attribute, evenly
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
-Placement = Literal["dense", "sparse", "uniform"]
+Placement = Literal["dense", "pointed", "sparse", "uniform"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
 
@@ -64,8 +64,9 @@ class Reward:
     Args:
         channels: name to channel.
         weights: name to weight, the same names; a channel of weight 0 is measured and not paid.
-        placement: of PLACEMENTS; the sums are the same, only the tokens differ. "uniform" is what dense is measured
-            against: as many tokens paid, none of them told apart.
+        placement: of PLACEMENTS; the sums are the same, only the tokens differ. "pointed" is dense where a channel
+            points and sparse where it does not; "uniform" is what dense is measured against: as many tokens paid, none
+            of them told apart.
 
     Raises:
         ValueError: names differ between channels and weights.
@@ -91,8 +92,9 @@ class Reward:
         return grades
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
-        if self.placement == "dense":
-            rewards = {n: attribute(completion, r, self.channels[n].judges_form) for n, r in results.items()}
+        if self.placement in ("dense", "pointed"):
+            spread = self.placement == "dense"
+            rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
         else:
             place = at_the_end if self.placement == "sparse" else evenly
             rewards = {n: place(completion, r.score) for n, r in results.items()}

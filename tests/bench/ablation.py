@@ -1,4 +1,4 @@
-"""Dense against sparse against uniform placement, paired by seed, from the runs of sweeps.
+"""Where rewards lie: dense placement against the others, paired by seed, from the runs of sweeps.
 
     make ablation
     python tests/bench/ablation.py runs/ppo/corridor runs/grpo/corridor --level 0.7 [--metric pass_rate] [--html FILE]
@@ -32,7 +32,7 @@ from recipes.support import charts
 from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
 
-PLACEMENTS = ("dense", "sparse", "uniform")
+PLACEMENTS = ("dense", "sparse", "uniform", "pointed")
 WINDOW = 5
 Runs = dict[str, dict[int, "Curve"]]
 
@@ -94,7 +94,7 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
                 "reached": sum(c.updates_to(level) is not None for c in curves.values()),
                 "mean": interval([c.mean() for c in curves.values()]),
             }
-    for name in ("sparse", "uniform"):
+    for name in PLACEMENTS[1:]:
         if seeds := sorted(set(runs["dense"]) & set(runs[name])):
             pairs = [(runs["dense"][seed], runs[name][seed]) for seed in seeds]
             result["dense_minus"][name] = {
@@ -169,16 +169,18 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
   color: var(--ink); }}
 svg {{ width: 100%; height: auto; overflow: visible; }} svg text {{ font: 10px sans-serif; fill: var(--soft); }}
 path {{ fill: none; }} .line {{ stroke-width: 1.8; }} .grid {{ stroke: var(--rule); }} .zero {{ stroke: var(--soft); }}
-.c0 {{ stroke: #1c5d99; }} .c1 {{ stroke: #c8701a; }} .c2 {{ stroke: #2e7d4f; }}
+.c0 {{ stroke: #1c5d99; }} .c1 {{ stroke: #c8701a; }} .c2 {{ stroke: #2e7d4f; }} .c3 {{ stroke: #7a4ea3; }}
 .band {{ stroke: none; opacity: .16; }}
 .band.c0 {{ fill: #1c5d99; }} .band.c1 {{ fill: #c8701a; }} .band.c2 {{ fill: #2e7d4f; }}
+.band.c3 {{ fill: #7a4ea3; }}
 svg text.c0 {{ fill: #1c5d99; stroke: none; }} svg text.c1 {{ fill: #c8701a; stroke: none; }}
-svg text.c2 {{ fill: #2e7d4f; stroke: none; }}
+svg text.c2 {{ fill: #2e7d4f; stroke: none; }} svg text.c3 {{ fill: #7a4ea3; stroke: none; }}
 table {{ border-collapse: collapse; }} td, th {{ padding: .3rem 1rem .3rem 0; text-align: left; font-weight: 400; }}
 th {{ color: var(--soft); }} td {{ border-top: 1px solid var(--rule); }}
 </style><h1>Where rewards lie</h1><p>The same rewards, on the tokens responsible (dense), on the last token (sparse), in
-equal parts on all (uniform): {metric} by graded samples, mean over seeds in its interval; the table has the samples to
-{level:g}. Intervals: 95 %, bootstrap over seeds.</p>{parts}</html>
+equal parts on all (uniform), on the last token where dense would spread them over all the code (pointed): {metric} by
+graded samples, mean over seeds in its interval; the table has the samples to {level:g}. Intervals: 95 %, bootstrap over
+seeds.</p>{parts}</html>
 """
 
 

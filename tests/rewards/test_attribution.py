@@ -39,11 +39,11 @@ def cases(draw):
     return completion(text, cuts, code), spans, draw(values)
 
 
-@given(cases(), st.booleans())
-def test_token_rewards_sum_to_the_score(case, judges_form):
+@given(cases(), st.booleans(), st.booleans())
+def test_token_rewards_sum_to_the_score(case, judges_form, spread):
     answer, spans, score = case
     result = ChannelResult(sum(s.value for s in spans), tuple(spans)) if spans else ChannelResult(score)
-    dense = attribute(answer, result, judges_form)
+    dense = attribute(answer, result, judges_form, spread)
     assert len(dense) == len(answer.token_ids)
     assert sum(dense) == pytest.approx(result.score, abs=1e-6)
     assert sum(at_the_end(answer, result.score)) == result.score
@@ -57,6 +57,20 @@ def test_outside_the_code_nothing_but_the_last_token_is_paid(case):
     dense = attribute(answer, ChannelResult(sum(s.value for s in spans), tuple(spans)))
     allowed = {*code_tokens(answer), len(dense) - 1}
     assert all(r == 0 for t, r in enumerate(dense) if t not in allowed)
+
+
+@given(cases())
+def test_what_is_not_spread_lies_at_the_end_and_what_points_where_it_points(case):
+    answer, spans, score = case
+    assert attribute(answer, ChannelResult(score), spread=False) == at_the_end(answer, score)
+    spans = [*spans, Span(0, 0, 0.0)]
+    first, last = answer.code_span or (0, 0)
+    whole = [s for s in spans if s.start <= first < last <= s.end]
+    points = [s for s in spans if s not in whole]
+    pointed = attribute(answer, ChannelResult(sum(s.value for s in spans), tuple(spans)), spread=False)
+    located = attribute(answer, ChannelResult(sum(s.value for s in points), tuple(points)))
+    rest = at_the_end(answer, sum(s.value for s in whole))
+    assert pointed == pytest.approx([a + b for a, b in zip(located, rest, strict=True)], abs=1e-6)
 
 
 @given(cases())
