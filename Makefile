@@ -81,7 +81,7 @@ runs/sft/%/small/final: runs/ablation/%/demonstrations.jsonl
 	  recipe.max_steps=1000 hardware.rows_per_device=16 run.name=small
 
 ablation-%-ppo: runs/sft/%/small/final
-	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,sparse,uniform $(call IN,ppo,\$${reward.placement})
+	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,sparse,uniform,pointed $(call IN,ppo,\$${reward.placement})
 
 ablation-%-grpo: runs/sft/%/small/final
 	$(LADDER)/grpo.py -m $(START_grpo) seed=$(SEEDS) reward=dense,sparse,uniform $(call IN,grpo,\$${reward.placement})
