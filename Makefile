@@ -2,7 +2,7 @@
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them; ALL=1: those that take minutes each, too
 # make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO; the corridor, robot programs, small functions;
-#   and channels left out one by one (three hours on 2 cores; ablation-corridor is half an hour of them)
+#   and channels left out one by one (four hours on 2 cores; ablation-corridor is half an hour of them)
 # make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU;
 #   SAMPLES, SFT_STEPS, EVAL_SAMPLES shorten it, TEMPERATURE is that of all sampling, OVERRIDES any further settings)
 PYTHON ?= python3.11
@@ -26,7 +26,7 @@ TORCH ?= torch==2.13.0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
 .PHONY: install demo test lint clean reproduce-humaneval ablation ablation-corridor ablation-roboeval ablation-basics \
-  ablation-channels
+  ablation-unlocated ablation-channels
 .SECONDARY:
 .DEFAULT_GOAL := demo
 
@@ -53,7 +53,7 @@ reproduce-humaneval: $(VENV)/.installed
 	$(LADDER)/table.py task=humaneval match=humaneval_ html=runs/humaneval.html csv=runs/results.csv
 
 # where rewards lie: the corridor, whose parts are known, and two tasks with a policy small enough for many seeds
-ablation: ablation-corridor ablation-roboeval ablation-basics ablation-channels
+ablation: ablation-corridor ablation-roboeval ablation-basics ablation-unlocated ablation-channels
 
 ablation-corridor: $(VENV)/.installed
 	$(LADDER)/ppo.py -m task=corridor reward=dense,sparse,uniform seed=0,1,2,3,4
@@ -88,6 +88,15 @@ ablation-%-grpo: runs/sft/%/small/final
 
 ablation-roboeval ablation-basics: ablation-%: ablation-%-ppo ablation-%-grpo
 	$(BENCH)/ablation.py $(PROBLEMS_OF)/ppo $(PROBLEMS_OF)/grpo --metric pass_rate --level 0.5 --html runs/ablation-$*.html
+
+# tests that do not say which lines failed: what dense spreads over all the code
+ablation-unlocated: ablation-basics-unlocated
+	$(BENCH)/ablation.py runs/ablation/basics/ppo runs/ablation/basics/unlocated --metric pass_rate --level 0.5 \
+	  --html runs/ablation-unlocated.html
+
+ablation-%-unlocated: ablation-%-ppo
+	$(LADDER)/ppo.py -m $(START_ppo) seed=$(SEEDS) reward=dense,pointed task.reward.unit_tests.locate=false \
+	  $(call IN,unlocated,\$${reward.placement})
 
 # one channel at a time left out: weight 0, so that its score is still seen
 ablation-channels: ablation-roboeval-channels

@@ -64,13 +64,15 @@ class Curve:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", help="directories of run directories")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", help="directories of run directories; of runs alike the last counts"
+    )
     parser.add_argument("--metric", default="reward")
     parser.add_argument("--level", type=float, required=True)
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
     found: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
-    for config in sorted(c for folder in args.folders for c in folder.glob("*/config.yaml")):
+    for config in (c for folder in args.folders for c in sorted(folder.glob("*/config.yaml"))):
         curve = Curve(config.parent, args.metric)
         found[curve.key][curve.placement][curve.seed] = curve
     if not found:
