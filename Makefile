@@ -1,7 +1,7 @@
 # make install  .venv with what training needs
 # make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
 # make test   install what the tests need, run them; ALL=1: those that take minutes each, too
-# make ablation  where rewards lie: dense, sparse, uniform; PPO and GRPO; the corridor, robot programs, small functions;
+# make ablation  where rewards lie: dense, sparse, uniform, pointed; PPO and GRPO; the corridor, robot programs, small functions;
 #   and channels left out one by one (four hours on 2 cores; ablation-corridor is half an hour of them)
 # make reproduce-humaneval MODEL=smollm2_135m   SFT, REINFORCE, PPO and DPO on HumanEval, then the table (hours on a CPU;
 #   SAMPLES, SFT_STEPS, EVAL_SAMPLES shorten it, TEMPERATURE is that of all sampling, OVERRIDES any further settings)
