@@ -7,12 +7,24 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import TextIO
 
 log = logging.getLogger("codegrain")
 
 
 class UserError(Exception):
     """Something the user can mend; the message says what and how, in one line."""
+
+
+class _Stdout(logging.StreamHandler):
+    """Writes to what sys.stdout is at that moment, also where it has been redirected since."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stdout
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None: ...
 
 
 def quiet_libraries() -> None:
@@ -28,7 +40,7 @@ def quiet_libraries() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     log.setLevel(logging.INFO)
     if not log.handlers and os.environ.get("RANK", "0") == "0":
-        terminal = logging.StreamHandler(sys.stdout)
+        terminal = _Stdout()
         terminal.setFormatter(logging.Formatter("%(message)s"))
         log.addHandler(terminal)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 
 import pytest
 
+from recipes.support.console import log, quiet_libraries
 from recipes.support.main import UserError
 from recipes.support.models import adapter_folder
 from recipes.support.overrides import folder_name, run_name
@@ -103,3 +106,13 @@ def test_a_gain_is_of_before_and_after_whatever_lies_between(stages, gain):
     common = {"task": "basics", "problems": 10, "samples": 1, "temperature": 0.0}
     rows = [{"when": w, "pass@k": {"1": {"value": scores[w], "low": 0.0, "high": 1.0}}, **common} for w in stages]
     assert list(comparison(rows).columns[-1].cells) == [gain]
+
+
+def test_what_is_said_goes_where_stdout_goes_now(capfd):
+    """Not where it went when the first command of this process began: that may be closed."""
+    with contextlib.redirect_stdout(io.StringIO()) as first:
+        quiet_libraries()
+    first.close()
+    log.info("a line")
+    out, err = capfd.readouterr()
+    assert out == "a line\n" and not err
