@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.hub import offline_where_unknown
 from envs.task import TaskError
 
 KINDS = (".jsonl", ".jsonl.gz", ".parquet")
@@ -22,6 +23,7 @@ def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], se
 
     Raises TaskError where the hub cannot be had.
     """
+    offline_where_unknown()
     from datasets import load_dataset  # seconds to import
 
     try:

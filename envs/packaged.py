@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from envs.hub import offline_where_unknown
 from envs.task import TaskError
 
 log = logging.getLogger("codegrain")
@@ -26,7 +27,10 @@ def model_source(path: str) -> str:
     """
     if path.startswith(PACKAGE):
         return str(packaged_model(path.removeprefix(PACKAGE)))
-    return str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
+    if Path(path).expanduser().is_dir():
+        return str(Path(path).expanduser())
+    offline_where_unknown()
+    return path
 
 
 def package_gguf(package: str) -> Path:

@@ -1,16 +1,16 @@
 """PPO on code: sample, grade, place each channel's reward on its tokens, estimate advantages, clip.
 
     python recipes/ppo.py task=pacman                                  a minute on one core: is the algorithm right?
-    accelerate launch recipes/ppo.py task=humaneval
+    python recipes/ppo.py task=humaneval hardware=a100x2               two GPUs; starts accelerate itself
     python recipes/ppo.py task=basics value=separate reward=sparse
     python recipes/ppo.py task=humaneval recipe.ratio=sequence recipe.kl.coef=0
 
 The update's steps are methods of DensePPOTrainer (recipes/trainers/dense_ppo.py), in the order its `train` calls them;
-recipe.ratio=sequence replaces three of them (recipes/trainers/sequence_ppo.py). Numbers: conf/recipe/ppo.yaml for the
-algorithm, conf/value/ for the critic, conf/task/ for the rewards' weights; conf/tuned/ and conf/tuned_model/ go over
-them where a file there fits. recipes/support/ppo.py passes on those that REINFORCE shares. The run directory holds
-config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html; the same command goes
-on where it stopped.
+recipe.ratio=sequence overrides advantages, units and policy_loss (recipes/trainers/sequence_ppo.py). Numbers:
+conf/recipe/ppo.yaml for the algorithm, conf/value/ for the critic, conf/task/ for the rewards' weights; conf/tuned/ and
+conf/tuned_model/ go over them where a file there fits. recipes/support/ppo.py passes on those that REINFORCE shares.
+The run directory holds config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and
+report.html; the same command goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
 
 
 def code_tokens(completion: Completion) -> list[int]:
-    """Indices of the tokens whose characters overlap the extracted code (the set C of the definition)."""
+    """Indices of the tokens whose characters overlap the extracted code (C in CONTRIBUTING.md, Dense rewards)."""
     if completion.code_span is None:
         return []
     return _overlapping(completion, *completion.code_span)
@@ -118,7 +118,7 @@ def attribute(
     Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A
     channel that does not point is spread over the code tokens. What finds no token falls on the last one, where
     sparse mode puts everything. Without `spread` so does what does not point, a span that covers all the code included:
-    paid early, it says nothing to tokens before which it was paid.
+    a token's return holds only what is paid at it or later.
     """
     rewards = [0.0] * len(completion.token_ids)
     if not rewards:

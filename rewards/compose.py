@@ -1,4 +1,4 @@
-"""The reward of a task: weighted channels, on the tokens responsible (dense), the last token (sparse) or all alike."""
+"""The reward of a task: weighted channels, on the tokens responsible (dense, pointed), the last (sparse) or all."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Reward:
         channels: name to channel.
         weights: name to weight, the same names; a channel of weight 0 is measured and not paid.
         placement: of PLACEMENTS; the sums are the same, only the tokens differ. "pointed" is dense where a channel
-            points and sparse where it does not; "uniform" is what dense is measured against: as many tokens paid, none
-            of them told apart.
+            points and sparse where it does not; "uniform" pays every token alike, code or not, and is what dense is
+            measured against.
 
     Raises:
         ValueError: names differ between channels and weights.

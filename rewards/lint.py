@@ -1,8 +1,8 @@
 """Lint: what Ruff finds, each finding on its characters.
 
-Score 0 where nothing is found, else minus the weights of the findings, at least -`cap`. A finding's weight is that of
-the longest prefix of its rule in `weights`, whatever the length of its span. Code that does not parse is for the
-syntax channel, an answer without code for the form channel: both score 0 here. One process judges a batch (Ruff,
+Score: minus the weights of the findings, never below -`cap`; -`cap` for code that brings Ruff down. A finding's weight
+is that of the longest prefix of its rule in `weights`, whatever the length of its span. Code that does not parse is for
+the syntax channel, an answer without code for the form channel: both score 0 here. One process judges a batch (Ruff,
 docs.astral.sh/ruff), which reads no configuration and no `# noqa`: a comment that silences a rule is the first thing a
 policy learns.
 
@@ -52,7 +52,7 @@ class Linter:
     Args:
         select, ignore: rules or their prefixes.
         builtins: names that need no definition (a simulator's functions).
-        target: the grammar, that of the interpreter that runs the tests.
+        target: the grammar, that of this interpreter, which the local sandbox runs programs with.
     """
 
     select: Sequence[str] = SELECT
@@ -152,7 +152,7 @@ class Lint:
     async def _judge(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
         """Findings that each code has both alone and after its head (imports and helpers that the prompt supplies).
 
-        What the head defines is undefined only alone; defining it again is a finding only after the head.
+        What of the two has only one is not the code's: a name that the head defines, and its definition repeated.
         """
         behind = [n for n, head in enumerate(heads) if head]
         found = await self.linter.findings([*codes, *(f"{heads[n]}{codes[n]}" for n in behind)])
@@ -171,7 +171,7 @@ class Lint:
     def _result(self, completion: Completion, findings: list[Finding] | None) -> ChannelResult:
         assert completion.code_span is not None
         start, end = completion.code_span
-        if findings is None:  # by itself too: the text's doing, and going ungraded would be a way out for a policy
+        if findings is None:  # alone too, so the text does it; ungraded would be a policy's way out
             return ChannelResult(-self.cap, (Span(start, end, -self.cap),), note="brings the linter down")
         counted = [(f, self.weight(f.rule)) for f in findings if self.weight(f.rule)]
         total = sum(weight for _, weight in counted)
