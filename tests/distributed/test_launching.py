@@ -21,7 +21,7 @@ from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
 GRPO = str(ROOT / "recipes" / "grpo.py")
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(1800)]  # set-up takes minutes
 
 
 def small(tiny_model: Path) -> list[str]:

@@ -17,7 +17,7 @@ from recipes.support.run_log import CLOCK
 from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(1800)]  # set-up takes minutes
 ADAPTER = Path("final") / "adapter_model.safetensors"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,12 +16,12 @@ from recipes.support.sampling import Decoding, sample
 class Completions:
     """
     model: samples; `take_weights` of another is what a trainer's weights being sent does.
-    delays: seconds before the answer to a prompt, by its first token. failures: statuses to answer first, -1: hang up.
+    held: what an answer to a prompt waits for, by its first token. failures: statuses to answer first, -1: hang up.
     """
 
     def __init__(self, model, eos=2):
         self.model, self.eos = copy.deepcopy(model).eval(), eos
-        self.delays: dict[int, float] = {}
+        self.held: dict[int, threading.Event] = {}
         self.failures: list[int] = []
         self.requests: list[dict] = []
         self.weights_taken = 0
@@ -33,7 +32,8 @@ class Completions:
         self.weights_taken += 1
 
     def answer(self, asked):
-        time.sleep(self.delays.get(asked["prompt"][0], 0.0))
+        if (event := self.held.get(asked["prompt"][0])) is not None and not event.wait(60):
+            raise TimeoutError("nobody let this answer go")
         logps = {}
         with self._one_at_a_time:
             self.requests.append(asked)

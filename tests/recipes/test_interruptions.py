@@ -34,9 +34,9 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     assert process.returncode == 0
     assert "stopping after this step" in errors and "to go on: python" in errors and "Traceback" not in errors
     done = len(metrics(run))
-    assert done < 6 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
+    assert done < 8 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
     warm.run(command(tiny_model, run, *GRPO), check=True)
-    assert [row["step"] for row in metrics(run)] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in metrics(run)] == [*range(1, 9)]
 
 
 STOPS = {
@@ -62,7 +62,7 @@ def test_sigterm_in_the_middle_of_anything_costs_nothing(tiny_model, tmp_path, e
         assert "to go on: python" in done.stderr and "Traceback" not in done.stderr
         steps.append(len(read_jsonl(cut / "metrics.jsonl")))
         assert not (cut / "final").exists()
-    assert steps[-1] < 6 and len(set(steps)) > 1  # every stop came before the end
+    assert steps[-1] < 8 and len(set(steps)) > 1  # every stop came before the end
     warm.run(command(tiny_model, cut, *extra), check=True)
     assert metrics(cut) == metrics(tmp_path / "whole")
     (weights,) = (tmp_path / "whole" / "final").glob("*model.safetensors")
@@ -84,6 +84,6 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
         assert all((c / "trainer_state.json").exists() for c in checkpoints(disk / "run"))
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
         warm.run(command(tiny_model, disk / "run", *GRPO), check=True)
-        assert [row["step"] for row in metrics(disk / "run")] == [1, 2, 3, 4, 5, 6]
+        assert [row["step"] for row in metrics(disk / "run")] == [*range(1, 9)]
     finally:
         subprocess.run(["umount", disk], check=False)

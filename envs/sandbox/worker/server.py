@@ -229,7 +229,7 @@ class Server:
             self.forget_checker()
         if end == "exit" and word != "pass":
             # a candidate that has hung up needs a moment to become a corpse
-            reply["other_signal"] = (candidate.end(0.05) or (0, ""))[1]
+            reply["other_signal"] = (candidate.end(0.5) or (0, ""))[1]
         return candidate, reply
 
     def program(self, kind: str, limits: dict, folder: str, descriptors: list[int]) -> Process:

@@ -334,7 +334,7 @@ def test_load_changes_no_verdict(sandbox):
     turns = [199_990, 200_010]
     programs = [body(f"for i in range({number}):\n    pass\nsay('done')") for number in turns]
     programs += [
-        body("n = 0\nwhile n < 150000:\n    n += 1\n    m = str(n)\nsay('done')"),
+        body("n = 0\nwhile n < 50000:\n    n += 1\n    m = str(n)\nsay('done')"),
         body("while True:\n    pass"),
     ]
     requests = [Request(text, [SECRET], [report("x")]) for text in programs]

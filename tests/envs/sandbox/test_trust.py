@@ -346,7 +346,7 @@ def f(how):
 def test_a_name_in_a_comment_imports_nothing_that_runs(grade):
     for name in ("antigravity.__main__", "numpy.f2py.__main__", "numpy.conftest", "unittest.__main__", "test.support"):
         outcome = grade.call(f"# import {name}\ndef f(): return 1\n", ((), 1))
-        assert outcome.verdict == "pass" and outcome.seconds < 1
+        assert outcome.verdict == "pass" and outcome.seconds < 2.5
 
 
 def test_numbers_made_to_collide_do_not_hold_up_the_judge(sandbox):
