@@ -4,8 +4,9 @@
     python recipes/eval.py task=basics adapter=runs/grpo/basics/smollm2_135m-dense-seed0 evaluation.samples=16
     python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
 
-Greedy and sampled as conf/config.yaml's `evaluation` says. The run directory holds evals.jsonl (a line each) and
-samples.jsonl (a line each completion, with its verdict).
+Greedy and sampled as conf/config.yaml's `evaluation` says, or the task's file. The run directory holds evals.jsonl (a
+line each) and samples.jsonl (a line each completion, with its verdict); of HumanEval and MBPP+ also evalplus.jsonl, for
+EvalPlus's own command. Each evaluation adds a line to results.csv beside the run directory.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ def main(cfg) -> None:
     import asyncio
     import json
 
+    from envs.task import Filtered
     from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log, log_to
     from recipes.support.evaluation import evaluate_policy
     from recipes.support.models import check_model, load_policy
+    from recipes.support.results import append_results, evalplus_samples
     from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.soundness import invalid
     from recipes.support.stages import decodings, describe, policy_to_sample
 
     task = build_task(cfg)
@@ -35,6 +39,9 @@ def main(cfg) -> None:
     folder = open_run_dir(cfg)
     log_to(folder)
     reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
+    if cfg.task.drop_invalid:
+        dropped = invalid(task, reward, cfg.evaluation.split)
+        task = Filtered(task, lambda problem: problem.id not in dropped, (cfg.evaluation.split,))
     policy, tokenizer = load_policy(cfg)
     policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
     summaries, rows = [], []
@@ -58,6 +65,10 @@ def main(cfg) -> None:
             rows += [{"temperature": decoding.temperature, **row} for row in result.rows]
     write_text(folder / "evals.jsonl", "".join(json.dumps(s) + "\n" for s in summaries))
     write_text(folder / "samples.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    if cfg.task.name in ("humaneval", "mbppplus"):
+        programs = evalplus_samples(task, task.problems(cfg.evaluation.split), rows)
+        write_text(folder / "evalplus.jsonl", "".join(json.dumps(r) + "\n" for r in programs))
+    append_results(folder.parent / "results.csv", cfg, summaries)
     log.info("samples: %s", folder / "samples.jsonl")
 
 

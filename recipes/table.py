@@ -4,8 +4,8 @@
     python recipes/table.py task=humaneval match=humaneval_ runs=runs html=ladder.html
 
 Each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained on, for DPO
-those that its pairs came from. The page draws pass@1 against the mean length of an answer. Intervals are over problems:
-on 33 of them one standard error is about 0.09, so a few points say nothing.
+those that its pairs came from. The page draws pass@1 against the mean length of an answer. Intervals are over problems;
+below the table stands what one standard error is there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recipes.support.records import read_jsonl
 from recipes.support.run_dir import write_text
 from recipes.support.small_command import keys_of, small_command
 
-COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "mean_tokens", "graded_samples", "minutes")
+COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "problems", "mean_tokens", "graded_samples", "minutes")
 
 
 @dataclass
@@ -48,6 +48,7 @@ def show(cfg: TableConfig) -> int:
     """Print the table, and write what else is asked for."""
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
+    print(standard_error(rows))
     if cfg.csv:
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS)
@@ -85,6 +86,7 @@ def _row(folder: Path, cfg: Any, temperature: float, found: dict[str, Any]) -> d
         "pass@1": passed["value"],
         "low": passed["low"],
         "high": passed["high"],
+        "problems": found["problems"],
         "mean_tokens": found["mean_tokens"],
         "graded_samples": graded_samples(cfg, len(metrics)),
         "minutes": sum(row.get("seconds/total", 0.0) for row in metrics) / 60,
@@ -115,6 +117,13 @@ def table(rows: list[dict[str, Any]], task: str) -> Table:
             *(str(row["graded_samples"]), f"{row['minutes']:.1f}"),
         )
     return drawn
+
+
+def standard_error(rows: list[dict[str, Any]]) -> str:
+    """What chance alone makes of the row that passes nearest to half of its problems."""
+    row = min(rows, key=lambda row: abs(row["pass@1"] - 0.5))
+    error = (row["pass@1"] * (1 - row["pass@1"]) / row["problems"]) ** 0.5
+    return f"One standard error of {row['pass@1']:.3f} on {row['problems']} problems is {error:.3f}."
 
 
 def without_common_parts(names: list[str]) -> list[str]:
@@ -185,7 +194,7 @@ td, th {{ padding: .2rem .6rem; text-align: right; }}
 td:nth-child(2), th:nth-child(2) {{ text-align: left; }} tr + tr td {{ border-top: 1px solid #8884; }}
 </style>
 <h1>{html.escape(task)}: pass@1 and length</h1>
-<p>Held-out problems, 95 % intervals over problems. Orange: greedy. Blue: sampled.</p>
+<p>Held-out problems, 95 % intervals over problems. {standard_error(rows)} Orange: greedy. Blue: sampled.</p>
 <svg viewBox="0 0 {width} {height}" role="img" aria-label="pass@1 against mean answer length">
 <line class="axis" x1="{left}" x2="{width - 20}" y1="{height - bottom}" y2="{height - bottom}"/>
 <line class="axis" x1="{left}" x2="{left}" y1="20" y2="{height - bottom}"/>{ticks}

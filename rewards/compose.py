@@ -69,7 +69,7 @@ class Reward:
             measured against.
 
     Raises:
-        ValueError: names differ between channels and weights.
+        ValueError: names differ between channels and weights; a weight is negative, or none is above 0.
     """
 
     def __init__(
@@ -80,15 +80,18 @@ class Reward:
     ):
         if set(channels) != set(weights):
             raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} name different things")
+        if min(weights.values()) < 0 or max(weights.values()) <= 0:
+            raise ValueError(f"weights {dict(weights)}: none may be below 0, and one must be above")
         self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
 
     async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
-        """One grade a completion, in order; None where any channel could not grade it."""
+        """One grade a completion, in order; None where a channel could not grade it or all with a weight are silent."""
         columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))
         grades: list[Grade | None] = []
         for completion, row in zip(completions, zip(*columns, strict=True), strict=True):
             results = dict(zip(self.channels, row, strict=True))
-            grades.append(None if None in row else self._place(completion, results))
+            heard = None not in row and any(w and not results[name].silent for name, w in self.weights.items())
+            grades.append(self._place(completion, results) if heard else None)
         return grades
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
@@ -105,6 +108,5 @@ class Reward:
         silent = [name for name, result in results.items() if result.silent]
         if not silent:
             return self.weights
-        heard = sum(weight for name, weight in self.weights.items() if name not in silent)
-        share = sum(self.weights.values()) / heard if heard > 0 else 1.0
+        share = sum(self.weights.values()) / sum(w for name, w in self.weights.items() if name not in silent)
         return {name: 0.0 if name in silent else weight * share for name, weight in self.weights.items()}

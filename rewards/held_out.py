@@ -25,6 +25,12 @@ def divide(problem: Problem, share: float, seed: int = 0) -> tuple[Problem, Prob
     return _only(problem, set(range(count)) - held), _only(problem, held)
 
 
+def each(problem: Problem) -> list[Problem]:
+    """A check's asserts on the entry point, each as a problem of its own; what else the check holds stands in all."""
+    assert problem.check_src is not None
+    return [_only(problem, {n}) for n in range(len(_asserts(problem, ast.parse(problem.check_src))))]
+
+
 def _only(problem: Problem, places: set[int]) -> Problem:
     """The problem with some of its tests."""
     if problem.check_src is None:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
+from envs.sandbox.protocol import Verdict
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.held_out import divide
+from rewards.held_out import divide, each
 
 COVERAGE = Path(__file__).with_name("coverage.py").read_text()
 LINES = re.compile(r"\r\n|\r|\n")
@@ -31,7 +32,8 @@ class UnitTests:
     """
     Args:
         sandbox: where the code runs.
-        fractional: True pays the share of tests passed, False only full marks.
+        fractional: True pays the share of tests passed, False only full marks. The tests of a check are its asserts on
+            the entry point; those of one that fails are run again, one by one.
         locate: True puts what failing tests cost on the lines they point at; each failing completion is run again.
         held_out: share of a problem's tests, of two at least, that is never paid for (see rewards/held_out.py).
         held_out_seed: which of them.
@@ -67,6 +69,8 @@ class UnitTests:
         sides = {name: divide(problem, self.held_out, self.held_out_seed) for name, problem in asked.items()}
         jobs = [sides[problems[i].id][0].job(completions[i].code or "", str(i)) for i in run]
         outcomes = await self.sandbox.run(jobs)
+        if self.fractional:
+            outcomes = await self._by_assert([sides[problems[i].id][0] for i in run], jobs, outcomes)
         blamed = await self._blame(jobs, outcomes) if self.locate else [[]] * len(jobs)
         for i, outcome, lines in zip(run, outcomes, blamed, strict=True):
             results[i] = self._result(completions[i], outcome, lines)
@@ -74,6 +78,22 @@ class UnitTests:
             passing = [i for i, outcome in zip(run, outcomes, strict=True) if outcome.verdict == "pass"]
             await self._watch({i: held for i in passing if (held := sides[problems[i].id][1])}, completions, results)
         return results
+
+    async def _by_assert(
+        self, problems: Sequence[Problem], jobs: Sequence[Job], outcomes: Sequence[Outcome]
+    ) -> list[Outcome]:
+        """The outcomes with the asserts of failed checks counted, each run by itself: a check ends at its first."""
+        failed = [i for i, o in enumerate(outcomes) if jobs[i].kind == "check" and o.verdict == "fail"]
+        alone = [(i, problem) for i in failed for problem in each(problems[i])]
+        ran = await self.sandbox.run([p.job(jobs[i].code, f"{jobs[i].id}/{n}") for n, (i, p) in enumerate(alone)])
+        counted = list(outcomes)
+        for i in failed:
+            cases = [o for (place, _), o in zip(alone, ran, strict=True) if place == i]
+            if len(cases) > 1:
+                verdict: Verdict = "fail" if all(o.graded for o in cases) else "error"
+                passed = sum(o.verdict == "pass" for o in cases)
+                counted[i] = replace(outcomes[i], verdict=verdict, passed=passed, total=len(cases))
+        return counted
 
     async def _watch(
         self, held: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]

@@ -15,6 +15,7 @@ from envs.task import Task, TaskError
 from recipes.support.console import log
 from recipes.support.launch import processes
 from recipes.support.main import CONF, UserError
+from recipes.support.overrides import compose
 from rewards.channel import RewardChannel
 from rewards.compose import PLACEMENTS, Reward
 
@@ -84,14 +85,12 @@ def build_task(cfg: DictConfig) -> Task:
     return _instantiate(cfg.task.env)
 
 
-def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, int]:
-    """The task that conf/task/<name>.yaml describes, with its own reward, and its longest answer in tokens."""
-    file = Path(CONF) / "task" / f"{name}.yaml"
-    if not file.exists():
+def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, DictConfig]:
+    """The task that conf/task/<name>.yaml describes, with its own reward, and the configuration it is evaluated by."""
+    if not (Path(CONF) / "task" / f"{name}.yaml").exists():
         raise UserError(f"no task named {name} (task.also_evaluate)")
-    loaded: Any = OmegaConf.load(file)
-    cfg = loaded.get("task", loaded)  # a file for the whole configuration has its task below that name
-    return _instantiate(cfg.env), _reward(cfg.reward, "sparse", sandbox), cfg.max_new_tokens
+    cfg = compose(["recipe=eval", f"task={name}"])
+    return _instantiate(cfg.task.env), _reward(cfg.task, "sparse", sandbox), cfg
 
 
 def build_sandbox(cfg: DictConfig) -> Sandbox:
@@ -109,7 +108,7 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     """The task's channels with their weights, placed as `reward=` says. Channels that run code get the sandbox."""
     if cfg.reward.placement not in PLACEMENTS:
         raise UserError(f"reward.placement={cfg.reward.placement}: choose {', '.join(PLACEMENTS)}")
-    return _reward(cfg.task.reward, cfg.reward.placement, sandbox)
+    return _reward(cfg.task, cfg.reward.placement, sandbox)
 
 
 def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:
@@ -118,10 +117,10 @@ def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:
     return {name: spec for name, spec in found.items() if spec.pop("enabled", True)}
 
 
-def _reward(specs: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
+def _reward(task: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
     made: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
-    for name, spec in channels(specs).items():
+    for name, spec in channels(task.reward).items():
         weights[name] = float(spec.pop("weight"))
         if spec.pop("sandbox", False):
             made[name] = _instantiate(spec, sandbox=sandbox)
@@ -129,7 +128,11 @@ def _reward(specs: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
             made[name] = _instantiate(spec)
     if not made:
         raise UserError("task.reward names no channel")
-    return Reward(made, weights, placement)
+    total = sum(weights.values()) if task.mean_reward else 1.0
+    try:
+        return Reward(made, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
+    except ValueError as error:
+        raise UserError(f"task.reward: {error}") from None
 
 
 def _instantiate(spec: Any, **kwargs: Any) -> Any:

@@ -213,12 +213,15 @@ class TaskConfig:
     """A benchmark that may be evaluated on and is not shipped: a folder of the user's."""
     reward: dict[str, Any] = MISSING
     """Channels by name: class, weight, arguments."""
+    mean_reward: bool = False
+    """The weights are divided by their sum: channels that are left out leave it to the others."""
     prompt_tokens: int | None = None
     """Tokens of the longest prompt, for recipes/plan.py; null: counted in the problems."""
     also_evaluate: list[str] = field(default_factory=list)
-    """Other tasks whose held-out problems are evaluated (greedily) before and after training."""
+    """Other tasks whose held-out problems are evaluated before and after training: greedily, or as the task says."""
     drop_invalid: bool = False
-    """Train only on problems whose reference passes its own tests and whose tests refuse nonsense."""
+    """Only problems whose reference passes its own tests and whose tests refuse nonsense: trainings leave the others
+    out of what they train on, recipes/eval.py out of what it evaluates."""
     pass_rates: str | None = None
     """A pass_rates.jsonl of recipes/check.py: train only on problems with a pass rate in `pass_rate_range`."""
     pass_rate_range: list[float] = field(default_factory=lambda: [0.05, 0.95])

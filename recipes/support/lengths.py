@@ -14,7 +14,7 @@ from envs.task import Problem, Prompted, Task
 from recipes.support.build import build_task
 from recipes.support.evaluation import encoded
 from recipes.support.main import UserError
-from recipes.support.models import SCRATCH
+from recipes.support.models import SCRATCH, with_template
 from recipes.support.network import local_folder
 from recipes.support.stages import demonstration
 
@@ -91,6 +91,7 @@ def counter(cfg: DictConfig) -> tuple[Callable[[Prompted], int], str]:
     if folder is not None or not cfg.model.path.startswith((PACKAGE, "/", ".")):
         try:
             tokenizer: Any = AutoTokenizer.from_pretrained(folder or cfg.model.path, local_files_only=True)
+            with_template(tokenizer)
             return lambda prompt: len(encoded(prompt, tokenizer)), "counted"
         except (OSError, ValueError):
             pass

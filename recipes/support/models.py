@@ -24,6 +24,11 @@ from recipes.trainers.value import ValueFunction
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SCRATCH = "scratch"
+PLAIN_TURNS = (
+    "{% for message in messages %}{{ message['content'] }}"
+    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% elif not loop.last %}{{ '\n\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '\n\n' }}{% endif %}"
+)
 
 
 def check_model(cfg: DictConfig) -> None:
@@ -77,7 +82,14 @@ def load_policy(cfg: DictConfig) -> tuple[PreTrainedModel, Any]:
         _require_plain_lora(cfg, model)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
+    return model, with_template(tokenizer)
+
+
+def with_template(tokenizer: Any) -> Any:
+    """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked."""
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = PLAIN_TURNS
+    return tokenizer
 
 
 def _pretrained(kind: Any, cfg: DictConfig, source: str, frozen: bool = False) -> Any:

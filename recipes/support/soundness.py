@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from envs.task import Filtered, Problem, Task, TaskError
+from envs.task import Filtered, Problem, Split, Task, TaskError
 from recipes.support.console import log
 from recipes.support.main import UserError
 from recipes.support.records import read_jsonl
@@ -61,6 +61,15 @@ async def examine(
     return failing, right
 
 
+def invalid(task: Task, reward: Reward, split: Split) -> set[str]:
+    """Ids of the problems of `split` that `examine` finds failing."""
+    problems = task.problems(split)
+    failing, _ = asyncio.run(examine(reward, task, problems))
+    unwanted = {row["id"] for row in failing}
+    log.info("task.drop_invalid: %d of %d %s problems dropped", len(unwanted), len(problems), split)
+    return unwanted
+
+
 def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
     """The task with the training problems that the configuration wants kept.
 
@@ -72,9 +81,7 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
             raise UserError(f"task={cfg.task.name} has no problems to train on")
         unwanted: set[str] = set()
         if cfg.task.drop_invalid:
-            failing, _ = asyncio.run(examine(reward, task, problems))
-            unwanted |= {row["id"] for row in failing}
-            log.info("task.drop_invalid: %d of %d training problems dropped", len(unwanted), len(problems))
+            unwanted |= invalid(task, reward, "train")
         if cfg.task.pass_rates is not None:
             hard = outside(cfg.task.pass_rates, *cfg.task.pass_rate_range)
             log.info("task.pass_rates: %d training problems outside %s", len(hard), list(cfg.task.pass_rate_range))

@@ -147,8 +147,8 @@ class Stages:
         self.plan = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg)]
         self._own = len(self.plan)
         for name in cfg.task.also_evaluate:
-            other, other_reward, max_new_tokens = other_task(name, sandbox)
-            self.plan.append((other, other_reward, Decoding(max_new_tokens, 0.0), 1))
+            other, other_reward, other_cfg = other_task(name, sandbox)
+            self.plan.append((other, other_reward, *decodings(other_cfg)[-1]))  # greedily, where the task is
 
     def evaluate(self, when: str, own: bool = False) -> None:
         """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl."""

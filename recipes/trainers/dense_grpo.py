@@ -31,7 +31,7 @@ from recipes.support.run_log import RunLog
 from recipes.support.sampler import sampler_of
 from recipes.support.sampling import Decoding, end_ids
 from recipes.trainers.forward import require_plain_head
-from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics
+from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics, weighted_alike
 from recipes.trainers.packing import full_attention, packed_logps
 from recipes.trainers.rollouts import GroupRollout, Rollouts, RolloutSettings
 from rewards.compose import Reward
@@ -179,11 +179,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         grades = self._sampled.grades
-        scores = torch.tensor(
-            [[torch.nan if g is None else g.results[name].score for name in self.reward.channels] for g in grades],
-            device=self.accelerator.device,
+        none = [torch.nan] * len(self.reward.channels)
+        scores = gather(
+            torch.tensor(
+                [none if grade is None else weighted_alike(grade, self.reward.weights) for grade in grades],
+                device=self.accelerator.device,
+            )
         )
-        scores = gather(scores)
         self._rewards = scores @ self.reward_weights.to(scores.device)  # NaN where any channel did not grade
         for name, value in rollout_metrics(self._sampled, self._rewards, self.num_generations).items():
             self._note(name, value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from accelerate.utils import gather, gather_object
 
 from recipes.support.rollout import measured, sandbox_seconds
 from recipes.trainers.rollouts import GroupRollout
+from rewards.compose import Grade
 
 
 def degenerate_groups(rewards: torch.Tensor) -> torch.Tensor:
@@ -27,6 +30,17 @@ def nanstd_rows(rewards: torch.Tensor) -> torch.Tensor:
     mean = rewards.nansum(1) / count.clamp(min=1)
     square = ((rewards - mean[:, None]).nan_to_num() ** 2 * graded).sum(1)
     return (square / (count - 1).clamp(min=1)).sqrt()
+
+
+def weighted_alike(grade: Grade, weights: Mapping[str, float]) -> list[float]:
+    """A grade's scores, one a channel, such that `weights` make its total of them.
+
+    Of a grade with silent channels the others have the silent ones' weight, which one weight a column cannot say.
+    """
+    return [
+        result.score * grade.weights[name] / weights[name] if weights[name] else result.score
+        for name, result in grade.results.items()
+    ]
 
 
 def rollout_metrics(rollout: GroupRollout, rewards: torch.Tensor, group: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from recipes.support import config
 from recipes.support.build import build_reward, build_task
 from recipes.support.launch import accelerate_config
-from recipes.support.main import CONF
+from recipes.support.main import CONF, UserError
 
 LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")
@@ -195,3 +195,21 @@ def test_the_cpu_profile_becomes_a_ppo_config(tmp_path):
     args = ppo_config(compose("+recipe.trl.vf_coef=0.3", "hardware.precision=bf16", recipe="ppo"), tmp_path)
     assert args.vf_coef == 0.3 and args.bf16 and args.rows_per_pass == 8 and args.gradient_accumulation_steps == 1
     assert args.total_episodes == 60 * args.per_device_train_batch_size
+
+
+@pytest.mark.parametrize(
+    ("overrides", "weights"),
+    [
+        (["task=etk", "~task.reward.judge"], {"bleu": 1.0, "lexical": 0.0}),
+        (["task=basics"], {"unit_tests": 1.0, "form": 0.1}),
+        (["task=basics", "task.mean_reward=true"], {"unit_tests": 1 / 1.1, "form": 0.1 / 1.1}),
+    ],
+)
+def test_a_mean_of_the_channels_that_are_there(overrides, weights):
+    assert build_reward(compose(*overrides), None).weights == pytest.approx(weights)
+
+
+def test_weights_that_cannot_be_are_said_in_a_line():
+    for weight in (-1, 0):
+        with pytest.raises(UserError, match="none may be below 0"):
+            build_reward(compose("task=pacman", f"task.reward.moves.weight={weight}"), None)

@@ -6,8 +6,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.trainers.groups import degenerate_groups, nanstd_rows
+from recipes.trainers.groups import degenerate_groups, nanstd_rows, weighted_alike
 from recipes.trainers.packing import groups_of_rows, packed_logps, token_logps
+from rewards.channel import ChannelResult
+from rewards.compose import Grade
 
 NAN = float("nan")
 
@@ -68,3 +70,14 @@ def test_degenerate_groups():
 def test_std_leaves_ungraded_samples_out():
     rewards = torch.tensor([[1.0, 2.0, 3.0, NAN], [5.0, NAN, NAN, NAN]])
     assert nanstd_rows(rewards).tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_one_weight_a_column_makes_the_totals_of_grades_with_silent_channels():
+    weights = {"bleu": 0.6, "judge": 0.4, "seen": 0.0}
+    quiet = {"bleu": ChannelResult(0.5), "judge": ChannelResult(0.0, silent=True), "seen": ChannelResult(0.3)}
+    said = quiet | {"judge": ChannelResult(1.0)}
+    grades = [Grade(quiet, {}, {"bleu": 1.0, "judge": 0.0, "seen": 0.0}), Grade(said, {}, weights)]
+    columns = torch.tensor([weighted_alike(grade, weights) for grade in grades])
+    totals = columns @ torch.tensor(list(weights.values()))
+    assert totals.tolist() == pytest.approx([0.5, 0.7]) == [pytest.approx(grade.total) for grade in grades]
+    assert columns[:, 2].tolist() == pytest.approx([0.3, 0.3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import pytest
 import sacrebleu
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.bleu import bleu
-from envs.sandbox import FunctionCase, Outcome, StdioCase
+from envs.sandbox import FunctionCase, Limits, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
 from rewards.channel import Completion
 from rewards.compose import PLACEMENTS, Reward
@@ -125,7 +126,7 @@ def test_asserts_of_a_check_and_programs_are_located_too(sandbox):
     asserts = ("candidate(3) == 1", "candidate(-3) == -1", "candidate(0) == 0")
     check = "def check(candidate):\n" + "".join(f"    assert {each}\n" for each in asserts)
     problem = Problem("t/check", "", "sign", check_src=check)
-    assert blamed(sandbox, problem, SIGN.format("return 1")) == (0.0, ["return 1"])
+    assert blamed(sandbox, problem, SIGN.format("return 1")) == (pytest.approx(2 / 3), ["return 1"])
     program = "n = int(input())\nif n > 1:\n    print(n)\nelse:\n    print('one')\n"
     cases = (StdioCase("2", "2"), StdioCase("1", "1"))
     assert blamed(sandbox, Problem("t/stdio", "", None, cases), program) == (0.5, ["print('one')"])
@@ -197,6 +198,9 @@ def test_all_placements_pay_the_same_in_sum(sandbox, placement):
 def test_weights_must_name_the_channels():
     with pytest.raises(ValueError, match="different things"):
         Reward({"form": Form()}, {"fomr": 1.0})
+    for weights in ({"form": -0.1, "bleu": 1.0}, {"form": 0.0, "bleu": 0.0}):
+        with pytest.raises(ValueError, match="none may be below 0"):
+            Reward({"form": Form(), "bleu": Similarity()}, weights)
 
 
 SIBLING = "int f(int x) {\n  return x + 1;\n}\n"
@@ -252,3 +256,17 @@ def test_numbers_among_the_details_are_measures_of_the_grade():
     [grade] = asyncio.run(Reward({"bleu": Similarity(budget=4)}, {"bleu": 1.0}).grade([THORN], [block(SIBLING)]))
     assert set(grade.measures) == {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"}
     assert grade.measures["bleu/bleu"] == pytest.approx(grade.total)
+
+
+def test_a_failed_check_is_paid_for_the_asserts_that_hold(sandbox):
+    """One check ends at its first assert that fails, so each is run by itself; what they share stands before each."""
+    asserts = "".join(f"    assert candidate({x}) == {y}\n" for x, y in ((1, "k"), (2, 4), (0, 0)))
+    check = f"k = 2\ndef check(candidate):\n{asserts}"
+    problem = Problem("p", "", entry_point="f", check_src=check)
+    bodies = ("return 2 * x", "return 2", "return x if x else 1 / x", "while True: pass")
+    answers = [block(f"def f(x):\n    {body}\n") for body in bodies]
+    limited = replace(problem, limits=Limits(wall_s=2.0, cpu_s=0.5))
+    for fractional, scores in ((True, [1.0, 1 / 3, 0.0, 0.0]), (False, [1.0, 0.0, 0.0, 0.0])):
+        found = asyncio.run(UnitTests(sandbox, fractional).score([limited] * 4, answers))
+        assert [r.score for r in found] == pytest.approx(scores)
+        assert [r.passed for r in found] == [True, False, False, False]

@@ -125,6 +125,14 @@ def test_a_silent_channels_weight_goes_to_the_others():
     assert [sum(g.token_rewards) for g in grades] == pytest.approx([0.5, 0.7])
 
 
+def test_where_all_that_counts_is_silent_nothing_is_graded():
+    quiet = ChannelResult(0.0, silent=True)
+    channels = {"bleu": Fixed(ChannelResult(0.5)), "judge": Fixed(quiet)}
+    for bleu, total in ((0.0, None), (0.6, 0.5)):
+        [grade] = asyncio.run(Reward(channels, {"bleu": bleu, "judge": 0.4}).grade([PROBLEM], [answer("x")]))
+        assert (grade and grade.total) == (total and pytest.approx(total * (bleu + 0.4)))
+
+
 def test_what_cannot_be_is_said_before_anything_runs(capsys):
     with pytest.raises(ValueError, match="likelihood, expected, number"):
         Judge("/nowhere", mode="vibes")

@@ -1,0 +1,103 @@
+"""recipes/eval.py: models with and without a chat form, what it leaves for others, rows that are left out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from envs.humaneval import HumanEval
+from envs.sandbox import Job, run_sync
+from recipes.support import config
+from recipes.support.build import other_task
+from recipes.support.evaluation import encoded
+from recipes.support.models import with_template
+from recipes.support.records import read_jsonl
+from recipes.support.results import evalplus_samples
+from recipes.table import standard_error
+from tests import warm
+
+ROOT = Path(__file__).parents[2]
+TURNS = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Double x."}]
+ROWS = {
+    name: {
+        "task_id": f"HumanEval/{n}",
+        "prompt": f'import math\n\ndef {name}(x):\n    """Twice x."""\n',
+        "entry_point": name,
+        "canonical_solution": body,
+        "test": "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 6\n",
+    }
+    for n, (name, body) in enumerate({"double": "    return 2 * x\n", "square": "    return x * x\n"}.items())
+}
+
+
+@pytest.fixture
+def base_model(tiny_model, tmp_path) -> Path:
+    """A model whose tokenizer has no chat form."""
+    folder = tmp_path / "base"
+    shutil.copytree(tiny_model, folder)
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings.pop("chat_template", None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert AutoTokenizer.from_pretrained(folder).chat_template is None
+    return folder
+
+
+def test_turns_of_a_base_model_stand_one_after_the_other(base_model):
+    tokenizer = with_template(AutoTokenizer.from_pretrained(base_model))
+    asked = tokenizer.decode(encoded(TURNS, tokenizer))
+    assert asked == "Be brief.\n\nDouble x.\n\n"
+    begun = [*TURNS, {"role": "assistant", "content": "```python\n"}]
+    assert tokenizer.decode(encoded(begun, tokenizer)) == asked + "```python\n"
+    whole = [*TURNS, {"role": "assistant", "content": "2 * x"}]
+    assert tokenizer.apply_chat_template(whole, tokenize=False) == f"{asked}2 * x{tokenizer.eos_token}"
+
+
+def test_a_base_models_evaluations_add_up_and_leave_out_what_no_answer_can_pass(base_model, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=humaneval", f"model.path={base_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=0"]
+    command += ["task.max_new_tokens=8", "evaluation.samples=2", "run.name=small"]
+    warm.run(command, cwd=tmp_path, check=True)
+    done = warm.run([*command, "task.drop_invalid=true", "run.if_exists=replace"], cwd=tmp_path, check=True)
+    assert "1 of 2 test problems dropped" in done.stdout
+    folder = tmp_path / "runs" / "eval" / "humaneval"
+    with (folder / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["run"], row["problems"], row["samples"]) for row in rows] == [
+        ("small", "2", "2"),
+        ("small", "2", "1"),
+        ("small", "1", "2"),
+        ("small", "1", "1"),
+    ]
+    samples = read_jsonl(folder / "small" / "evalplus.jsonl")
+    assert [row["task_id"] for row in samples] == ["HumanEval/0"] * 3 and all(row["solution"] == "" for row in samples)
+
+
+def test_evalplus_gets_whole_programs(tmp_path, sandbox):
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS["double"]) + "\n")
+    task = HumanEval(train_size=0, path=str(tmp_path / "rows.jsonl"))
+    answer = "So:\n```python\ndef double(x):\n    return math.fsum([x, x])\n```"
+    [sample] = evalplus_samples(task, task.problems("test"), [{"task_id": "HumanEval/0", "completion": answer}])
+    job = Job("whole", "check", sample["solution"], "double", check_src=ROWS["double"]["test"])
+    assert run_sync(sandbox, [job])[0].verdict == "pass"
+
+
+@pytest.mark.parametrize("name", ["mbpp_sanitized", "mbppplus"])
+def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
+    config.register()
+    task, reward, cfg = other_task(name, sandbox)
+    assert task.name == name and set(reward.channels) == {"unit_tests", "syntax", "lint", "dataflow"}
+    e = cfg.evaluation
+    assert (e.samples, e.temperature, e.top_p, e.greedy, e.max_new_tokens) == (1, 0.01, 0.95, False, 1024)
+
+
+def test_a_standard_error_of_33_problems():
+    rows = [{"pass@1": p, "problems": 33} for p in (0.152, 0.485)]
+    assert standard_error(rows) == "One standard error of 0.485 on 33 problems is 0.087."
