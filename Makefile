@@ -1,5 +1,5 @@
 # make install  .venv with what training needs
-# make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (12 minutes on 2 cores)
+# make demo   install, train SmolLM2 on `basics`, evaluate before and after, draw the report (11 to 15 minutes on 2 cores)
 # make test   install what the tests need, run them; ALL=1: those that take minutes each, too
 # make ablation  where rewards lie: dense, sparse, uniform, pointed; PPO and GRPO; the corridor, robot programs, small functions;
 #   and channels left out one by one (four hours on 2 cores; ablation-corridor is half an hour of them)
