@@ -2,8 +2,8 @@
 
 SIGTERM (a scheduler that takes its nodes back) and a second Ctrl-C stop at once: what is being sampled or graded is
 thrown away and the step begins again when the run is resumed; an update or a checkpoint that has begun is finished. The
-first Ctrl-C lets the step come to its end. A third is the usual KeyboardInterrupt. With several processes a stop always
-waits for the end of the step, since all must leave together.
+first Ctrl-C lets the step come to its end; an evaluation, which has minutes to go, it ends. A third is the usual
+KeyboardInterrupt. With several processes a stop always waits for the end of the step, since all must leave together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _hear(number: int, frame: Any) -> None:
     _asked = max(_asked + 1, 2 if number == signal.SIGTERM else 1)
     if _asked > 2:
         raise KeyboardInterrupt
-    if _asked == 2 and _interruptible:
+    if _interruptible and (_asked == 2 or _phase == "evaluation"):
         raise Stopped
     if _asked == 1 and os.environ.get("RANK", "0") == "0":
         print("stopping after this step; Ctrl-C again to stop now", file=sys.stderr, flush=True)

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from recipes.support.checkpoints import checkpoints
+from recipes.support.main import Stopped
 from recipes.support.records import read_jsonl
+from recipes.support.stopping import listening, phase, stop_if_asked
 from tests import warm
 from tests.invariants.test_resume import GRPO, command, metrics
 
@@ -87,3 +89,14 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
         assert [row["step"] for row in metrics(disk / "run")] == [*range(1, 9)]
     finally:
         subprocess.run(["umount", disk], check=False)
+
+
+def test_the_first_ctrl_c_ends_an_evaluation_and_no_step():
+    with listening(), pytest.raises(Stopped), phase("evaluation", interruptible=True):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    with listening():
+        with phase("rollout", interruptible=True):
+            os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(Stopped):
+            stop_if_asked()
