@@ -103,7 +103,7 @@ def test_the_nearest_lines_are_kept():
 
 @pytest.mark.parametrize("answer, code, closed", [
     ("  x = 1;\n", "  x = 1;\n", False), ("  x = 1;\n```\nDone.", "  x = 1;\n", True),
-    ("```cpp\nx;\n```", "x;\n", True),
+    ("```cpp\nx;\n```", "x;\n", True), ("```\ncpp\nx;\n```", "x;\n", True), ("```\ncpp\n```", "", True),
     ("cpp\nx;\n```", "x;\n", True), ("x;\n  ```c++\ny;", "x;\n", True), ("s = \"```\";\n", "s = \"```\";\n", False),
     ("", "", False), ("```", "", False), ("return;\ny;\n", "return;\ny;\n", False), ("c", "c", False),
 ])  # fmt: skip
