@@ -17,6 +17,17 @@ from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
 
 PERFECT = 1 - 1e-6
+MEASURED = (
+    "compile",
+    "execution",
+    "header",
+    "density",
+    "skill",
+    "baseline",
+    "exact",
+    "line_count_match",
+    "time_mismatch",
+)
 
 
 class Simulation:
@@ -63,9 +74,7 @@ class Simulation:
         note = f"density {found.density:.3f}" if found.execution else (found.reasons or ("not run",))[0]
         if errors and not found.compile:
             note = errors[0].text
-        detail = {
-            name: getattr(found, name) for name in ("compile", "execution", "header", "density", "skill", "baseline")
-        }
+        detail = {name: getattr(found, name) for name in MEASURED}
         spans = _charged(completion, score, [e.offset for e in errors if e.offset is not None])
         return ChannelResult(score, spans, passed=right, verdict=verdict, note=note, detail=detail)
 

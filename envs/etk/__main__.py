@@ -21,6 +21,7 @@ from typing import Any
 from tqdm import tqdm
 
 from envs.etk.checkout import Checkouts, Filters, decoded
+from envs.etk.languages import changed_sources
 from envs.etk.thorns import listed
 from envs.task import TaskError
 
@@ -37,7 +38,8 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
     names = None if options.thornlist is None else listed(decoded(options.thornlist.read_bytes()))
     if names == []:
         raise TaskError(f"{options.thornlist} names no thorn (a name has a / and stands below !CHECKOUT)")
-    checkouts = Checkouts(options.checkout, names, options.arrangement, filters)
+    sources = changed_sources(options.sources.split(",") if options.sources else ())
+    checkouts = Checkouts(options.checkout, names, options.arrangement, filters, sources=sources)
     written, languages = write(checkouts, options.output)
     return {
         "out": str(options.output),
@@ -52,10 +54,7 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(checkouts: Checkouts, out: Path) -> tuple[Counter[Any], Counter[str]]:
-    """Rows to a file that appears whole; gzip where its name ends in .gz. Rows by thorn and by language.
-
-    Raises TaskError where there are none.
-    """
+    """Rows to a file that appears whole; gzip where its name ends in .gz. Rows by thorn and by language."""
     by_thorn, languages = Counter[Any](), Counter[str]()
     staging = out.with_name(f".{out.name}.{os.getpid()}")
     try:
@@ -71,13 +70,10 @@ def write(checkouts: Checkouts, out: Path) -> tuple[Counter[Any], Counter[str]]:
                     languages[row["language"]] += 1
                 if not by_thorn[thorn]:
                     checkouts.skipped["thorn without a row"] += 1
-        by_thorn = +by_thorn
-        if not by_thorn:
-            raise TaskError(f"no rows; passed over: {json.dumps(dict(checkouts.skipped))}")
         os.replace(staging, out)
     finally:
         staging.unlink(missing_ok=True)
-    return by_thorn, languages
+    return +by_thorn, languages
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -93,6 +89,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     building.add_argument("--max-src-chars", type=int, metavar="N", help="leave out longer files")
     building.add_argument("--min-src-chars", type=int, metavar="N", help="leave out shorter files")
     building.add_argument("--languages", metavar="c,c++,fortran,make", help="leave out the others")
+    building.add_argument("--sources", metavar=".cl=.c,.inc=", help="take .cl files, as .c files; leave .inc files out")
     building.add_argument("--drop-generated", action="store_true", help="leave out files with a generator's mark")
     building.add_argument("--drop-duplicates", action="store_true", help="leave out files that another thorn has too")
     return parser.parse_args(arguments)

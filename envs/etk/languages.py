@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from envs.task import TaskError
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,22 @@ def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Lan
     """The language of a file by its name (R10), None where it is no source."""
     path = PurePosixPath(filename)
     return sources.get(path.name) or sources.get(path.suffix)
+
+
+def changed_sources(changes: Sequence[str]) -> dict[str, Language]:
+    """SOURCES with changes to it: ".cl=.c" takes .cl files as .c files are taken, ".inc=" takes no .inc files.
+
+    Raises TaskError for a change of another form.
+    """
+    sources = dict(SOURCES)
+    for change in changes:
+        name, equals, like = change.partition("=")
+        if not equals or like not in ("", *SOURCES):
+            raise TaskError(f"unknown source {change}: NAME=LIKE, where LIKE is empty or of {', '.join(SOURCES)}")
+        sources.pop(name, None)
+        if like:
+            sources[name] = SOURCES[like]
+    return sources
 
 
 def hidden(name: str) -> bool:

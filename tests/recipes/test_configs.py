@@ -12,8 +12,11 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from envs.etk.completion.application import Application, Build, Run
+from envs.etk.completion.compare import EXPECT, Metric
 from recipes.support import config
 from recipes.support.build import build_reward, build_task
+from recipes.support.console import UserError
 from recipes.support.launch import accelerate_config
 from recipes.support.main import CONF, UserError
 
@@ -179,6 +182,33 @@ def test_every_task_has_problems_and_a_reward(task, placement, sandbox):
     assert build_task(cfg).problems("train")
     reward = build_reward(cfg, sandbox)
     assert set(reward.channels) == {"unit_tests", "form"} and reward.placement == placement
+
+
+def test_the_amrex_task_becomes_an_application(tmp_path):
+    """And what can be configured there has the defaults of the code, but for the example's own commands."""
+    (tmp_path / "main.cpp").write_text("int one;\nint two;\n")
+    (tmp_path / "cases.jsonl").write_text('{"id": "a", "file": "main.cpp", "start": 0, "end": 1}\n')
+    paths = (f"task.env.application.source_dir={tmp_path}", f"task.env.cases={tmp_path}/cases.jsonl")
+    task = build_task(compose("task=etk_completion_amrex", *paths, "task.env.application.norm=l2", recipe="eval"))
+    assert [problem.data["application"] for problem in task.problems("test")] == [task.application]
+    assert task.application == Application(
+        name="amrex",
+        source_dir=tmp_path,
+        build=Build(
+            "make -j4 > build.log 2>&1",
+            timeout=600,
+            log="build.log",
+            success_regex="SUCCESS",
+            artifact="main2d.gnu.ex",
+            discard=[],
+        ),
+        run=Run(["./main2d.gnu.ex", "inputs"], inputs=["inputs"], timeout=120),
+        metric=Metric(expect=list(EXPECT), norm="l2"),
+    )
+    with pytest.raises(UserError, match="no key timout"):
+        build_task(compose("task=etk_completion_amrex", *paths, "+task.env.application.run.timout=1"))
+    with pytest.raises(UserError, match="source_dir: no folder app"):
+        build_task(compose("task=etk_completion_amrex", paths[1]))
 
 
 def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):

@@ -91,7 +91,7 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=70")
     folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
     [step] = read_jsonl(folder / "metrics.jsonl")
-    stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline")}
+    stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline", "exact")}
     assert stages | {"scores/simulation", "scores/similarity", "scores/lexical"} <= set(step)
     assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
     page = (folder / "report.html").read_text()

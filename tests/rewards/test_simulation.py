@@ -13,12 +13,14 @@ from envs.etk.completion.task import EtkCompletion, families
 from envs.task import TaskError
 from rewards.attribution import attribute
 from rewards.channel import Completion
+from rewards.compose import Reward
 from rewards.simulation import Simulation
 
 pytestmark = [
     pytest.mark.cxx,
     pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here"),
 ]
+REPORTED = ("exact", "line_count_match", "time_mismatch")
 
 
 def answer(task: EtkCompletion, lines: str) -> Completion:
@@ -35,7 +37,10 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
     wrong = problem.reference.replace("=", "= undeclared_name +", 1)
     answers = [answer(task, text) for text in (problem.reference, wrong, "", problem.data["case"].broken)]
     channel = Simulation(sandbox, cache=str(tmp_path))
-    found = asyncio.run(channel.score([problem] * 4, answers))
+    grades = asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).grade([problem] * 4, answers))
+    found = [grade.results["simulation"] for grade in grades]
+    reported = [[grade.measures[f"simulation/{name}"] for name in REPORTED] for grade in grades[:3]]
+    assert reported == [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
     assert found[0].passed and found[0].score == pytest.approx(1.0) and found[0].verdict == "pass"
     assert found[1].score == 0 and found[1].verdict == "build" and "undeclared_name" in found[1].note
     charged = [answers[1].text[s.start : s.start + 15] for s in found[1].spans if s.value < 0]

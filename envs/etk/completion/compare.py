@@ -120,6 +120,13 @@ class Run:
         """The field at the finest level. Raises FileNotFoundError, KeyError, PlotfileError."""
         return self.plotfile(name).field(self.metric.field, **self._most)
 
+    def has(self, name: str) -> bool:
+        """Whether there is a plotfile of that name."""
+        try:
+            return bool(self.header(name))
+        except FileNotFoundError:
+            return False
+
 
 class Reference(Run):
     """The reference run, checked when made.
@@ -135,14 +142,13 @@ class Reference(Run):
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
         super().__init__(outputs, metric)
         self.initial = re.sub(r"\d+$", lambda digits: "0" * len(digits[0]), metric.expect[0])
-        if self.initial in metric.expect or not self._has(self.initial):
+        if self.initial in metric.expect or not self.has(self.initial):
             self.initial = ""
-        read = metric.expect if metric.strict_finite else metric.compared
         for name in [*metric.expect, *filter(None, [self.initial])]:
             try:
                 if metric.field not in self.plotfile(name).names:
                     raise KeyError(metric.field)
-                if name in (*read, self.initial) and not np.isfinite(self.values(name)).all():
+                if not np.isfinite(self.values(name)).all():
                     raise CompletionError(f"reference: {metric.field} of {name} is not finite everywhere")
             except FileNotFoundError:
                 raise CompletionError(f"reference: no {name}/Header") from None
@@ -151,12 +157,6 @@ class Reference(Run):
             except PlotfileError as error:
                 raise CompletionError(f"reference: {error}") from None
         self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
-
-    def _has(self, name: str) -> bool:
-        try:
-            return bool(self.header(name))
-        except FileNotFoundError:
-            return False
 
     def failed(self, *reasons: str) -> RunScore:
         """The score of a run that did not end well."""
@@ -261,8 +261,8 @@ class Reference(Run):
 
 
 def _between(run: Run, names: Sequence[str], time: float) -> np.ndarray | None:
-    """A run's field at a time between two of its outputs, by linear interpolation."""
-    for before, after in itertools.pairwise(names):
+    """A run's field at a time between two of those outputs that it has, by linear interpolation."""
+    for before, after in itertools.pairwise(filter(run.has, names)):
         early, late = run.plotfile(before).time, run.plotfile(after).time
         if early <= time < late and run.values(before).shape == run.values(after).shape:
             share = (time - early) / (late - early)

@@ -26,7 +26,6 @@ def flow2d() -> Application:
     return Application(
         name="flow2d",
         source_dir=FLOW2D,
-        # make only plans: make 4.3 sets the user of each program that it starts, which the sandbox refuses
         build=Build(
             command=f"make CHECKS='{checks}'",
             timeout=30.0,

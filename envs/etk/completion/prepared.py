@@ -21,6 +21,11 @@ TREE = "tree"
 """Folder of the private copy in a job."""
 MOST_MIB = 256
 """A copy travels with every job."""
+MOST_FILES = 4000
+"""Files and folders of a copy: what a sandbox's own file system takes, less the room for what the build makes."""
+FILES_WITHOUT_NAMESPACES = 1000
+"""The same where the sandbox has no namespaces, and so no file system of its own."""
+SMALLER = "make source_dir a copy of the tree with only what build.command and run.inputs need"
 VERSION_CONTROL = (".git", ".hg", ".svn")
 OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
 IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
@@ -160,7 +165,7 @@ async def _make(application: Application, sandbox: Sandbox, archive: bytes, fold
     job = _build_job(application, f"{application.name}/build", archive, {}, "built.tar")
     built = _graded(await sandbox.run([job]))
     if (trouble := why_not_built(application, built)) or "built.tar" not in built.files:
-        said = " ".join(built.stderr.split())[-300:]
+        said = _overfull(application, archive, built) or " ".join(built.stderr.split())[-300:]
         raise CompletionError(f"{application.name} as it is: {trouble or 'build.disk_mib is too little'}; {said}")
     (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
     reference = folder / "reference"
@@ -177,6 +182,18 @@ async def _make(application: Application, sandbox: Sandbox, archive: bytes, fold
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     Reference(Folder(reference), application.metric)
+
+
+def _overfull(application: Application, archive: bytes, built: Outcome) -> str:
+    """What fills the folder of a build that the sandbox's limits on files ended; empty for another end."""
+    if built.note != "file limit" and "No space left on device" not in built.stderr:
+        return ""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
+        count = len(tree.getnames())
+    return (
+        f"its {count} files and folders are too many for a sandbox, which takes {MOST_FILES} and without namespaces "
+        f"{FILES_WITHOUT_NAMESPACES}, or build.disk_mib={application.build.disk_mib} is too little; {SMALLER}"
+    )
 
 
 def _graded(outcomes: list[Outcome]) -> Outcome:
@@ -198,14 +215,16 @@ def _normalized(archive: bytes) -> bytes:
 
 def _archive(source_dir: Path) -> bytes:
     """The source tree with its time stamps, in a fixed order. Raises CompletionError where it is too large."""
-    target, size = io.BytesIO(), 0
+    paths = list(_files(source_dir))
+    size = sum(path.lstat().st_size for path in paths) >> 20
+    if len(paths) > MOST_FILES or size > MOST_MIB:
+        raise CompletionError(
+            f"source_dir: {len(paths)} files and folders of {size} MiB in {source_dir}, "
+            f"a sandbox takes {MOST_FILES} of {MOST_MIB} MiB; {SMALLER}"
+        )
+    target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
-        for path in _files(source_dir):
-            size += 0 if path.is_symlink() else path.stat().st_size
-            if size > MOST_MIB << 20:
-                raise CompletionError(
-                    f"source_dir: more than {MOST_MIB} MiB in {source_dir}; remove what is not needed"
-                )
+        for path in paths:
             archive.add(path, str(path.relative_to(source_dir)), recursive=False)
     return target.getvalue()
 

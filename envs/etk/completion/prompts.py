@@ -72,13 +72,14 @@ def nearest(before: tuple[str, ...], after: tuple[str, ...], budget: int) -> tup
 def extract(answer: str) -> Extracted:
     """Where the completion lies in an answer that began inside an open code block.
 
-    A fence line that opens the answer, and a bare language tag on the first line of a longer one, are no part of it; it
+    A fence line that opens the answer, and then a bare language tag that is not the last line, are no part of it; it
     ends before the first line that begins with three backquotes. Leading blanks stay. No code: an empty stretch.
     """
     start = 0
     lines = answer.splitlines(keepends=True)
-    fence = bool(lines) and lines[0].lstrip().startswith("```")
-    if fence or (len(lines) > 1 and lines[0].strip().lower() in TAGS):
+    if lines and lines[0].lstrip().startswith("```"):
+        start += len(lines.pop(0))
+    if len(lines) > 1 and lines[0].strip().lower() in TAGS:
         start += len(lines.pop(0))
     end = start
     for line in lines:

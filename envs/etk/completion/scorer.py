@@ -13,6 +13,7 @@ from envs.etk.completion.application import Application
 from envs.etk.completion.cases import Case, Gap
 from envs.etk.completion.compare import RunScore
 from envs.etk.completion.messages import CompilerMessage, compiler_messages
+from envs.etk.completion.once import Once
 from envs.etk.completion.outputs import InMemory
 from envs.etk.completion.prepared import Prepared, build_log, prepare, program_of, run_job, why_not_built
 from envs.sandbox import Outcome, Sandbox
@@ -70,8 +71,8 @@ class CompletionScore:
 class CompletionScorer:
     """Scores completions of one application's cases.
 
-    Identical completions are evaluated once, and so are runs of identical programs: completions that differ in blanks
-    are built but not run again.
+    Identical completions are evaluated once, also at the same time, and so are runs of identical programs: completions
+    that differ in blanks are built but not run again.
 
     Args:
         application: what is built and run.
@@ -81,15 +82,18 @@ class CompletionScorer:
 
     def __init__(self, application: Application, sandbox: Sandbox, cache: Path) -> None:
         self.application, self.sandbox, self.cache = application, sandbox, cache
-        self._prepared: Prepared | None = None
-        self._scores: dict[Key, CompletionScore] = {}
-        self._runs: dict[str, RunScore] = {}
+        self._prepared: Once[str, Prepared] = Once(1)
+        self._scores: Once[Key, CompletionScore] = Once(REMEMBERED)
+        self._runs: Once[str, RunScore] = Once(REMEMBERED)
 
     async def ready(self) -> Prepared:
         """Prepare the application, once. Raises CompletionError, or RuntimeError where the sandbox failed."""
-        if self._prepared is None:
-            self._prepared = await prepare(self.application, self.sandbox, self.cache)
-        return self._prepared
+        name = self.application.name
+
+        async def work(_: list[str]) -> dict[str, Prepared]:
+            return {name: await prepare(self.application, self.sandbox, self.cache)}
+
+        return (await self._prepared.get([name], work))[name]
 
     def gap(self, case: Case) -> Gap:
         """The case in its file. Raises CompletionError."""
@@ -105,11 +109,12 @@ class CompletionScorer:
         gaps = [self.gap(request.case) for request in requests]
         keys = [_key(gap, request.completion) for gap, request in zip(gaps, requests, strict=True)]
         wanted = {key: (gap, request.completion) for key, gap, request in zip(keys, gaps, requests, strict=True)}
-        missing = [key for key in wanted if key not in self._scores]
-        fresh = await self._evaluate(prepared, {key: wanted[key] for key in missing})
-        answers = [fresh.get(key) or self._scores.get(key) for key in keys]
-        _remember(self._scores, fresh)
-        return answers
+
+        async def work(missing: list[Key]) -> dict[Key, CompletionScore]:
+            return await self._evaluate(prepared, {key: wanted[key] for key in missing})
+
+        found = await self._scores.get(wanted, work)
+        return [found.get(key) for key in keys]
 
     async def _evaluate(self, prepared: Prepared, wanted: Mapping[Key, Work]) -> dict[Key, CompletionScore]:
         """Build all, run the programs that are new, compare. What the sandbox failed on is left out."""
@@ -127,14 +132,15 @@ class CompletionScorer:
                 program = program_of(self.application, built)
                 programs[key] = _digest(program)
                 files[programs[key]] = program
-        new = {digest: program for digest, program in files.items() if digest not in self._runs}
-        ran = await self._run(prepared, new)
-        known = {**self._runs, **{digest: run for digest, (run, _) in ran.items()}}
-        _remember(self._runs, {digest: run for digest, (run, _) in ran.items()})
+        seconds: dict[str, Seconds] = {}
+
+        async def work(new: list[str]) -> dict[str, RunScore]:
+            return await self._run(prepared, {digest: files[digest] for digest in new}, seconds)
+
+        ran = await self._runs.get(files, work)
         for key, digest in programs.items():
-            if digest in known:
-                seconds = ran[digest][1] if digest in ran else Seconds()
-                scores[key] = self._with_run(scores[key], known[digest], seconds)
+            if digest in ran:
+                scores[key] = self._with_run(scores[key], ran[digest], seconds.get(digest, Seconds()))
             else:
                 del scores[key]
         return scores
@@ -160,10 +166,11 @@ class CompletionScorer:
         )
 
     async def _run(
-        self, prepared: Prepared, programs: Mapping[str, dict[str, bytes]]
-    ) -> dict[str, tuple[RunScore, Seconds]]:
-        """Run programs, by digest, and compare. What the sandbox failed on is left out."""
-        jobs = [run_job(self.application, f"{digest[:12]}/run", files) for digest, files in programs.items()]
+        self, prepared: Prepared, programs: Mapping[str, dict[str, bytes]], seconds: dict[str, Seconds]
+    ) -> dict[str, RunScore]:
+        """Run programs, by digest, and compare; the time goes to `seconds`. What the sandbox failed on is left out."""
+        also = [*filter(None, [prepared.reference.initial])]
+        jobs = [run_job(self.application, f"{digest[:12]}/run", files, *also) for digest, files in programs.items()]
         found = {}
         for digest, ran in zip(programs, await self.sandbox.run(jobs), strict=True):
             if not ran.graded:
@@ -174,7 +181,8 @@ class CompletionScorer:
                 run = await asyncio.to_thread(prepared.reference.score, outputs)
             else:
                 run = prepared.reference.failed(f"run: {ran.verdict}, {ran.note}")
-            found[digest] = run, Seconds(run=ran.seconds, compare=time.perf_counter() - started)
+            found[digest] = run
+            seconds[digest] = Seconds(run=ran.seconds, compare=time.perf_counter() - started)
         return found
 
     def _with_run(self, score: CompletionScore, run: RunScore, seconds: Seconds) -> CompletionScore:
@@ -203,10 +211,3 @@ def _digest(files: dict[str, bytes]) -> str:
     for name in sorted(files):
         hasher.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
     return hasher.hexdigest()
-
-
-def _remember(known: dict, fresh: dict) -> None:
-    """Add entries, and drop the oldest beyond REMEMBERED."""
-    known.update(fresh)
-    for key in list(known)[: max(0, len(known) - REMEMBERED)]:
-        del known[key]

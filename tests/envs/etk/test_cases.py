@@ -17,6 +17,7 @@ from envs.etk.completion import (
     Metric,
     extract,
     flow2d_cases,
+    prepared,
     prompt,
     read_cases,
 )
@@ -26,6 +27,7 @@ from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.messages import compiler_messages
 from envs.etk.completion.prepared import prepare
 from envs.etk.completion.prompts import nearest
+from envs.sandbox import LocalSandbox
 
 SOURCE = "int a;\n\tint b = 1;\n\nint c;"
 
@@ -103,7 +105,7 @@ def test_the_nearest_lines_are_kept():
 
 @pytest.mark.parametrize("answer, code, closed", [
     ("  x = 1;\n", "  x = 1;\n", False), ("  x = 1;\n```\nDone.", "  x = 1;\n", True),
-    ("```cpp\nx;\n```", "x;\n", True),
+    ("```cpp\nx;\n```", "x;\n", True), ("```\ncpp\nx;\n```", "x;\n", True), ("```\ncpp\n```", "", True),
     ("cpp\nx;\n```", "x;\n", True), ("x;\n  ```c++\ny;", "x;\n", True), ("s = \"```\";\n", "s = \"```\";\n", False),
     ("", "", False), ("```", "", False), ("return;\ny;\n", "return;\ny;\n", False), ("c", "c", False),
 ])  # fmt: skip
@@ -171,6 +173,33 @@ def test_a_missing_compiler_is_named(tmp_path):
     with pytest.raises(CompletionError, match="building x needs no-such-g: apt install no-such-g"):
         asyncio.run(prepared_without(["sh", "no-such-g"], tmp_path))
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_MIB"])
+def test_a_tree_that_no_sandbox_takes_is_counted(tmp_path, monkeypatch, limit):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.h").write_bytes(bytes(3 << 20))
+    (tmp_path / "b.h").symlink_to("sub/a.h")
+    monkeypatch.setattr(prepared, limit, 2)
+    with pytest.raises(CompletionError, match=r"^source_dir: 3 files and folders of 3 MiB in .*, a sandbox takes .+$"):
+        asyncio.run(prepared_without([], tmp_path))
+
+
+@pytest.mark.parametrize("tier, count", [("landlock", 1500), ("full", prepared.MOST_FILES)])
+def test_a_tree_that_fills_the_sandbox_says_so(tmp_path, tier, count):
+    """The second one by what it builds."""
+    (tmp_path / "tree").mkdir()
+    for number in range(count):
+        (tmp_path / "tree" / f"{number}.h").touch()
+    build = Build("for header in *.h; do touch $header.gch || exit 1; done")
+    sandbox = LocalSandbox(1, tier=tier)
+    try:
+        asyncio.run(sandbox.layers())
+    except RuntimeError as error:
+        pytest.skip(f"this machine does not allow it: {error}")
+    with pytest.raises(CompletionError, match=rf"^x as it is: .*; its {count} files and folders are too many .+$"):
+        asyncio.run(prepare(Application("x", tmp_path / "tree", build, Run("true")), sandbox, tmp_path / "cache"))
+    asyncio.run(sandbox.close())
 
 
 def test_the_embedded_set():

@@ -13,6 +13,7 @@ from envs.etk.__main__ import main
 from envs.etk.checkout import GENERATED, Checkouts, Filters, decoded, repository_url
 from envs.etk.context import joined, parted
 from envs.etk.languages import LEFTOVERS, SOURCES, language_of
+from envs.etk.task import Etk
 from envs.etk.thorns import find_thorns, listed
 from envs.task import TaskError
 
@@ -314,13 +315,34 @@ def test_the_command_writes_rows_and_a_summary(tmp_path, linked, capsys):
     assert out.read_bytes() == first
 
 
+@pytest.mark.parametrize("arguments", [["bare"], ["tree", "--languages", "make"]])
+def test_r5_the_command_writes_no_rows_without_an_error(tmp_path, capsys, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    thorn(tmp_path / "bare" / "A" / "Core", {})
+    thorn(tmp_path / "tree" / "A" / "T")
+    status, printed, error = command(capsys, *arguments, "-o", "rows.jsonl")
+    assert (status, error, (tmp_path / "rows.jsonl").read_text()) == (0, "", "")
+    assert json.loads(printed)["rows"] == 0 and json.loads(printed)["skipped"]
+    with pytest.raises(TaskError, match=r"no rows left in rows\.jsonl"):
+        Etk(source="path", path="rows.jsonl")
+
+
+def test_r10_the_command_takes_other_sources(tmp_path, capsys):
+    thorn(tmp_path / "A" / "T", {"x.cl": "int cl;", "x.inc": "include", "x.c": "int c;"})
+    out = tmp_path / "rows.jsonl"
+    status, printed, _ = command(capsys, tmp_path / "A", "--sources", ".cl=.c,.inc=", "-o", out)
+    assert status == 0 and json.loads(printed)["languages"] == {"c": 2}
+    assert names(map(json.loads, out.read_text().splitlines())) == ["A/T/x.c", "A/T/x.cl"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nowhere"], "no such folder"),
         (["empty"], "no thorn in"),
         (["tree", "--languages", "c,pascal"], "unknown language pascal"),
-        (["tree", "--languages", "make"], 'no rows; passed over: {"of another language": 1'),
+        (["tree", "--sources", ".cl=.opencl"], "unknown source .cl=.opencl"),
+        (["tree", "--sources", ".cl"], "unknown source .cl:"),
         (["tree", "--thornlist", "nothing.th"], "nothing.th"),
         (["tree", "--thornlist", "names.none"], "names no thorn"),
     ],

@@ -213,16 +213,23 @@ def test_other_times(tmp_path, reference):
     assert late.time_mismatch and late.equal_time == pytest.approx(1.0)
     write_run(tmp_path / "lost", [2.0 * BASE, 2.5 * BASE], times=(0.1, 0.0))
     assert scored(tmp_path / "lost", reference).equal_time is None
+    write_run(tmp_path / "slow", [2.5 * BASE, 4.0 * BASE], times=(0.15, 0.3))  # without an initial plotfile
+    assert scored(tmp_path / "slow", reference).equal_time == pytest.approx(1.0)
 
 
 def spoil_field(folder):
     write_run(folder, [2.0 * BASE, np.full((8, 8), np.nan)])
 
 
+def spoil_first(folder):
+    write_run(folder, [np.full((8, 8), np.inf), 3.0 * BASE])
+
+
 REFERENCE_DAMAGE = {
     "no folder": (lambda folder: None, "no plt00001/Header"),
     "a folder less": (lambda folder: write_run(folder, [BASE], times=(0.1,)), "no plt00002/Header"),
     "not finite": (spoil_field, "density of plt00002 is not finite"),
+    "not finite, not compared": (spoil_first, "density of plt00001 is not finite"),
 }
 
 
@@ -230,8 +237,9 @@ REFERENCE_DAMAGE = {
 def test_a_damaged_reference_is_an_error(tmp_path, reference, what):
     damage, said = REFERENCE_DAMAGE[what]
     damage(tmp_path / "bad")
-    with pytest.raises(CompletionError, match=said):
-        scored(reference, tmp_path / "bad")
+    for strict in (True, False):
+        with pytest.raises(CompletionError, match=said):
+            scored(reference, tmp_path / "bad", strict_finite=strict)
 
 
 def test_a_reference_without_the_field_is_an_error(reference):

@@ -16,6 +16,7 @@ from envs.etk.completion import (
     CompletionError,
     CompletionScore,
     CompletionScorer,
+    Metric,
     Request,
     flow2d,
     flow2d_cases,
@@ -137,6 +138,67 @@ def test_only_the_masked_file_is_compiled_and_the_source_stays(scoring):
     assert outcome.stdout == "1\n"
     assert outcome.verdict == "pass"
     assert before == {path.name: path.stat().st_mtime_ns for path in FLOW2D.iterdir()}
+
+
+class Counting:
+    """A sandbox that keeps the jobs it was given, by kind of job."""
+
+    def __init__(self, sandbox):
+        self.sandbox, self.builds, self.runs = sandbox, [], []
+
+    async def run(self, jobs, progress=None):
+        for job in jobs:
+            (self.builds if job.id.endswith("/build") else self.runs).append(job.id)
+        return await self.sandbox.run(jobs, progress)
+
+
+def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_path):
+    """And the two that differ do not mix, though both are built at once."""
+    sandbox = Counting(scoring.scorer.sandbox)
+    scorer = CompletionScorer(flow2d(), sandbox, tmp_path)
+    case = scoring.at("hydro.cpp", HEUN)
+    good, spaced, bad = Request(case, HEUN), Request(case, f"  {HEUN}"), Request(case, "return 1;")
+
+    async def ask():
+        return await asyncio.gather(scorer.score([good, bad]), scorer.score([good, spaced]), scorer.score([bad, good]))
+
+    found = [[score.total for score in scores] for scores in asyncio.run(ask())]
+    assert found == [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    assert len(sandbox.builds) == 1 + 3 and len(sandbox.runs) == 1 + 1  # the source as it is, and what was asked for
+
+
+def test_two_simultaneous_builds_do_not_mix(scoring, tmp_path):
+    """Each in a sandbox's folder of its own, by scorers that share a cache which neither has filled before."""
+    together = asyncio.Barrier(2)
+
+    class Together(Counting):
+        """Begins each job only when the other scorer has one as well."""
+
+        async def run(self, jobs, progress=None):
+            await together.wait()
+            return await super().run(jobs, progress)
+
+    case = scoring.at("hydro.cpp", HEUN)
+    scorers = [CompletionScorer(flow2d(), Together(scoring.scorer.sandbox), tmp_path) for _ in range(2)]
+
+    async def ask():
+        texts = HEUN.replace("0.5", "0.49"), ""
+        return await asyncio.gather(
+            *(scorer.score([Request(case, text)]) for scorer, text in zip(scorers, texts, strict=True))
+        )
+
+    [[half], [nothing]] = asyncio.run(asyncio.wait_for(ask(), 100))
+    assert (half.density, nothing.density) == (pytest.approx(0.29, abs=0.002), pytest.approx(0.812, abs=0.002))
+    assert half.header == 1.0 and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_run_that_is_late_is_compared_at_equal_times(scoring):
+    """The first output's time lies between the run's initial state and its own first output."""
+    application = dataclasses.replace(flow2d(), metric=Metric(compare="mean"))
+    scorer = CompletionScorer(application, scoring.scorer.sandbox, scoring.scorer.cache)
+    case = scoring.at("main.cpp", "const double end = output * options.interval;")
+    [late] = asyncio.run(scorer.score([Request(case, "const double end = 1.5 * output * options.interval;")]))
+    assert late.time_mismatch and late.density < 0.9 and 0.95 < late.equal_time < 1.0
 
 
 def test_a_sandbox_that_fails_gives_no_score(scoring):
