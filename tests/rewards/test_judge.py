@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
 import pytest
 
 from envs.task import Problem
-from rewards.calibration import REFERENCES, ladder, main, rank_correlation
+from rewards.calibration import QUICK, REFERENCES, ladder, main, parse_settings, rank_correlation
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Reward
-from rewards.judge import Judge, digit_ids, parse_number
+from rewards.judge import MODES, Judge, digit_ids, parse_number
 
 REFERENCE = "def f(x):\n    return x + 1\n"
 PROBLEM = Problem("t/f", "", "f", check_src="assert f(1) == 2", reference=REFERENCE)
@@ -130,6 +131,27 @@ def test_what_cannot_be_is_said_before_anything_runs(capsys):
         Judge("/nowhere", mode="vibes")
     assert main(["calibrate", "path=/nowhere"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("override", ["load_in_4bit=fasle", "rows=many", "precison=bf16", "device"])
+def test_a_misspelt_setting_is_one_line(override, capsys):
+    assert main(["calibrate", override]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rewards.judge: {override}: ")
+
+
+def test_settings_have_the_judges_types():
+    settings = parse_settings(["path=7", "load_in_4bit=false", "rows=4", "precision=bf16"])
+    assert settings == {"path": "7", "load_in_4bit": False, "rows": 4, "precision": "bf16"}
+    assert parse_settings(["load_in_4bit=true"]) == {"load_in_4bit": True}
+
+
+def test_the_command_says_how_well_each_mode_ranks(tiny_model, capsys):
+    assert main(["calibrate", f"path={tiny_model}", "--quick", "load_in_4bit=false"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert set(said) == {"model", *MODES, "references", "seconds"} and len(MODES) == 3
+    assert said["model"] == str(tiny_model) and said["references"] == list(QUICK)
+    assert all(set(said[mode]) == {"rank_correlation", "invalid_rate", "standard_deviation"} for mode in MODES)
 
 
 def test_rank_correlation_is_spearmans():
