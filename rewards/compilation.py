@@ -17,7 +17,7 @@ from envs.packaged import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem, TaskError
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.similarity import COMMENTS, tokens
+from rewards.similarity import has_code
 
 MODES = ("syntax", "build")
 SILENT = ChannelResult(0.0, note="not checked", silent=True)
@@ -65,7 +65,7 @@ class Compilation:
         found: list[ChannelResult | None] = [None if each is None else SILENT for each in usable]
         asked = []
         for i, (problem, completion) in enumerate(zip(problems, completions, strict=True)):
-            if usable[i] and _has_code(completion, problem.language):
+            if usable[i] and has_code(problem, completion.code):
                 asked.append(i)
             elif usable[i]:
                 found[i] = ChannelResult(0.0, note="no code", verdict="no code", detail={"compiles": 0.0})
@@ -78,10 +78,6 @@ class Compilation:
 
 def _source(problem: Problem, text: str) -> Source:
     return Source(problem.data.get("thorn", ""), problem.data.get("file", ""), problem.language, text)
-
-
-def _has_code(completion: Completion, language: str) -> bool:
-    return bool(tokens(completion.code or "", language if language in COMMENTS else "c"))
 
 
 def _result(completion: Completion, compiled: Compiled) -> ChannelResult:

@@ -42,6 +42,11 @@ class Grade:
         return next((r.verdict for r in self.results.values() if r.verdict), "")
 
     @property
+    def scores(self) -> dict[str, float]:
+        """The scores of the channels that had something to say."""
+        return {name: result.score for name, result in self.results.items() if not result.silent}
+
+    @property
     def measures(self) -> dict[str, float]:
         """The numbers among the channels' details, as "channel/name"; not seconds, which differ between equal runs."""
         return {

@@ -12,6 +12,9 @@ import re
 
 from rewards.brackets import OPENING, Judged
 
+FIXED = {".F", ".F77", ".f", ".f77"}
+FREE = {".F90", ".f90"}
+"""Endings of files whose form is known; the preprocessor runs over those in capitals."""
 PIECE = re.compile(
     r"""
     (?P<note>!)

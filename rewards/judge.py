@@ -6,7 +6,9 @@ Range 0 to 1, spread over the code. Three ways of asking:
 - `expected`: the expected digit, over the ten digit tokens at the answer's place, over 9.
 - `number`: the first number of a short greedy reply, over 10, as the ETK work asked. An answer without a number on the
   scale makes the channel silent for that completion. Small judges say the same to everything.
-Code-free answers are 0 and the model is not called. Same input, same score: answers are kept by their text.
+Code-free answers are 0 and the model is not called. Same input, same score: answers are kept by their text. `detail`
+has for each answer that was judged `judged`, what the judge said (none where it is silent), `invalid_rate`, 1 where it
+is silent and else 0, and of the answers scored together `std` and `most_common`, the share of the commonest score.
 
     python -m rewards.judge calibrate [path=MODEL] [device=cuda] [precision=bf16]     rank correlation of each mode
 """
@@ -34,11 +36,14 @@ from transformers import (
 from envs.packaged import model_source
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion
+from rewards.similarity import has_code
 
 log = logging.getLogger("codegrain.judge")
 MODES = ("likelihood", "expected", "number")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 MARK = "Score:"
+LIKE_MARK = re.compile(r"(?:\s*c\s)?[\W_]*score[\s*_`'\"]*:(?!:)", re.IGNORECASE)
+"""The beginning of a line that says a score, in a comment or emphasised or not."""
 QUESTION = {
     "expected": "How well does the candidate do what the reference does? Answer with one digit from 0 (not at all) "
     "to 9 (the same).",
@@ -53,6 +58,8 @@ WORTH_SHARING = 16
 """Tokens; fewer are read with each row."""
 DEGENERATE = 0.01
 """Standard deviation of a batch's scores below which the judge says the same to everything."""
+SCORES = 2
+"""The fewest of which a spread can be told."""
 Pair = tuple[str, str]
 
 
@@ -97,6 +104,8 @@ class Judge:
         if not load_in_4bit:
             self.model.to(device)
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
+        special = [re.escape(t.content) for t in self.tokenizer.added_tokens_decoder.values() if t.special]
+        self._special = re.compile(f"(?={'|'.join(special) or '(?!)'}).", re.DOTALL)
         self._kept: dict[tuple[str, str, str], float | None] = {}
         self._gains: dict[str, tuple[float, float]] = {}
         if mode == "expected":
@@ -107,15 +116,14 @@ class Judge:
         for problem in problems:
             if not problem.reference:
                 raise ValueError(f"{problem.id} has no reference solution, which the judge compares with")
-        pairs = [(c.code or "", p.reference) for p, c in zip(problems, completions, strict=True)]
+        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code")] * len(problems)
+        asked = [i for i, (p, c) in enumerate(zip(problems, completions, strict=True)) if has_code(p, c.code)]
+        pairs = [(completions[i].code or "", problems[i].reference) for i in asked]
         scores = await asyncio.to_thread(self.judge, pairs)
-        self._watch([s for s, (code, _) in zip(scores, pairs, strict=True) if code.strip()])
-        return [
-            ChannelResult(0.0, note="the judge gave no number", silent=True)
-            if score is None
-            else ChannelResult(score, note=f"judge {score:.2f}")
-            for score in scores
-        ]
+        together = self._watch(scores)
+        for i, score in zip(asked, scores, strict=True):
+            results[i] = _result(score, together)
+        return results
 
     @torch.no_grad()
     def judge(self, pairs: Sequence[Pair]) -> list[float | None]:
@@ -136,15 +144,17 @@ class Judge:
             groups.setdefault(pair[1] if often[pair[1]] > 1 else "", []).append(pair)
         return [group[i : i + self.rows] for group in groups.values() for i in range(0, len(group), self.rows)]
 
-    def _watch(self, scores: Sequence[float | None]) -> None:
+    def _watch(self, scores: Sequence[float | None]) -> dict[str, float]:
+        """Spread and share of the commonest of a batch's scores; warns where they say nothing."""
         said = [score for score in scores if score is not None]
         if len(said) < len(scores):
             log.warning("judge/invalid_rate %.2f: replies without a number on the scale", 1 - len(said) / len(scores))
-        if len(said) >= 4 and statistics.pstdev(said) < DEGENERATE:
-            most = Counter(round(score, 3) for score in said).most_common(1)[0]
-            log.warning(
-                "judge/degenerate: %d of %d scores are %g; try judge.mode=likelihood", most[1], len(said), most[0]
-            )
+        if len(said) < SCORES:
+            return {}
+        std, [(value, times)] = statistics.pstdev(said), Counter(round(score, 3) for score in said).most_common(1)
+        if std < DEGENERATE:
+            log.warning("judge/degenerate: %d of %d scores are %g; try judge.mode=likelihood", times, len(said), value)
+        return {"std": std, "most_common": times / len(said)}
 
     # the three ways of asking ---------------------------------------------------------------------------------------
 
@@ -214,11 +224,13 @@ class Judge:
 
     def _block(self, code: str) -> str:
         """Code in a fence that nothing in it closes, without lines that look like the answer."""
-        lines = [line for line in self._cut(code).splitlines() if not line.strip().startswith(MARK)]
+        lines = [line for line in self._cut(code).splitlines() if not LIKE_MARK.match(line)]
         return "\n".join([_fence(code), *lines, _fence(code)])
 
     def _cut(self, code: str) -> str:
-        """The code's first `code_tokens` tokens: the question after it must stay whole."""
+        """The code's first `code_tokens` tokens: the question after it must stay whole. What spells a special token
+        gets a blank behind its first character, or it would end the user's turn."""
+        code = self._special.sub(r"\g<0> ", code)
         places = self.tokenizer(code, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         return code if len(places) <= self.code_tokens else code[: places[self.code_tokens][0]]
 
@@ -270,6 +282,14 @@ def last_logits(model: Any, ids_BT: torch.Tensor, mask_BT: torch.Tensor, cache: 
         logits_to_keep=keep,
         use_cache=cache is not None,
     ).logits
+
+
+def _result(score: float | None, together: dict[str, float]) -> ChannelResult:
+    if score is None:
+        detail = {"invalid_rate": 1.0, **together}
+        return ChannelResult(0.0, note="the judge gave no number", silent=True, detail=detail)
+    detail = {"judged": score, "invalid_rate": 0.0, **together}
+    return ChannelResult(score, note=f"judge {score:.2f}", detail=detail)
 
 
 def _common(rows: Sequence[list[int]]) -> int:

@@ -23,11 +23,9 @@ from envs.rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.brackets import Judged, judge_c, judge_ccl
 from rewards.channel import ChannelResult, Completion
-from rewards.fortran import judge_fortran
+from rewards.fortran import FIXED, FREE, judge_fortran
 from rewards.syntax import placed
 
-FIXED = {".F", ".F77", ".f", ".f77"}
-FREE = {".F90", ".f90"}
 SILENT = ChannelResult(0.0, note="not judged", silent=True)
 
 

@@ -1,9 +1,10 @@
 """Similarity: BLEU of the code against the problem's reference, on tokens of code, each n-gram match where it stands.
 
 Range 0 to 1. Tokens are identifiers, numbers, strings, operators; comments and line ends do not count, since a banner
-copied from one file to the next would. BLEU-4 as in envs/bleu.py. Code and reference are cut to the same number of
-tokens where there is a budget: 400 generated tokens against a reference of 4,000 would be paid 0 whatever they say.
-The score is shared by the matching n-grams' tokens, in proportion to the matches that each takes part in.
+copied from one file to the next would. What a comment is in Fortran depends on its form, which the ending of the
+problem's `data["file"]` tells. BLEU-4 as in envs/bleu.py. Code and reference are cut to the same number of tokens where
+there is a budget: 400 generated tokens against a reference of 4,000 would be paid 0 whatever they say. The score is
+shared by the matching n-grams' tokens, in proportion to the matches that each takes part in.
 
 The obvious cheat is to copy a file that the prompt shows (files of one thorn are alike). `detail` has for each answer
 `bleu`, `bleu_full` (both sides uncut) and `copy_bleu`, the best that such a copy would get, where the problem's
@@ -19,26 +20,37 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Any
 
 from envs.bleu import Bleu, bleu
 from envs.rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
+from rewards.fortran import FIXED, FREE
 
 STRING = r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 SYMBOL = (
     r"[A-Za-z_]\w*|\d[\w.]*|<<=|>>=|\*\*=|//=|\.\.\.|->|=>|::|[-+*/%&|^=!<>:]=|\+\+|--|&&|\|\||<<|>>|\*\*|[^\s\w]|\w+"
 )
-C_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+C_BLOCK = r"/\*.*?(?:\*/|\Z)"
+C_COMMENT = rf"//[^\n]*|{C_BLOCK}"
 """Of C, C++ and CUDA; a string before it hides it."""
+FREE_NOTE = r"![^\n]*"
+FIXED_NOTE = rf"{FREE_NOTE}|(?m:^[cCdD*][^\n]*)"
 COMMENTS = {
     "python": r"#[^\n]*",
     "make": r"#[^\n]*",
     "c": C_COMMENT,
     "c++": C_COMMENT,
-    "fortran": r"![^\n]*|(?m:^[cC*](?=[ \t*=\-]|$)[^\n]*)",
+    "fortran": rf"{FREE_NOTE}|{C_BLOCK}|(?m:^[cC*](?=[ \t*=\-]|$)[^\n]*)",
 }
+"""By language; of Fortran where the file's ending does not tell the form, what looks like a comment of either."""
+FORTRAN_COMMENTS = {
+    suffix: (FIXED_NOTE if suffix in FIXED else FREE_NOTE) + (f"|{C_BLOCK}" if suffix.startswith(".F") else "")
+    for suffix in FIXED | FREE
+}
+"""By the file's ending: the preprocessor takes C's comments out."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +62,35 @@ class Token:
     end: int
 
 
-def tokens(code: str, language: str = "python") -> list[Token]:
-    """Tokens of code without its comments. Raises KeyError for a language that COMMENTS does not know."""
-    pattern = re.compile(f"(?s:(?P<comment>{COMMENTS[language]})|(?P<token>{STRING}|{SYMBOL}))")
+def tokens(code: str, language: str = "python", file: str = "") -> list[Token]:
+    """Tokens of code without its comments; the name of its file tells the form of Fortran.
+
+    Raises KeyError for a language that COMMENTS does not know.
+    """
+    forms = FORTRAN_COMMENTS if language == "fortran" else {}
+    comment = forms.get(PurePosixPath(file).suffix, COMMENTS[language])
+    pattern = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{STRING}|{SYMBOL}))")
     return [Token(m["token"], *m.span()) for m in pattern.finditer(code) if m["token"] is not None]
 
 
 @lru_cache(maxsize=128)
-def words(code: str, language: str = "python") -> tuple[str, ...]:
+def words(code: str, language: str = "python", file: str = "") -> tuple[str, ...]:
     """The texts of `tokens`. Kept: a reference comes again with each answer."""
-    return tuple(token.text for token in tokens(code, language))
+    return tuple(token.text for token in tokens(code, language, file))
 
 
-def code_bleu(candidate: str, reference: str, budget: int | None = None, language: str = "python") -> float:
+def code_bleu(
+    candidate: str, reference: str, budget: int | None = None, language: str = "python", file: str = ""
+) -> float:
     """BLEU of two pieces of code, each cut to its first `budget` tokens."""
-    ours = [token.text for token in tokens(candidate, language)[:budget]]
-    return bleu(ours, words(reference, language)[:budget]).score
+    ours = [token.text for token in tokens(candidate, language, file)[:budget]]
+    return bleu(ours, words(reference, language, file)[:budget]).score
+
+
+def has_code(problem: Problem, code: str | None) -> bool:
+    """Whether an answer is more than comments, C's where COMMENTS does not know the problem's language."""
+    language = problem.language if problem.language in COMMENTS else "c"
+    return bool(tokens(code or "", language, problem.data.get("file", "")))
 
 
 class Similarity:
@@ -97,9 +122,9 @@ class Similarity:
     def _score(self, problem: Problem, completion: Completion) -> ChannelResult:
         if not problem.reference:
             raise ValueError(f"{problem.id} has no reference solution, which the similarity channel needs")
-        language = self.language or problem.language
-        whole = tokens(completion.code or "", language)
-        ours, theirs = whole[: self.budget], words(problem.reference, language)
+        language, file = self.language or problem.language, problem.data.get("file", "")
+        whole = tokens(completion.code or "", language, file)
+        ours, theirs = whole[: self.budget], words(problem.reference, language, file)
         found = bleu([t.text for t in ours], theirs[: self.budget])
         full = found if self.budget is None else bleu([t.text for t in whole], theirs)
         detail = {"bleu": found.score, "bleu_full": full.score}
@@ -117,9 +142,9 @@ class Similarity:
     def copy_bleu(self, problem: Problem) -> float:
         """The best BLEU that a copy of a text in the problem's `data["visible"]` would get; 0 where there is none."""
         if problem.id not in self._copies:
-            language = self.language or problem.language
+            language, file = self.language or problem.language, problem.data.get("file", "")
             texts = problem.data.get("visible", ())
-            copies = (code_bleu(text, problem.reference, self.budget, language) for text in texts)
+            copies = (code_bleu(text, problem.reference, self.budget, language, file) for text in texts)
             self._copies[problem.id] = max(copies, default=0.0)
         return self._copies[problem.id]
 

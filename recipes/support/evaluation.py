@@ -76,7 +76,7 @@ def evaluate_policy(
         "temperature": decoding.temperature,
         "pass@k": PassAtK().compute(predictions=complete, k=list(k)) if complete else {},
         "reward": sum(g.total for g in done) / max(len(done), 1),
-        "scores": {n: sum(g.results[n].score for g in done) / max(len(done), 1) for n in reward.channels},
+        "scores": _means([g.scores for g in done]),
         "measures": _means([g.measures for g in done]),
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
@@ -87,10 +87,10 @@ def evaluate_policy(
     return Evaluation(summary, rows)
 
 
-def _means(measures: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Each measure's mean over the answers that have it."""
+def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Each number's mean over the answers that have it."""
     columns: dict[str, list[float]] = {}
-    for row in measures:
+    for row in rows:
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in columns.items()}

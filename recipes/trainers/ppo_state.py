@@ -65,15 +65,15 @@ class PPOState(AtomicCheckpoints):
     def _grades(self, e: Experience) -> dict[str, float]:
         """Means over all processes' completions: pass rate, channel scores, length; NaN where there is none."""
         columns: dict[str, list[float]] = {
-            "pass_rate": [float("nan") if g is None or g.passed is None else float(g.passed) for g in e.grades],
+            "pass_rate": [torch.nan if g is None or g.passed is None else float(g.passed) for g in e.grades],
             "ungraded": [float(g is None) for g in e.grades],
             "truncated": [float(not a.finished) for a in e.answers],
             "completion_tokens": [float(len(c)) for c in e.completions],
         }
         for name in self.reward.channels:
-            columns[f"scores/{name}"] = [float("nan") if g is None else g.results[name].score for g in e.grades]
+            columns[f"scores/{name}"] = [torch.nan if g is None else g.scores.get(name, torch.nan) for g in e.grades]
         for name in measured(e.grades):
-            columns[name] = [float("nan") if g is None else g.measures.get(name, float("nan")) for g in e.grades]
+            columns[name] = [torch.nan if g is None else g.measures.get(name, torch.nan) for g in e.grades]
         table = torch.tensor(list(columns.values()), device=e.mask.device)
         sums, counts = self._total(table.nansum(1)), self._total((~table.isnan()).sum(1))
         means = dict(zip(columns, (sums / counts).tolist(), strict=True))

@@ -21,7 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from rewards.brackets import judge_c
-from rewards.lexical import FIXED, FREE, judge
+from rewards.fortran import FIXED, FREE
+from rewards.lexical import judge
 
 C = {".c", ".h", ".cc", ".cpp", ".cxx", ".C", ".hh", ".hpp", ".hxx", ".H", ".cu", ".cuh", ".tcc"}
 OTHERS = {")": "]}", "]": ")}", "}": ")]"}

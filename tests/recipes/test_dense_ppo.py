@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import torch
 from datasets import Dataset
 from transformers import set_seed
 
 from envs.pacman import Corridor, play
+from recipes.support.evaluation import evaluate_policy
 from recipes.support.records import read_jsonl
 from recipes.support.run_log import RunLog
+from recipes.support.sampling import Decoding
 from recipes.support.scratch import scratch_model
 from recipes.support.stages import tokenized_prompts
 from recipes.trainers.dense_ppo import DensePPOTrainer
@@ -35,6 +39,14 @@ class Sometimes(Moves):
 class Never(Moves):
     async def score(self, problems, completions):
         return [None for _ in completions]
+
+
+class Shy(Moves):
+    """`Moves`, but of every third completion there is nothing to say."""
+
+    async def score(self, problems, completions):
+        found = await super().score(problems, completions)
+        return [ChannelResult(0.0, silent=True) if i % 3 == 2 else result for i, result in enumerate(found)]
 
 
 class Short(Moves):
@@ -152,6 +164,21 @@ def gradients(t, e, rows):
     t.steps[0].step = lambda: None  # leaves them where they are
     t._step(e, rows, with_policy=True, with_critic=True)
     return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
+
+
+def test_where_a_channel_is_silent_is_left_out_of_its_mean(tmp_path):
+    t = trainer(tmp_path, channel=Shy)
+    e = experience(t)
+    heard = [grade.results["moves"].score for grade in e.grades if not grade.results["moves"].silent]
+    assert len(heard) == 8 and sum(heard)
+    assert t._grades(e)["scores/moves"] == pytest.approx(sum(heard) / 8)
+    with asyncio.Runner() as runner:
+        found = evaluate_policy(
+            t.policy, t.processing_class, t.task, t.reward, runner, Decoding(5), samples=6, split="train"
+        )
+    played = [play(t.task.problems("train")[i // 6].reference, row["completion"]) for i, row in enumerate(found.rows)]
+    heard = [sum(earned) for i, earned in enumerate(played) if i % 3 != 2]
+    assert found.summary["scores"]["moves"] == pytest.approx(sum(heard) / len(heard))
 
 
 def test_a_step_without_a_grade_is_no_step(tmp_path):

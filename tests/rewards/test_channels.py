@@ -17,7 +17,7 @@ from envs.task import Problem, extract_fenced
 from rewards.channel import Completion
 from rewards.compose import PLACEMENTS, Reward
 from rewards.form import Form
-from rewards.similarity import Similarity, code_bleu
+from rewards.similarity import Similarity, code_bleu, has_code
 from rewards.unit_tests import UnitTests, suspects
 
 PROBLEM = Problem(
@@ -159,6 +159,34 @@ def test_similarity_leaves_comments_out_and_cuts_both_sides_to_the_budget():
     assert code_bleu("int f(int x)", code, budget=6, language="c++") == 1.0
     assert code_bleu('s = "// no comment";', 's = "";', language="c++") < 1
     assert code_bleu("x = 1 ! one", "x = 1", language="fortran") == 1.0
+
+
+FIXED_NOTES = "/*@@\n   @file a.F77\n @@*/\nCnote\n*---\nd     print *, x\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "notes"),
+    [
+        ("a.F77", FIXED_NOTES),
+        ("sub/a.F", FIXED_NOTES),
+        ("a.f", "Cnote\n* note\n"),
+        ("a.F90", "/*@@\n   @file a.F90\n @@*/\n! note\n"),
+        ("a.f90", "! note\n"),
+        ("", "/*@@\n   @file\n @@*/\nC note\n! note\n"),
+    ],
+)
+def test_the_files_ending_tells_what_a_comment_is_in_fortran(file, notes):
+    code = "      x = y ! why\n      call f(x)\n"
+    problem = Problem("t/k", "", reference=notes + code, language="fortran", data={"file": file, "visible": (notes,)})
+    [same, other] = asked(Similarity(), code, "      z = 1\n", problem=problem)
+    assert same.score == pytest.approx(1) and other.score < 0.5
+    assert same.detail["copy_bleu"] == 0 and not has_code(problem, notes) and has_code(problem, code)
+
+
+def test_code_in_the_first_column_of_free_form_is_no_comment():
+    free = Problem("t/l", "", reference="c = a + b\ncall f(c)\n", language="fortran", data={"file": "a.F90"})
+    [half] = asked(Similarity(), "call f(c)\n", problem=free)
+    assert half.score < 0.5 and has_code(free, "c = a + b\n")
 
 
 @given(st.lists(st.sampled_from("abcdef"), max_size=12), st.lists(st.sampled_from("abcdef"), max_size=12))
