@@ -35,6 +35,7 @@ class Problem:
     limits: None for the sandbox's own.
     data: what the task's own channels need further (worlds, a simulation's case).
     language: of the code: "python", "c", "c++", "fortran", "make".
+    weight: in means of rewards over problems.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Problem:
     limits: Limits | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     language: str = "python"
+    weight: float = 1.0
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that judges `code`."""

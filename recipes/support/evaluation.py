@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ def evaluate_policy(
     rows_at_once: int = 96,
     seed: int = 0,
 ) -> Evaluation:
-    """pass@k and mean reward over a split, `samples` completions a problem; greedy takes one.
+    """pass@k, mean reward and mean of each problem's best over a split; `samples` completions a problem, greedily one.
 
     An answer passes where the channels that judge correctness say so. Problems with an ungraded answer are left out.
     """
@@ -65,9 +65,10 @@ def evaluate_policy(
         }
         for place, (problem, completion, grade) in enumerate(zip(asked, completions, grades, strict=True))
     ]
-    verdicts = [[g.passed for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
+    groups = [[g for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
+    verdicts = [[g.passed for g in group] for group in groups]
     complete = [group for group in verdicts if len(group) == samples and None not in group]
-    done = [grade for grade in grades if grade]
+    done = [grade for group in groups for grade in group]
     summary = {
         "task": task.name,
         "split": split,
@@ -75,9 +76,7 @@ def evaluate_policy(
         "samples": samples,
         "temperature": decoding.temperature,
         "pass@k": PassAtK().compute(predictions=complete, k=list(k)) if complete else {},
-        "reward": sum(g.total for g in done) / max(len(done), 1),
-        "scores": _means([g.scores for g in done]),
-        "measures": _means([g.measures for g in done]),
+        **rewards_of(problems, groups),
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
         "verdicts": dict(Counter(g.verdict for g in done).most_common()),
@@ -87,13 +86,28 @@ def evaluate_policy(
     return Evaluation(summary, rows)
 
 
-def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Each number's mean over the answers that have it."""
-    columns: dict[str, list[float]] = {}
-    for row in rows:
+def rewards_of(problems: Sequence[Problem], groups: Sequence[Sequence[Grade]]) -> dict[str, Any]:
+    """Means over graded answers, each with its problem's weight: reward, scores and measures; `best`: that of each
+    problem's best answer. groups: [problem][sample]."""
+    done = [(grade, problem.weight) for problem, group in zip(problems, groups, strict=True) for grade in group]
+    best = [(max(g.total for g in group), p.weight) for p, group in zip(problems, groups, strict=True) if group]
+    return {
+        "reward": 0.0,
+        **_means([({"reward": grade.total}, weight) for grade, weight in done]),
+        **_means([({"best": total}, weight) for total, weight in best]),
+        "scores": _means([(grade.scores, weight) for grade, weight in done]),
+        "measures": _means([(grade.measures, weight) for grade, weight in done]),
+    }
+
+
+def _means(rows: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    """Each number's weighted mean over the rows (numbers, weight) that have it."""
+    sums: dict[str, tuple[float, float]] = {}
+    for row, weight in rows:
         for name, value in row.items():
-            columns.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in columns.items()}
+            total, weights = sums.get(name, (0.0, 0.0))
+            sums[name] = total + weight * value, weights + weight
+    return {name: total / weights for name, (total, weights) in sums.items() if weights}
 
 
 def _graded(grade: Grade | None) -> dict[str, Any]:

@@ -205,9 +205,10 @@ def describe(summary: dict[str, Any]) -> str:
     passes = "  ".join(
         f"pass@{k} {v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]" for k, v in summary["pass@k"].items()
     )
+    best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
     return (
         f"{summary['task']} {summary['split']} ({summary['problems']} problems, {how})  {passes}  "
-        f"reward {summary['reward']:.3f}  "
+        f"reward {summary['reward']:.3f}{best}  "
         f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s"
     )
 

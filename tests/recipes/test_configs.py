@@ -18,7 +18,7 @@ from recipes.support import config
 from recipes.support.build import build_reward, build_task
 from recipes.support.console import UserError
 from recipes.support.launch import accelerate_config
-from recipes.support.main import CONF, UserError
+from recipes.support.main import CONF
 
 LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")

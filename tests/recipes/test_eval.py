@@ -13,13 +13,16 @@ from transformers import AutoTokenizer
 
 from envs.humaneval import HumanEval
 from envs.sandbox import Job, run_sync
+from envs.task import Problem
 from recipes.support import config
 from recipes.support.build import other_task
-from recipes.support.evaluation import encoded
+from recipes.support.evaluation import encoded, rewards_of
 from recipes.support.models import with_template
 from recipes.support.records import read_jsonl
 from recipes.support.results import evalplus_samples
 from recipes.table import standard_error
+from rewards.channel import ChannelResult
+from rewards.compose import Grade
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -101,3 +104,15 @@ def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
 def test_a_standard_error_of_33_problems():
     rows = [{"pass@1": p, "problems": 33} for p in (0.152, 0.485)]
     assert standard_error(rows) == "One standard error of 0.485 on 33 problems is 0.087."
+
+
+def test_means_are_over_answers_and_over_each_problems_best_by_weight():
+    def grade(score: float, **detail: float) -> Grade:
+        return Grade({"simulation": ChannelResult(score, detail=detail)}, {}, {"simulation": 1.0})
+
+    problems = [Problem("a", ""), Problem("b", "", weight=3.0), Problem("c", "")]
+    found = rewards_of(problems, [[grade(0.2, exact=1), grade(0.9)], [grade(0.5)], []])
+    assert found["reward"] == found["scores"]["simulation"] == pytest.approx((0.2 + 0.9 + 3 * 0.5) / 5)
+    assert found["best"] == pytest.approx((0.9 + 3 * 0.5) / 4)
+    assert found["measures"] == {"simulation/exact": 1.0}
+    assert rewards_of(problems[:1], [[]]) == {"reward": 0.0, "scores": {}, "measures": {}}

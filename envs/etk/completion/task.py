@@ -85,6 +85,7 @@ class EtkCompletion:
             family=family,
             data={"case": gap.case, "application": self.application, "file": gap.case.file, **around},
             language="c++",
+            weight=gap.case.weight,
         )
 
 
