@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib.util
 import json
@@ -62,8 +63,20 @@ def test_the_function_under_test_is_found():
             "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\nDone",
             "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\n",
         ),
+        (
+            "import math\nPI = 3.14\ndef area(r):\n    return PI\nSo it is.",
+            "import math\nPI = 3.14\ndef area(r):\n    return PI\n",
+        ),
+        ("def f(\n    x,\n):\n    return x\n\nf(1)\nDone", "def f(\n    x,\n):\n    return x\n"),
+        ("import math\n# a comment\ndef f(x):\n    return x", "import math\n# a comment\ndef f(x):\n    return x"),
+        ("async def f(x):\n    return x\nThat's it", "async def f(x):\n    return x\n"),
+        ("def f(x):\n    return x\n\ndef main():\n    print(", "def f(x):\n    return x\n"),
+        ("def f(x):\n    y = 1\n    retrun y\nDone", "def f(x):\n    y = 1\n    retrun y\n"),
+        ("import math\ndef f(x):\n    retrun x\nDone", "import math\ndef f(x):\n    retrun x\n"),
+        ("def f(x):\n    return " + "-" * 100_000 + "x\nDone", "def f(x):\n    return " + "-" * 100_000 + "x\n"),
         ("no code here", None),
     ],
+    ids=range(12),
 )
 def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
     found = extract_definitions(answer)
@@ -71,6 +84,15 @@ def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
     fenced = f"def g(): pass\n```python\n{answer}\n```"
     mbpp = Mbpp()
     assert fenced[mbpp.extract(fenced).start :].startswith(answer)
+
+
+def test_no_reference_loses_anything_for_want_of_a_fence():
+    for problem in Mbpp(path=str(shared("mbpp/mbpp.jsonl.gz")), every_id=True).problems("test"):
+        answer = f"Here it is:\n{problem.reference}\nIt's {problem.entry_point}.\n"
+        found = extract_definitions(answer)
+        whole, ours = ast.parse(problem.reference), ast.parse(answer[found.start : found.end])
+        assert [ast.dump(node) for node in whole.body[-len(ours.body) :]] == [ast.dump(node) for node in ours.body]
+        assert problem.entry_point in {getattr(node, "name", None) for node in ours.body}
 
 
 @pytest.mark.parametrize(
