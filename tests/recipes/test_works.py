@@ -71,8 +71,14 @@ def test_open_code_instructs_rows_are_graded_by_the_tasks_channels():
     right = "def sum_values(d):\n    return {k: sum(v) for k, v in d.items()}\n"
     codes = [right if p.entry_point == "sum_values" else planted_wrong(p) for p in problems]
     answers = [as_answer(task, p, code) for p, code in zip(problems, codes, strict=True)]
-    grades = asyncio.run(reward.grade(problems, answers))
-    asyncio.run(sandbox.close())
+
+    async def graded():
+        try:
+            return await reward.grade(problems, answers)
+        finally:
+            await sandbox.close()
+
+    grades = asyncio.run(graded())
     assert [grade.passed for grade in grades] == [code == right for code in codes]
     assert all(grade.results["dataflow"].silent and grade.weights["dataflow"] == 0 for grade in grades)
     assert all(sum(grade.weights.values()) == pytest.approx(1.0) for grade in grades)
