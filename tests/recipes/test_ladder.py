@@ -88,7 +88,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
     assert len(read_jsonl(file)) == 24 and read_jsonl(file)[:8] == samples[:8]
     summary = json.loads((tmp_path / "pairs" / "summary.json").read_text())
     assert summary["graded_samples"] == 24
-    assert summary["seconds"] == pytest.approx(sum(row["seconds"] for row in read_jsonl(file))) > 0
+    assert summary["seconds"] == sum(row["seconds"] for row in read_jsonl(file)) > 0  # of both runs
 
     made = tmp_path / "pairs" / "pairs.jsonl"
     made.write_text(  # the tiny model seldom differs in reward: preferences of our own
