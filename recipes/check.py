@@ -7,8 +7,8 @@
 Looks at `evaluation.split`: test, or train, validation, all. Names the rows that fail and
 writes them to invalid.jsonl in the run directory; `task.drop_invalid=true` keeps such rows out of training. With
 `pass_rate` it samples that many completions of each training problem and writes pass_rates.jsonl, which
-`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing. The exit status is 1 where a row
-fails.
+`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing. The exit status is 2 where a row
+fails or could not be graded.
 """
 
 from __future__ import annotations
@@ -36,27 +36,32 @@ def main(cfg) -> None:
     folder = open_run_dir(cfg)
     log_to(folder)
     reward = build_reward(cfg, build_sandbox(cfg))
-    invalid = []
+    invalid, ungraded = [], 0
     with asyncio.Runner() as runner:
         for split in splits:
             problems = [p for p in task.problems(split) if p.reference]  # type: ignore[arg-type]
             if not problems:
                 log.info("%s %s: no problem with a reference", task.name, split)
                 continue
-            failing, right = runner.run(examine(reward, task, problems))
-            sound = len(problems) - len({row["id"] for row in failing})
+            failing, unjudged, right = runner.run(examine(reward, task, problems))
+            sound = len(problems) - len({row["id"] for row in failing}) - len(unjudged)
             log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
             for row in failing:
                 log.info("  %s: %s (%s)", row["id"], row["what"], row["note"])
+            for name in unjudged:
+                log.info("  %s: not graded", name)
             for name in reward.channels:
                 scores = [grade.results[name].score for grade in right if grade]
                 log.info("  %s of the references: %.3f", name, sum(scores) / max(len(scores), 1))
             invalid += [{"split": split, **row} for row in failing]
+            ungraded += len(unjudged)
         if cfg.pass_rate:
             measure(cfg, folder, task, reward, runner)
     write_text(folder / "invalid.jsonl", "".join(json.dumps(row) + "\n" for row in invalid))
     if invalid:
         raise UserError(f"{len(invalid)} rows fail: {folder / 'invalid.jsonl'}; task.drop_invalid=true leaves them out")
+    if ungraded:
+        raise UserError(f"{ungraded} rows could not be graded, so nothing is known of them: run it again")
 
 
 def measure(cfg, folder, task, reward, runner) -> None:

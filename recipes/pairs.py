@@ -5,7 +5,7 @@
 
 With `recipe.problems=33` only the first so many of them. Writes samples.jsonl (a line each graded answer, as they come:
 the same command goes on where it stopped), pairs.jsonl (prompt, chosen, rejected, their rewards and lengths) for
-recipes/dpo.py, and summary.json with the number of graded samples.
+recipes/dpo.py, and summary.json with the number of graded samples and the seconds that sampling and grading them took.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def write_pairs(cfg, folder, task, problems, rows) -> None:
     write_text(folder / PAIRS, "".join(json.dumps(pair) + "\n" for pair in pairs))
     mean = [sum(pair["tokens"][side] for pair in pairs) / max(len(pairs), 1) for side in (0, 1)]
     summary = {"graded_samples": len(rows), "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean}
+    summary["seconds"] = sum(row.get("seconds", 0.0) for row in rows)  # from before they were written: 0
     write_text(folder / "summary.json", json.dumps(summary))
     log.info(
         "%d pairs from %d graded samples of %d problems; chosen %.0f tokens, rejected %.0f: %s",
@@ -97,7 +98,10 @@ def write_pairs(cfg, folder, task, problems, rows) -> None:
 
 
 def sample(cfg, policy, tokenizer, task, reward, runner, problems):
-    """Graded answers to `problems`, a few problems at a time; a problem's own draws do not depend on the others."""
+    """Graded answers to `problems`, a few problems at a time, each with its share of the seconds that they took.
+
+    A problem's own draws do not depend on the others.
+    """
     from envs.task import Filtered
     from recipes.support.evaluation import evaluate_policy
     from recipes.support.sampling import Decoding
@@ -120,7 +124,8 @@ def sample(cfg, policy, tokenizer, task, reward, runner, problems):
             rows_at_once=cfg.hardware.eval_rows,
             seed=cfg.seed + first,
         )
-        yield from result.rows
+        seconds = result.summary["seconds"] / len(result.rows)
+        yield from (row | {"seconds": seconds} for row in result.rows)
 
 
 if __name__ == "__main__":

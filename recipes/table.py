@@ -4,8 +4,8 @@
     python recipes/table.py task=humaneval match=humaneval_ runs=runs html=ladder.html
 
 Each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained on, for DPO
-those that its pairs came from. The page draws pass@1 against the mean length of an answer. Intervals are over problems;
-below the table stands what one standard error is there.
+those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws pass@1
+against the mean length of an answer. Intervals are over problems; below the table stands what one standard error is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,8 @@ def collect(root: Path, task: str, match: str = "") -> list[dict[str, Any]]:
 def _row(folder: Path, cfg: Any, temperature: float, found: dict[str, Any]) -> dict[str, Any]:
     passed = found["pass@k"]["1"]
     metrics = read_jsonl(folder / "metrics.jsonl")
+    pairs = pairs_summary(cfg)
+    seconds = sum(row.get("seconds/total", 0.0) for row in metrics) + pairs.get("seconds", 0.0)
     return {
         "run": folder.name,
         "recipe": cfg.recipe.name,
@@ -88,17 +91,23 @@ def _row(folder: Path, cfg: Any, temperature: float, found: dict[str, Any]) -> d
         "high": passed["high"],
         "problems": found["problems"],
         "mean_tokens": found["mean_tokens"],
-        "graded_samples": graded_samples(cfg, len(metrics)),
-        "minutes": sum(row.get("seconds/total", 0.0) for row in metrics) / 60,
+        "graded_samples": pairs.get("graded_samples", 0) + sampled(cfg, len(metrics)),
+        "minutes": seconds / 60,
     }
 
 
-def graded_samples(cfg: Any, steps: int) -> int:
-    """How many graded answers a run learnt from in `steps` updates."""
+def pairs_summary(cfg: Any) -> dict[str, Any]:
+    """What recipes/pairs.py says of the pairs that a run learnt from; empty where there are none, or they are gone."""
+    if "pairs" not in cfg.recipe:
+        return {}
+    pairs = Path(cfg.recipe.pairs)
+    summary = (pairs.parent if pairs.is_file() else pairs) / "summary.json"
+    return json.loads(summary.read_text()) if summary.exists() else {}
+
+
+def sampled(cfg: Any, steps: int) -> int:
+    """How many answers a run sampled, graded and learnt from in `steps` updates."""
     recipe = cfg.recipe
-    if recipe.name == "dpo":
-        summary = Path(recipe.pairs) / "summary.json"
-        return OmegaConf.load(summary).graded_samples if summary.exists() else 0
     return (
         steps * recipe.get("prompts_per_step", 0) * recipe.get("num_generations", recipe.get("samples_per_prompt", 0))
     )

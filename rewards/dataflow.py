@@ -2,7 +2,8 @@
 
 Score F1 in [0, 1] of the flows of rewards/flows.py; the note has the recall, CodeBLEU's figure, which 200 lines of
 calls with made-up names bring to 0.8. The code is paid 1, and what is missing to 1 is taken from the variables whose
-flow the reference has not; where all have, from the whole. A reference without data flow says nothing: 0 for all.
+flow the reference has not; where all have, from the whole. A reference without data flow says nothing: 0 for all; a
+problem without a reference leaves the channel silent.
 
     python -m rewards.dataflow match FILE     id, candidate, reference -> id, score, recall
 """
@@ -23,6 +24,7 @@ from rewards.channel import ChannelResult, Completion, Span
 PACKAGES = ("tree_sitter", "tree_sitter_python")
 BATCH = 32
 """Pairs that one process compares, about a millisecond each; the sandbox's workers share a step's."""
+SILENT = ChannelResult(0.0, note="no reference solution", silent=True)
 PROGRAM = (
     Path(__file__).with_name("flows.py").read_text()
     + """
@@ -45,13 +47,12 @@ class Dataflow:
         self.sandbox = sandbox
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """Raises ValueError where a problem has no reference, RuntimeError where the sandbox lacks tree_sitter."""
-        for problem in problems:
-            if not problem.reference:
-                raise ValueError(f"{problem.id} has no reference solution, which the dataflow channel needs")
-        there = [i for i, completion in enumerate(completions) if completion.code is not None]
+        """Raises RuntimeError where the sandbox lacks tree_sitter."""
+        results: list[ChannelResult | None] = [
+            ChannelResult(0.0, note="no code") if problem.reference else SILENT for problem in problems
+        ]
+        there = [i for i, problem in enumerate(problems) if problem.reference and completions[i].code is not None]
         pairs = [[completions[i].code, problems[i].reference] for i in there]
-        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
         for i, found in zip(there, await analyse(self.sandbox, PROGRAM, pairs, BATCH), strict=True):
             results[i] = self._result(completions[i], found)
         return results

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +26,9 @@ SETS = ("mbpp", "sanitized", "plus")
 TEST_IDS = range(11, 511)
 """1 to 10 are for few-shot prompts, 511 to 600 for validation, 601 to 974 for training."""
 IMPORT = re.compile(r"^(?:import|from) .*$", re.MULTILINE)
-BEGINS = re.compile(r"^(?:def |class |import |from |@)", re.MULTILINE)
+BEGINS = re.compile(r"^(?:(?:async )?def |class |import |from |@)", re.MULTILINE)
+DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BINDS = (*DEFINES, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
 class Mbpp(CodeBlockTask):
@@ -76,8 +80,7 @@ class Mbpp(CodeBlockTask):
         return train if split == "train" else self._instructions[self.train_size :]
 
     def extract(self, answer: str) -> Extracted | None:
-        """The last fenced block, else the function by pattern: from the first line that begins a definition or an
-        import, through the lines that belong to it."""
+        """The last fenced block, else what `extract_definitions` finds."""
         return extract_fenced(answer) or extract_definitions(answer)
 
     @functools.cached_property
@@ -160,15 +163,40 @@ def called(tests: Sequence[str], among: Sequence[str] = ()) -> str:
 
 
 def extract_definitions(answer: str) -> Extracted | None:
-    """From the first line that begins a definition or an import, through the last line that is indented, empty or
-    another beginning."""
+    """From the first line that begins a definition or an import, as far as that is a program; where it is none, through
+    the last line that is indented, empty or another beginning."""
     found = BEGINS.search(answer)
     if found is None:
         return None
-    position = end = found.start()
-    for line in answer[found.start() :].splitlines(keepends=True):
-        if line.strip() and not line[0].isspace() and not BEGINS.match(line):
-            break
-        position += len(line)
-        end = position if line.strip() else end
-    return Extracted(found.start(), end, closed=False)
+    start = found.start()
+    lines = answer[start:].split("\n")
+    count = _lines_of_program(lines) or _lines_by_pattern(lines)
+    return Extracted(start, min(start + sum(len(line) + 1 for line in lines[:count]), len(answer)), closed=False)
+
+
+def _lines_of_program(lines: Sequence[str]) -> int:
+    """Of the most lines that parse, those through the last statement that binds a name, since a single word of prose
+    is an expression; 0 where nothing is defined.
+
+    Parts end before a line at the margin: an error in a function is not to be cut off with the rest of it.
+    """
+    ends = [n for n, line in enumerate(lines) if n and line[:1].strip()] + [len(lines)]
+    while ends:
+        end = ends.pop()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" is a warning, and under -W error a syntax error
+            try:
+                body = ast.parse("\n".join(lines[:end])).body
+            except SyntaxError as error:
+                ends = [each for each in ends if each < (error.lineno or end)]  # any that reaches its line has it too
+                continue
+            except (ValueError, RecursionError, MemoryError):
+                continue
+        bound = [statement for statement in body if isinstance(statement, BINDS)]
+        return bound[-1].end_lineno or 0 if any(isinstance(statement, DEFINES) for statement in bound) else 0
+    return 0
+
+
+def _lines_by_pattern(lines: Sequence[str]) -> int:
+    ours = itertools.takewhile(lambda line: not line[:1].strip() or BEGINS.match(line), lines)
+    return max(n for n, line in enumerate(ours, 1) if line.strip())

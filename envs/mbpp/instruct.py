@@ -1,15 +1,18 @@
 """OpenCodeInstruct (Ahmad et al. 2025, arXiv 2504.04030, CC BY 4.0): instructions with asserts, to train on.
 
-Nine columns, all of them text; `unit_tests` holds a JSON list of asserts. Kept: rows of domain `generic` (where there
-is a domain) whose tests are not empty and call a function.
+Nine columns, all of them text; `unit_tests` holds a JSON list of asserts. Kept: rows of domain `generic` (all rows of a
+copy without that column) whose tests are not empty and call a function.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import heapq
 import json
+import math
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,28 +36,34 @@ def rows(path: str | None, seed: int) -> Iterator[Row]:
 def sample(found: Iterable[Row], wanted: int, seed: int, in_order: bool) -> list[Problem]:
     """`wanted` usable rows as problems: the first ones where the rows come shuffled (`in_order`), else at random.
 
-    Raises TaskError where not one is usable, with the reasons counted.
+    No more than those are kept, and few more are parsed, however many rows there are. Raises TaskError where not one is
+    usable, with the reasons counted.
     """
     dropped: Counter[str] = Counter()
-    problems: list[Problem] = []
-    for row in found:
+    draws = random.Random(seed)
+    kept: list[tuple[float, int, Problem]] = []  # a heap of the smallest keys, negative: the largest comes out first
+    limit = math.inf
+    for number, row in enumerate(found):
+        key = number if in_order else draws.random()
+        if key >= limit:
+            continue
         try:
-            problems.append(problem(row))
+            heapq.heappush(kept, (-key, number, problem(row)))
         except TaskError as error:
             dropped[str(error)] += 1
-        if in_order and len(problems) == wanted:
+        if len(kept) > wanted:
+            limit = -heapq.heappop(kept)[0]
+        if in_order and len(kept) == wanted:
             break
-    if not problems:
+    if not kept:
         raise TaskError(f"no usable row of OpenCodeInstruct ({dict(dropped) or 'no rows'})")
-    if not in_order:
-        random.Random(seed).shuffle(problems)
-    return problems[:wanted]
+    return [each for *_, each in sorted(kept, reverse=True)]
 
 
 def problem(row: Row) -> Problem:
     """A row as a problem. Raises TaskError with the reason why it is none."""
-    if row.get("domain") not in (None, "", "generic"):
-        raise TaskError(f"domain {row['domain']}")
+    if row.get("domain", "generic") != "generic":
+        raise TaskError(f"domain {row['domain'] or 'empty'}")
     question = row.get("input")
     if not isinstance(question, str) or not question.strip():
         raise TaskError("no instruction")
@@ -108,9 +117,9 @@ def _calls_a_name(node: ast.AST) -> bool:
 
 
 def reference(output: Any, name: str) -> str:
-    """The code of a model's recorded answer, "" where it does not define the function."""
+    """The code of a model's recorded answer, "" where it does not define the function or class."""
     if not isinstance(output, str):
         return ""
     code = extract_fenced(output)
     text = output if code is None else output[code.start : code.end]
-    return text if f"def {name}" in text else ""
+    return text if re.search(rf"\b(?:def|class) {name}\b", text) else ""

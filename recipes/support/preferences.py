@@ -18,12 +18,13 @@ PAIRS = "pairs.jsonl"
 def preference_pairs(rows: Sequence[dict[str, Any]], margin: float, most: int) -> list[tuple[dict, dict]]:
     """(chosen, rejected) among the graded answers of one problem, at most `most` of them.
 
-    Rewards differ by `margin` or more, so ties are dropped, as are answers that could not be graded. Of what is left
+    Rewards differ, and by `margin` or more: ties are dropped, as are answers that could not be graded. Of what is left
     the pairs nearest in length come first, since a preference for length is the easiest to learn; no text is in two
     pairs on the same side.
     """
     graded = {row["completion"]: row for row in rows if row["reward"] is not None}.values()
-    far = [(a, b) for a, b in itertools.permutations(graded, 2) if a["reward"] - b["reward"] >= margin]
+    both = itertools.permutations(graded, 2)
+    far = [(a, b) for a, b in both if a["reward"] > b["reward"] and a["reward"] - b["reward"] >= margin]
     far.sort(key=lambda pair: (abs(pair[0]["tokens"] - pair[1]["tokens"]), -pair[0]["reward"], pair[0]["sample"]))
     picked: list[tuple[dict, dict]] = []
     for chosen, rejected in far:

@@ -41,32 +41,35 @@ def as_answer(task: Task, problem: Problem, code: str) -> Completion:
 
 async def examine(
     reward: Reward, task: Task, problems: Sequence[Problem]
-) -> tuple[list[dict[str, Any]], list[Grade | None]]:
+) -> tuple[list[dict[str, Any]], list[str], list[Grade | None]]:
     """Each problem's reference and nonsense through the task's rewards; problems without a reference are left out.
 
-    Returns the failures ({id, what, note}) and what the references earned.
+    Returns the failures ({id, what, note}), the ids of problems that could not be judged, since the reference or the
+    nonsense was not graded and the other did not fail, and what the references earned.
     """
     asked = [p for p in problems if p.reference]
     right = await reward.grade(asked, [as_answer(task, p, p.reference) for p in asked])
     wrong = await reward.grade(asked, [as_answer(task, p, planted_wrong(p)) for p in asked])
     failing = [
-        {"id": problem.id, "what": what, "note": grade.verdict if grade else "not graded"}
+        {"id": problem.id, "what": what, "note": grade.verdict}
         for problem, good, bad in zip(asked, right, wrong, strict=True)
-        for grade, what, fails in (
-            (good, "the reference fails", not (good and good.passed)),
-            (bad, "nonsense passes", bool(bad and bad.passed)),
-        )
-        if fails
+        for grade, what, wanted in ((good, "the reference fails", True), (bad, "nonsense passes", False))
+        if grade is not None and bool(grade.passed) is not wanted
     ]
-    return failing, right
+    found = {row["id"] for row in failing}
+    graded = zip(asked, right, wrong, strict=True)
+    unjudged = [p.id for p, good, bad in graded if (good is None or bad is None) and p.id not in found]
+    return failing, unjudged, right
 
 
 def invalid(task: Task, reward: Reward, split: Split) -> set[str]:
     """Ids of the problems of `split` that `examine` finds failing."""
     problems = task.problems(split)
-    failing, _ = asyncio.run(examine(reward, task, problems))
+    failing, unjudged, _ = asyncio.run(examine(reward, task, problems))
     unwanted = {row["id"] for row in failing}
     log.info("task.drop_invalid: %d of %d %s problems dropped", len(unwanted), len(problems), split)
+    if unjudged:
+        log.warning("task.drop_invalid: %d could not be graded and are kept: %s", len(unjudged), unjudged[:5])
     return unwanted
 
 

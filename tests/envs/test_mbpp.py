@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib.util
 import json
@@ -62,8 +63,20 @@ def test_the_function_under_test_is_found():
             "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\nDone",
             "@cache\ndef f(x):\n    return x\n\nclass A:\n    pass\n",
         ),
+        (
+            "import math\nPI = 3.14\ndef area(r):\n    return PI\nSo it is.",
+            "import math\nPI = 3.14\ndef area(r):\n    return PI\n",
+        ),
+        ("def f(\n    x,\n):\n    return x\n\nf(1)\nDone", "def f(\n    x,\n):\n    return x\n"),
+        ("import math\n# a comment\ndef f(x):\n    return x", "import math\n# a comment\ndef f(x):\n    return x"),
+        ("async def f(x):\n    return x\nThat's it", "async def f(x):\n    return x\n"),
+        ("def f(x):\n    return x\n\ndef main():\n    print(", "def f(x):\n    return x\n"),
+        ("def f(x):\n    y = 1\n    retrun y\nDone", "def f(x):\n    y = 1\n    retrun y\n"),
+        ("import math\ndef f(x):\n    retrun x\nDone", "import math\ndef f(x):\n    retrun x\n"),
+        ("def f(x):\n    return " + "-" * 100_000 + "x\nDone", "def f(x):\n    return " + "-" * 100_000 + "x\n"),
         ("no code here", None),
     ],
+    ids=range(12),
 )
 def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
     found = extract_definitions(answer)
@@ -71,6 +84,15 @@ def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
     fenced = f"def g(): pass\n```python\n{answer}\n```"
     mbpp = Mbpp()
     assert fenced[mbpp.extract(fenced).start :].startswith(answer)
+
+
+def test_no_reference_loses_anything_for_want_of_a_fence():
+    for problem in Mbpp(path=str(shared("mbpp/mbpp.jsonl.gz")), every_id=True).problems("test"):
+        answer = f"Here it is:\n{problem.reference}\nIt's {problem.entry_point}.\n"
+        found = extract_definitions(answer)
+        whole, ours = ast.parse(problem.reference), ast.parse(answer[found.start : found.end])
+        assert [ast.dump(node) for node in whole.body[-len(ours.body) :]] == [ast.dump(node) for node in ours.body]
+        assert problem.entry_point in {getattr(node, "name", None) for node in ours.body}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +197,8 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
         made(105, input=""),
         made(106, output=None),
         made(107, domain=None),
+        made(108, domain=""),
+        {key: value for key, value in made(109).items() if key != "domain"},
     ]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(r) + "\n" for r in [*map(made, range(20)), *odd]) + "not json\n")
@@ -194,11 +218,33 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
     assert reasons == {
         "kept": 3,
         "domain algorithmic": 1,
+        "domain empty": 2,
         "no asserts": 2,
         "tests call no function": 1,
         "no instruction": 1,
     }
     assert instruct.problem(made(1)).reference == "def f1(x):\n    return x\n"
+
+
+def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
+    assert instruct.reference("```python\nclass Stack:\n    pass\n```", "Stack") == "class Stack:\n    pass\n"
+    assert instruct.reference("async def f(x):\n    return x", "f")
+    assert instruct.reference("def f10(x):\n    return x", "f1") == instruct.reference(None, "f1") == ""
+
+
+def test_a_sample_of_many_rows_parses_and_keeps_few_of_them(monkeypatch):
+    def drawn(wanted: int, seed: int = 0, in_order: bool = False) -> list[int]:
+        rows = (made(n, domain="generic" if n % 2 else "") for n in range(4000))
+        return [int(p.entry_point[1:]) for p in instruct.sample(rows, wanted, seed, in_order)]
+
+    parsed = []
+    parse = instruct.problem
+    monkeypatch.setattr(instruct, "problem", lambda row: parsed.append(row["id"]) or parse(row))
+    sampled = drawn(20)
+    assert len(set(sampled)) == 20 and len(parsed) < 500 and all(n % 2 for n in sampled)
+    assert sampled != sorted(sampled) and min(sampled) < 1000 and max(sampled) > 3000
+    assert sampled == drawn(20) == drawn(30)[:20] and sampled != drawn(20, seed=1)
+    assert drawn(20, in_order=True) == list(range(1, 41, 2))
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from envs.basics import Basics
+from recipes.support.console import log
 from recipes.support.preferences import preference_pairs
 from recipes.support.records import read_jsonl
+from recipes.support.soundness import examine, training_problems
 from recipes.support.stages import demonstrations
+from rewards.channel import ChannelResult
+from rewards.compose import Reward
 from tests import warm
+from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +39,9 @@ def test_pairs_differ_by_the_margin_and_little_in_length():
     assert [(a["tokens"], b["tokens"]) for a, b in pairs] == [(20, 22), (50, 90)]
     assert pairs[0][0]["reward"] == 1.0
     assert preference_pairs(rows, margin=1.5, most=2) == []
-    assert preference_pairs([answer(1.0, 20), answer(1.0, 30)], margin=0.5, most=2) == []  # ties
+    for margin in (0.5, 0.0):
+        assert preference_pairs([answer(1.0, 20), answer(1.0, 30)], margin, most=2) == []  # ties
+    assert len(preference_pairs([answer(1.0, 20), answer(0.9, 30)], margin=0.0, most=2)) == 1
     assert preference_pairs([answer(1.0, 20)] * 2 + [answer(0.0, 20)] * 2, margin=0.5, most=4)[1:] == []  # one text
 
 
@@ -78,6 +86,9 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
     again = recipe("pairs", *pairs, cwd=tmp_path)
     assert again.returncode == 0, again.stderr[-2000:]
     assert len(read_jsonl(file)) == 24 and read_jsonl(file)[:8] == samples[:8]
+    summary = json.loads((tmp_path / "pairs" / "summary.json").read_text())
+    assert summary["graded_samples"] == 24
+    assert summary["seconds"] == sum(row["seconds"] for row in read_jsonl(file)) > 0  # of both runs
 
     made = tmp_path / "pairs" / "pairs.jsonl"
     made.write_text(  # the tiny model seldom differs in reward: preferences of our own
@@ -117,6 +128,36 @@ def test_what_cannot_be_is_said_in_one_line(name, overrides, said, tmp_path):
     done = recipe(name, *overrides, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+
+
+class Judge:
+    """Grades as `grades` says: True, False, or None for what it could not."""
+
+    judges_form = False
+
+    def __init__(self, *grades: bool | None):
+        self.grades = list(grades)
+
+    async def score(self, problems, completions):
+        asked, self.grades = self.grades[: len(problems)], self.grades[len(problems) :]
+        return [None if each is None else ChannelResult(float(each), passed=each) for each in asked]
+
+
+def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(log, "warning", lambda text, *values: said.append(text % values))
+    task = Basics(train_size=4)
+    problems = task.problems("train")
+    references, nonsense = (True, None, False, None), (False, False, None, True)
+    reward = Reward({"judge": Judge(*references, *nonsense)}, {"judge": 1.0})
+    failing, unjudged, right = asyncio.run(examine(reward, task, problems))
+    assert [row["what"] for row in failing] == ["the reference fails", "nonsense passes"]
+    assert [row["id"] for row in failing] == [problems[2].id, problems[3].id] and unjudged == [problems[1].id]
+    assert [grade is None for grade in right] == [False, True, False, True]
+
+    reward = Reward({"judge": Judge(*references, *nonsense)}, {"judge": 1.0})
+    kept = training_problems(compose("task.drop_invalid=true"), task, reward).problems("train")
+    assert kept == problems[:2] and "1 could not be graded and are kept" in said[0] and problems[1].id in said[0]
 
 
 def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_model):

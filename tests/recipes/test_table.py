@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+
+import pytest
 
 from recipes import table
 
@@ -23,3 +26,21 @@ def test_every_row_has_a_point_and_points_that_coincide_share_a_label():
     assert page.count("<circle") == 4
     drawing = page[page.index('<g class="greedy">') : page.index("</svg>")]
     assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == ["1", "2, 3, 4"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "graded", "minutes"), [("pairs", 24, 3.0), ("pairs/pairs.jsonl", 24, 3.0), ("elsewhere", 0, 1.0)]
+)
+def test_a_dpo_run_stands_with_what_its_pairs_took(pairs, graded, minutes, tmp_path):
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "pairs.jsonl").write_text("{}\n")
+    (tmp_path / "pairs" / "summary.json").write_text(json.dumps({"graded_samples": 24, "seconds": 120.0}))
+    run = tmp_path / "runs" / "dpo"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(f"recipe: {{name: dpo, pairs: {tmp_path / pairs}}}\n")
+    (run / "metrics.jsonl").write_text('{"seconds/total": 20.0}\n' * 3)
+    passed = {"value": 0.5, "low": 0.3, "high": 0.7}
+    evaluated = {"task": "humaneval", "temperature": 0, "samples": 1, "pass@k": {"1": passed}, "mean_tokens": 9}
+    (run / "evals.jsonl").write_text(json.dumps(evaluated) + "\n")
+    [found] = table.collect(tmp_path / "runs", "humaneval")
+    assert (found["graded_samples"], found["minutes"]) == (graded, pytest.approx(minutes))

@@ -100,11 +100,17 @@ def test_variables_with_other_flows_are_paid_less(box):
     assert least and least <= set("xz")
 
 
-def test_a_reference_is_needed_and_so_is_the_library(box):
-    with pytest.raises(ValueError, match="no reference solution"):
-        asyncio.run(Dataflow(box).score([Problem("p", "")], [completion("x = 1\n")]))
-    [silent] = asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [completion("x = 1\n")]))
-    assert silent.score == 0.0 and "no data flow" in silent.note
+def test_without_a_reference_the_channel_is_silent(box):
+    problems = [Problem("p", ""), Problem("q", "", reference="x = 1\n"), Problem("r", "")]
+    answers = [completion("x = 1\n"), completion("x = 1\n"), Completion("no code", [1], [(0, 7)])]
+    results = asyncio.run(Dataflow(box).score(problems, answers))
+    assert [r.silent for r in results] == [True, False, True] and results[1].score == pytest.approx(1.0)
+    assert results[0].score == 0.0 and "no reference solution" in results[0].note
+
+
+def test_a_reference_may_say_nothing_and_the_library_is_needed(box):
+    [nothing] = asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [completion("x = 1\n")]))
+    assert nothing.score == 0.0 and "no data flow" in nothing.note
     bare = LocalSandbox(1)
     with pytest.raises(RuntimeError, match=r"sandbox\.packages"):
         asyncio.run(Dataflow(bare).score([Problem("p", "", reference="x = 1\n")], [completion("x = 1\n")]))

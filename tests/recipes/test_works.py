@@ -1,0 +1,85 @@
+"""The works that are reproduced: their experiments carry their numbers, and their rows go through their channels."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from recipes.support.build import build_reward, build_sandbox, build_task
+from recipes.support.soundness import as_answer, planted_wrong
+from tests.recipes.test_configs import compose
+
+SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "opencodeinstruct_sample" / "sample.jsonl"
+LADDER = {
+    "reinforce_001": (0.01, 4, 131),
+    "reinforce_003": (0.03, 4, 131),
+    "ppo_001": (0.01, 4, 131),
+    "ppo_003": (0.03, 4, 131),
+    "ppo_001_8": (0.01, 8, 66),
+    "ppo_003_8": (0.03, 8, 66),
+}
+"""Length penalty a hundred tokens, batch, updates: four passes over 131 problems."""
+
+
+def test_the_dense_rewards_works_numbers():
+    cfg = compose("+experiment=mbpp_a100x2", recipe="ppo")
+    r, model, weights = cfg.recipe, cfg.model, {name: spec.weight for name, spec in cfg.task.reward.items()}
+    assert weights == {"syntax": 0.1, "lint": 0.1, "dataflow": 0.1, "unit_tests": 0.7}
+    assert (r.kl.coef, r.kl.estimator, r.kl.target) == (0.1, "k3", None)
+    assert r.prompts_per_step * r.samples_per_prompt / r.mini_batches == 8  # of both processes together
+    assert cfg.hardware.num_processes == 2 and r.max_steps * r.prompts_per_step == cfg.task.env.train_size == 5000
+    assert (r.epochs, r.clip, r.ratio, r.learning_rate) == (4, 0.2, "token", 3e-6)
+    assert (cfg.value.name, cfg.value.clip) == ("separate", 0.3)
+    assert (model.lora_rank, model.lora_alpha, model.lora_dropout, model.lora_targets) == (16, 32, 0.05, "all-linear")
+    assert r.max_new_tokens == 256 and cfg.task.env.validation_size == 500
+    decoding = cfg.evaluation
+    assert (decoding.temperature, decoding.top_p, decoding.max_new_tokens) == (0.01, 0.95, 1024)
+
+
+@pytest.mark.parametrize("row", LADDER)
+def test_the_humaneval_works_online_rows(row):
+    alpha, batch, updates = LADDER[row]
+    cfg = compose(f"+experiment=humaneval_{row}", recipe=row.split("_")[0])
+    r = cfg.recipe
+    assert (cfg.task.reward.form.length_alpha, cfg.task.reward.form.weight) == (alpha, 1.0)
+    assert (r.prompts_per_step, r.samples_per_prompt, r.max_steps) == (batch, 1, updates)
+    assert cfg.task.env.train_size == 131 and cfg.adapter.startswith("runs/sft/humaneval/humaneval_sft-")
+    if r.name == "ppo":
+        assert (r.ratio, r.epochs, r.mini_batches) == ("sequence", 4, 1)
+
+
+def test_the_humaneval_works_offline_rows_stand_at_equal_numbers_of_graded_samples():
+    pairs = compose("+experiment=humaneval_pairs", recipe="pairs")
+    dpo = compose("+experiment=humaneval_dpo", recipe="dpo")
+    sft = compose("+experiment=humaneval_sft", recipe="sft")
+    graded = pairs.task.env.train_size * pairs.recipe.samples_per_prompt
+    assert graded == 524 and all(abs(batch * updates - graded) < batch for _, batch, updates in LADDER.values())
+    assert dpo.recipe.pairs == pairs.run.dir and pairs.adapter == dpo.adapter == sft.run.dir
+    assert not compose("+experiment=humaneval_base", recipe="eval").adapter
+
+
+def test_open_code_instructs_rows_are_graded_by_the_tasks_channels():
+    if not SAMPLE.exists():
+        pytest.skip("../shared/data/opencodeinstruct_sample is not here")
+    sizes = ["task.env.train_size=4", "task.env.validation_size=1"]
+    cfg = compose("task=mbpp", f"task.env.train_path={SAMPLE}", *sizes, "sandbox.workers=1")
+    task, sandbox = build_task(cfg), build_sandbox(cfg)
+    reward = build_reward(cfg, sandbox)
+    problems = [*task.problems("train"), *task.problems("validation")]
+    right = "def sum_values(d):\n    return {k: sum(v) for k, v in d.items()}\n"
+    codes = [right if p.entry_point == "sum_values" else planted_wrong(p) for p in problems]
+    answers = [as_answer(task, p, code) for p, code in zip(problems, codes, strict=True)]
+
+    async def graded():
+        try:
+            return await reward.grade(problems, answers)
+        finally:
+            await sandbox.close()
+
+    grades = asyncio.run(graded())
+    assert [grade.passed for grade in grades] == [code == right for code in codes]
+    assert all(grade.results["dataflow"].silent and grade.weights["dataflow"] == 0 for grade in grades)
+    assert all(sum(grade.weights.values()) == pytest.approx(1.0) for grade in grades)
+    assert grades[codes.index(right)].total == pytest.approx(0.7 / 0.9)
