@@ -188,4 +188,4 @@ def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_mode
     )
     assert trained.returncode == 0, trained.stderr[-2000:]
     held_out = {row["id"] for row in invalid if row["split"] == "test"}
-    assert f"{2 - len(held_out)} of 7 training problems dropped" in trained.stdout
+    assert f"{2 - len(held_out)} of 7 train problems dropped" in trained.stdout

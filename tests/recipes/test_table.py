@@ -11,7 +11,7 @@ from recipes import table
 
 
 def row(name: str, tokens: float, passed: float) -> dict:
-    scores = {"pass@1": passed, "low": passed / 2, "high": passed * 2, "mean_tokens": tokens}
+    scores = {"pass@1": passed, "problems": 33, "low": passed / 2, "high": passed * 2, "mean_tokens": tokens}
     return {"run": name, "recipe": "ppo", "decoding": "greedy", "graded_samples": 32, "minutes": 1.0, **scores}
 
 
@@ -40,7 +40,14 @@ def test_a_dpo_run_stands_with_what_its_pairs_took(pairs, graded, minutes, tmp_p
     (run / "config.yaml").write_text(f"recipe: {{name: dpo, pairs: {tmp_path / pairs}}}\n")
     (run / "metrics.jsonl").write_text('{"seconds/total": 20.0}\n' * 3)
     passed = {"value": 0.5, "low": 0.3, "high": 0.7}
-    evaluated = {"task": "humaneval", "temperature": 0, "samples": 1, "pass@k": {"1": passed}, "mean_tokens": 9}
+    evaluated = {
+        "task": "humaneval",
+        "temperature": 0,
+        "samples": 1,
+        "problems": 33,
+        "pass@k": {"1": passed},
+        "mean_tokens": 9,
+    }
     (run / "evals.jsonl").write_text(json.dumps(evaluated) + "\n")
     [found] = table.collect(tmp_path / "runs", "humaneval")
     assert (found["graded_samples"], found["minutes"]) == (graded, pytest.approx(minutes))
