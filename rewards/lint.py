@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +65,8 @@ class Linter:
         """Findings of each text, in order of place; [] where it does not parse, None where it brings Ruff down."""
         if not texts:
             return []
-        raw = await self._run(texts)
+        # in a thread: asyncio's own subprocess, cancelled while it starts, may wait for ever (Python 3.11)
+        raw = await asyncio.to_thread(self._run, texts)
         if raw is None:
             if len(texts) == 1:
                 return [None]
@@ -85,24 +87,19 @@ class Linter:
         ordered = (sorted(each, key=lambda f: (f.start, f.end, f.rule)) for each in found)
         return [[] if n in broken else each for n, each in enumerate(ordered)]
 
-    async def _run(self, texts: Sequence[str]) -> list[dict[str, Any]] | None:
+    def _run(self, texts: Sequence[str]) -> list[dict[str, Any]] | None:
         """Ruff's own records, None where it crashed or hung. Raises RuntimeError where it refuses (an unknown rule)."""
         with tempfile.TemporaryDirectory(prefix="lint-") as folder:
             for n, text in enumerate(texts):
                 # a lone surrogate is no UTF-8: a question mark is as long
                 (Path(folder) / f"{n}.py").write_bytes(text.encode("utf-8", "replace"))
-            process = await asyncio.create_subprocess_exec(
-                *self._command(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-            )
             try:
-                stdout, stderr = await asyncio.wait_for(process.communicate(), SECONDS)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+                done = subprocess.run([*self._command(folder)], capture_output=True, check=False, timeout=SECONDS)
+            except subprocess.TimeoutExpired:
                 return None
-        if process.returncode == 2:
-            raise RuntimeError(f"ruff: {stderr.decode(errors='replace').strip()}")
-        return json.loads(stdout) if process.returncode == 0 and stdout else None
+        if done.returncode == 2:
+            raise RuntimeError(f"ruff: {done.stderr.decode(errors='replace').strip()}")
+        return json.loads(done.stdout) if done.returncode == 0 and done.stdout else None
 
     def _command(self, folder: str) -> Iterator[str]:
         yield from (find_ruff_bin(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--ignore-noqa")

@@ -111,3 +111,18 @@ def test_the_command(tmp_path, capsys):
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert first["id"] == "a" and [f["rule"] for f in first["findings"]] == ["F401"]
     assert set(first["findings"][0]) == {"rule", "start", "end", "message"} and "error" in second
+
+
+def test_a_batch_that_is_given_up_holds_up_nobody():
+    """Where another channel raises, or a run is stopped."""
+
+    async def raises() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("another channel")
+
+    async def together() -> None:
+        await asyncio.gather(Lint({"F": 0.1}).score([Problem("p", "")], [block("import os\n")]), raises())
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match="another channel"):
+            asyncio.run(together())
