@@ -121,7 +121,7 @@ def test_a_batch_that_is_given_up_holds_up_nobody():
         raise ValueError("another channel")
 
     async def together() -> None:
-        await asyncio.gather(Lint({"F": 0.1}).score([Problem("p", "")], [block("import os\n")]), raises())
+        await asyncio.gather(Lint({"F": 0.1}).score([Problem("p", "")], [completion("import os\n")]), raises())
 
     for _ in range(20):
         with pytest.raises(ValueError, match="another channel"):
