@@ -60,7 +60,7 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
         cwd=tmp_path,
     )
     assert evaluated.returncode == 0, evaluated.stderr[-2000:]
-    (folder,) = (tmp_path / "runs" / "eval" / "humaneval").iterdir()
+    (folder,) = (p.parent for p in (tmp_path / "runs" / "eval" / "humaneval").glob("*/evals.jsonl"))
     sampled, greedy = read_jsonl(folder / "evals.jsonl")
     assert set(sampled["pass@k"]) == {"1", "2"} and set(greedy["pass@k"]) == {"1"}
     rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]

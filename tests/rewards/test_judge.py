@@ -136,7 +136,7 @@ def test_what_a_batch_was_told_is_measured(tiny_model, monkeypatch):
     judge = Judge(str(tiny_model), mode="number")
     monkeypatch.setattr(judge, "judge", lambda pairs: [0.2, None, 0.8, 0.2])
     codes = ["a = 1", "b = 2", "c = 3", "d = 4", "# nothing"]
-    reward = Reward({"judge": judge}, {"judge": 1.0})
+    reward = Reward({"judge": judge, "bleu": Fixed(*[ChannelResult(0.5)] * 5)}, {"judge": 0.4, "bleu": 0.6})
     grades = asyncio.run(reward.grade([PROBLEM] * 5, [answer(code) for code in codes]))
     together = {"judge/std": pytest.approx(0.08**0.5), "judge/most_common": pytest.approx(2 / 3)}
     assert [grade.measures for grade in grades] == [
@@ -146,7 +146,7 @@ def test_what_a_batch_was_told_is_measured(tiny_model, monkeypatch):
         {"judge/judged": 0.2, "judge/invalid_rate": 0.0, **together},
         {},
     ]
-    assert grades[1].scores == {} and grades[4].scores == {"judge": 0.0}
+    assert grades[1].scores == {"bleu": 0.5} and grades[4].scores == {"judge": 0.0, "bleu": 0.5}
 
 
 class Fixed:
