@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -39,10 +41,22 @@ def names(override: str, key: str) -> bool:
     return f"{key_of(override)}.".startswith(f"{key}.")
 
 
+@contextmanager
+def _over_conf() -> Iterator[None]:
+    """Hydra over conf/, also within a job that Hydra runs."""
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = outer
+
+
 def compose(overrides: Sequence[str]) -> DictConfig:
     """The configuration, its run named. Raises UserError: Hydra's own report of a misspelt key takes several lines."""
     try:
-        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        with _over_conf():
             cfg = hydra.compose("config", list(overrides))
         name_run(cfg, overrides)
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)

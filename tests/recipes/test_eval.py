@@ -92,6 +92,18 @@ def test_evalplus_gets_whole_programs(tmp_path, sandbox):
     assert run_sync(sandbox, [job])[0].verdict == "pass"
 
 
+def test_another_task_is_evaluated_beside_a_training(tiny_model, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "grpo.py"), "task=humaneval", f"model.path={tiny_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
+    command += ["recipe.max_steps=1", "recipe.prompts_per_step=1", "recipe.num_generations=2", "task.max_new_tokens=4"]
+    command += ["hardware.rows_per_device=2"]
+    command += ["task.also_evaluate=[pacman]", "evaluation.before=false", "evaluation.greedy=false", "run.dir=run"]
+    warm.run(command, cwd=tmp_path, check=True)
+    rows = read_jsonl(tmp_path / "run" / "evals.jsonl")
+    assert [(row["task"], row["samples"]) for row in rows] == [("humaneval", 4), ("pacman", 64)]
+
+
 @pytest.mark.parametrize("name", ["mbpp_sanitized", "mbppplus"])
 def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
     config.register()
