@@ -6,10 +6,11 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
-from envs.roboeval import Request, World, judge
+from envs.roboeval import Request, World, bundle, judge
 from envs.roboeval.trace import T, check, every, go, has, inside, pick, report, say, visit
 
 SECRET = World(("hall", "start_loc"), objects={"hall": ("swordfish",)}, people={"hall": (("swordfish",),)})
@@ -266,6 +267,7 @@ def test_the_world_cannot_be_found(judged, name):
     assert found.verdict in ("PythonError", "CompletionError"), found
 
 
+HOARDS = body("x = ['a' * 25_000_000 for _ in range(4)]\nx.append(x)\nsay('g')")
 NOSY = [
     body("go_to.mark = 1\nsay('a')"),
     "import random\nrandom.seed(1)\n" + body("random.x = 5\nsay(str(random.random()))"),
@@ -275,14 +277,16 @@ NOSY = [
     "__builtins__['str'] = None\n" + body("say('e')"),
     body("say('{0.__globals__}'.format(go_to))"),
     body("raise MemoryError"),
-    body("x = ['a' * 10**8 for _ in range(4)]\nx.append(x)\nsay('g')"),
+    HOARDS,
     body("9 ** 9 ** 9"),
 ]
 
 
-def test_programs_that_share_a_job_do_not_meet(sandbox):
-    """Between nosy ones stands one that would notice."""
-    honest = "import random\nimport time\n" + body("time.sleep(1)\nx = 'a' * 10**8\nsay(str(random.random()))")
+def test_programs_that_share_a_job_do_not_meet(sandbox, monkeypatch):
+    """Between nosy ones stands one that would notice: what it takes and what a hoarder keeps are too much together."""
+    monkeypatch.setitem(bundle.LIMITS, "closed", replace(bundle.LIMITS["closed"], memory_mib=130))
+    honest = "import random\nimport time\n" + body("time.sleep(1)\nx = 'a' * 25_000_000\nsay(str(random.random()))")
+    assert asyncio.run(judge(sandbox, [Request(HOARDS, [SECRET], [inside(T, say())])]))[0].verdict == "Success"
     alone = asyncio.run(judge(sandbox, [Request(honest, [SECRET], [inside(T, say())])]))[0]
     programs = [text for nosy in NOSY for text in (nosy, honest + f"# {len(nosy)}\n")]
     found = asyncio.run(judge(sandbox, [Request(text, [SECRET], [inside(T, say())]) for text in programs]))
