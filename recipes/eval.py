@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import recipe
+from recipes.support.main import UserError, recipe
 
 
 @recipe("eval", together=False)
@@ -41,6 +41,8 @@ def main(cfg) -> None:
     reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
     if cfg.task.drop_invalid:
         dropped = invalid(task, reward, cfg.evaluation.split)
+        if len(dropped) == len(task.problems(cfg.evaluation.split)):
+            raise UserError("no problem is left to evaluate: leave out task.drop_invalid")
         task = Filtered(task, lambda problem: problem.id not in dropped, (cfg.evaluation.split,))
     policy, tokenizer = load_policy(cfg)
     policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))

@@ -81,6 +81,9 @@ def test_a_base_models_evaluations_add_up_and_leave_out_what_no_answer_can_pass(
     ]
     samples = read_jsonl(folder / "small" / "evalplus.jsonl")
     assert [row["task_id"] for row in samples] == ["HumanEval/0"] * 3 and all(row["solution"] == "" for row in samples)
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS["square"]) + "\n")
+    refused = warm.run([*command, "task.drop_invalid=true", "run.name=none"], cwd=tmp_path)
+    assert refused.returncode == 2 and "no problem is left" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_evalplus_gets_whole_programs(tmp_path, sandbox):
