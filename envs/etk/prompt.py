@@ -29,7 +29,7 @@ TAG = re.compile(
 
 @dataclass(frozen=True)
 class Prompt:
-    """How a source file is asked for.
+    """How a source file is asked for; by default as in the ETK work.
 
     Args:
         style: "chat_template" (messages; the opened block is the beginning of the assistant's), or "literal": one text
@@ -49,8 +49,8 @@ class Prompt:
     context_limit: int = 10_000
     ccl_limit: int = 1_000
     count_tokens: Callable[[str], int] | None = None
-    context_order: str = "useful"
-    own_language: bool = True
+    context_order: str = "row"
+    own_language: bool = False
     _room: Room = field(init=False, repr=False, compare=False)
     _shown: Callable[[str], str] = field(init=False, repr=False, compare=False)
 

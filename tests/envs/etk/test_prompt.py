@@ -52,7 +52,7 @@ def test_declarations_are_cut_where_they_are_too_long_and_say_so():
 
 
 def test_the_literal_style_is_one_text_with_marks_and_the_works_cut():
-    prompt = Prompt(style="literal", context_order="row", own_language=False, context_limit=1000, ccl_limit=100)
+    prompt = Prompt(style="literal", context_limit=1000, ccl_limit=100)
     text = prompt.messages(file(), prompt.question(file()))
     assert re.findall(r"^<\|.*\|>$", text, re.MULTILINE) == ["<|system|>", "<|user|>", "<|assistant|>"]
     assert text.endswith("<|assistant|>\nHere is the code for a.c:\n```\n")
@@ -63,8 +63,15 @@ def test_the_literal_style_is_one_text_with_marks_and_the_works_cut():
     assert "- Name: Base/Boundary\n- Target file: a.c\n" in text
 
 
+def test_the_works_limits_and_order_are_the_defaults():
+    files = (*FILES, ("z.c", "int z;\n" * 3000))
+    question = Prompt().question(file(files=files))
+    assert f"Related code context:\n```\n{joined(files)[:10_000]}\n```\n\n" in question
+    assert question.startswith("Create the C/C++ file")
+
+
 def test_the_chat_style_opens_the_answer_in_the_files_own_language():
-    prompt = Prompt()
+    prompt = Prompt(own_language=True)
     spoken = {"a.c": ("C", "c"), "a.F77": ("fixed-form Fortran with preprocessor directives", "fortran")}
     spoken |= {"sub/make.code.defn": ("make fragment", "make"), "b.hxx": ("C++ header", "cpp"), "b.pl": ("source", "")}
     for name, (language, tag) in spoken.items():
@@ -76,14 +83,14 @@ def test_the_chat_style_opens_the_answer_in_the_files_own_language():
 
 def test_what_is_cut_off_matters_least():
     assert [name for name, _ in useful_first(FILES)] == ["make.code.defn", "sub/types.hh", "short.c", "long.c"]
-    question = Prompt(context_limit=1000).question(file())
+    question = Prompt(context_limit=1000, context_order="useful").question(file())
     context = question[question.index("Related code context") : question.index("Write the complete")]
     for name, text in FILES[1:]:
         assert block(name, text).strip() in context
     shown = context.count("int long_line_of_code;\n")
     assert 20 < shown < 200 and context.count("long_line_of_code") == shown  # whole lines alone
     assert blocks_close(question)
-    assert "(none)" in Prompt().question(file(files=()))
+    assert "(none)" in Prompt(context_order="useful").question(file(files=()))
 
 
 @pytest.mark.parametrize("count", [len, words])
@@ -121,20 +128,20 @@ def test_limits_may_be_in_tokens():
         return words(text)
 
     long = file(interface="a b " * 5000)
-    prompt = Prompt(count_tokens=count, context_limit=200, ccl_limit=50)
+    prompt = Prompt(count_tokens=count, context_limit=200, ccl_limit=50, context_order="useful")
     shown = re.search(r"interface.ccl\):\n```\n(.*?)" + re.escape(MORE), prompt.question(long), re.DOTALL)[1]
     assert 48 <= words(shown) <= 50
     calls = len(seen)
     prompt.question(long)
     assert len(seen) - calls < calls / 2  # what was counted is known
-    row = Prompt(count_tokens=words, context_limit=200, context_order="row").question(long)
+    row = Prompt(count_tokens=words, context_limit=200).question(long)
     context = row[row.index("context:\n```\n") + 13 : row.index("\n```\n\nWrite the")]
     assert joined(FILES).startswith(context) and 195 <= words(context) <= 200
 
 
 def test_limits_are_kept_in_tokens_of_a_real_tokenizer(smollm2_folder):
     count = CountTokens(str(smollm2_folder))
-    prompt = Prompt(count_tokens=count, context_limit=300, ccl_limit=40)
+    prompt = Prompt(count_tokens=count, context_limit=300, ccl_limit=40, context_order="useful", own_language=True)
     long = file(interface="CCTK_REAL gxx TYPE=gf\n" * 200)
     question = prompt.question(long)
     context = question[question.index("code context:\n") + 14 : question.index("\n\nWrite the")]

@@ -50,7 +50,7 @@ def path(tmp_path) -> str:
 
 
 def test_problems_carry_their_reference_and_language(path):
-    task = Etk(source="path", path=path, test_share=0.0)
+    task = Etk(source="path", path=path, test_share=0.0, context_order="useful", own_language=True)
     problem = next(p for p in task.problems("train") if p.id == "etk/A/WaveC/b.F")
     assert problem.reference == "A/WaveC b.F" and problem.language == "fortran" and task.problems("test") == []
     _, user, assistant = task.messages(problem)
@@ -102,7 +102,7 @@ def test_a_problem_says_which_files_its_prompt_shows(tmp_path, order):
 
 
 def test_the_literal_style_is_text(path):
-    task = Etk(source="path", path=path, style="literal", context_order="row", context_limit=9)
+    task = Etk(source="path", path=path, style="literal", context_limit=9)
     problem = task.problems("train")[0]
     assert task.messages(problem) == problem.question and "```\nb.h:\n```\n\n```" in problem.question
 
