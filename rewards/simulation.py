@@ -36,6 +36,8 @@ class Simulation:
         sandbox: where programs are built and run.
         paid: "total" or "skill".
         cache: folder for built sources and reference runs; None: the user's cache.
+        keep: what came of completions is kept there as well, for all later runs. False where what a program computes
+            is not the same each time.
 
     Raises:
         ValueError: another `paid`.
@@ -43,10 +45,10 @@ class Simulation:
 
     judges_form = False
 
-    def __init__(self, sandbox: Sandbox, paid: str = "total", cache: str | None = None):
+    def __init__(self, sandbox: Sandbox, paid: str = "total", cache: str | None = None, keep: bool = True):
         if paid not in ("total", "skill"):
             raise ValueError(f"simulation.paid={paid}: total or skill")
-        self.sandbox, self.paid = sandbox, paid
+        self.sandbox, self.paid, self.keep = sandbox, paid, keep
         self.cache = Path(cache) if cache else cache_dir() / "simulations"
         self._scorers: dict[str, CompletionScorer] = {}
 
@@ -59,7 +61,7 @@ class Simulation:
             by_application.setdefault(application.name, []).append(i)
             if application.name not in self._scorers:
                 self.cache.mkdir(parents=True, exist_ok=True)
-                self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache)
+                self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
         for name, places in by_application.items():
             requests = [Request(problems[i].data["case"], completions[i].code or "") for i in places]
             for i, found in zip(places, await self._scorers[name].score(requests), strict=True):

@@ -109,6 +109,7 @@ def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
 def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     limits = [override for override in SMALL if "_limit" not in override]
     more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=70")
+    more = (*more, f"+task.reward.simulation.cache={tmp_path}/cache")
     folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
     [step] = read_jsonl(folder / "metrics.jsonl")
     stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline", "exact")}
@@ -116,6 +117,7 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
     page = (folder / "report.html").read_text()
     assert "Held-out scores by checkpoint" in page and "simulation: density" in page
+    assert (tmp_path / "cache" / "built.sqlite").is_file()
 
 
 def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):

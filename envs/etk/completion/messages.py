@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class CompilerMessage:
     line: int
     column: int
     offset: int | None
+
+
+def compiler_lines(log: str) -> str:
+    """The lines of a log that `compiler_messages` reads, at most MOST, without what stands between them."""
+    return "\n".join(match[0] for match in itertools.islice(PLACE.finditer(log), MOST))
 
 
 def compiler_messages(log: str, gap: Gap, completion: str) -> tuple[CompilerMessage, ...]:

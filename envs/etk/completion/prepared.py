@@ -9,9 +9,12 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from envs import bleu
 from envs.etk.completion.application import GENERATE, Application, words
 from envs.etk.completion.compare import CompletionError, Reference
 from envs.etk.completion.outputs import Folder
@@ -27,15 +30,16 @@ FILES_WITHOUT_NAMESPACES = 1000
 """The same where the sandbox has no namespaces, and so no file system of its own."""
 SMALLER = "make source_dir a copy of the tree with only what build.command and run.inputs need"
 VERSION_CONTROL = (".git", ".hg", ".svn")
+COMPILERS = ("cc", "c++", "gcc", "g++", "clang++", "gfortran", "nvcc", "hipcc")
 OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
 IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
 
 
 class Prepared:
-    """A built tree and its reference run."""
+    """A built tree and its reference run. `digest`: of all that the score of a file's text depends on beside it."""
 
-    def __init__(self, application: Application, archive: bytes, reference: Reference) -> None:
-        self.application, self.archive, self.reference = application, archive, reference
+    def __init__(self, application: Application, archive: bytes, reference: Reference, digest: str) -> None:
+        self.application, self.archive, self.reference, self.digest = application, archive, reference, digest
         self._trees: dict[str, bytes] = {}
 
     def build_job(self, job_id: str, file: str, text: bytes) -> Job:
@@ -143,7 +147,8 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
     """
     application.require_toolchain()
     archive = _archive(application.source_dir)
-    folder = cache / f"{application.name}-{_digest(application, archive)}"
+    digest = _digest(application, archive)
+    folder = cache / f"{application.name}-{digest}"
     if not (folder / "reference").is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=".preparing-") as temporary:
@@ -157,7 +162,8 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
                     shutil.rmtree(folder, ignore_errors=True)
                     made.rename(folder)
     where = folder / "reference" if application.reference == GENERATE else Path(application.reference)
-    return Prepared(application, (folder / "built.tar").read_bytes(), Reference(Folder(where), application.metric))
+    reference = Reference(Folder(where), application.metric)
+    return Prepared(application, (folder / "built.tar").read_bytes(), reference, f"{digest}-{_scored_by(application)}")
 
 
 async def _make(application: Application, sandbox: Sandbox, archive: bytes, folder: Path) -> None:
@@ -247,12 +253,25 @@ def _digest(application: Application, archive: bytes) -> str:
             content = source.extractfile(member) if member.isfile() else None
             data = content.read() if content else b""
             hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
-    tools = [Path(found).resolve() for name in application.toolchain if (found := shutil.which(name))]
+    tools = [Path(found).resolve() for name in {*application.toolchain, *COMPILERS} if (found := shutil.which(name))]
     build, run = application.build, application.run
     facts = [
         build.command, build.cwd, build.artifact, build.log, run.command, list(run.inputs), sorted(run.env.items()),
         list(application.metric.expect), application.reference == GENERATE,
-        [(str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools],
+        sorted((str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools),
     ]  # fmt: skip
     hasher.update(json.dumps(facts, default=list).encode())
+    return hasher.hexdigest()[:16]
+
+
+def _scored_by(application: Application) -> str:
+    """Of what scores and does not prepare: limits, the metric less its weights, a stored reference, this code."""
+    build, run, metric = (asdict(part) for part in (application.build, application.run, application.metric))
+    facts: list[Any] = [build, run, {name: value for name, value in metric.items() if name != "weights"}]
+    if application.reference != GENERATE:
+        stored = (path for path in sorted(Path(application.reference).rglob("*")) if path.is_file())
+        facts.append([(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in stored])
+    hasher = hashlib.sha256(json.dumps(facts, default=list).encode())
+    for source in (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file__)):
+        hasher.update(source.read_bytes())
     return hasher.hexdigest()[:16]

@@ -6,23 +6,25 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from envs.etk.completion.application import Application
-from envs.etk.completion.cases import Case, Gap
+from envs.etk.completion.cases import Case, Gap, decoded, encoded
 from envs.etk.completion.compare import RunScore
-from envs.etk.completion.messages import CompilerMessage, compiler_messages
+from envs.etk.completion.kept import Kept, without_comments
+from envs.etk.completion.messages import CompilerMessage, compiler_lines, compiler_messages
 from envs.etk.completion.once import Once
 from envs.etk.completion.outputs import InMemory
 from envs.etk.completion.prepared import Prepared, build_log, prepare, program_of, run_job, why_not_built
+from envs.etk.languages import language_of
 from envs.sandbox import Outcome, Sandbox
 
-Key = tuple[str, ...]
-Work = tuple[Gap, str]
-"""A gap and the completion for it."""
 REMEMBERED = 20_000
-"""Scores kept in memory; the oldest go first."""
+"""Texts and programs whose scores are in memory; the oldest go first."""
+FLEETING = ("build: timeout", "build: killed", "run: timeout", "run: killed")
+"""Ends that may come out otherwise on another day."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class CompletionScore:
     total: weighted mean of compile, execution, header and density. baseline: the density of a run in which nothing
     happens; skill: what the completion adds to it (see `RunScore`). exact: the masked lines themselves.
     line_count_match: as many lines as are masked. messages: the compiler's. seconds: of the first of the completions
-    that were the same.
+    that were the same; zero for what was kept.
     """
 
     compile: float
@@ -68,22 +70,71 @@ class CompletionScore:
     seconds: Seconds = Seconds()
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of a file's text.
+
+    trouble: why it did not build, None where it did. said: the compiler's lines about places. run: of the program, None
+    without one. lasting: whether it comes out the same on another day.
+    """
+
+    trouble: str | None
+    said: str
+    run: RunScore | None = None
+    seconds: Seconds = Seconds()
+    lasting: bool = True
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> Evaluated:
+        """What `row` made."""
+        run = row["run"] and RunScore(**{**row["run"], "reasons": tuple(row["run"]["reasons"])})
+        return cls(row["trouble"], row["said"], run)
+
+    def row(self) -> dict[str, Any]:
+        """Plain data, without times."""
+        return {"trouble": self.trouble, "said": self.said, "run": self.run and asdict(self.run)}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file with a completion in its gap."""
+
+    file: str
+    data: bytes
+
+    def key(self, digest: str) -> str:
+        """Of this text where `digest` is what else matters."""
+        return _digest({digest: b"", self.file: self.data})
+
+    def plain_key(self, digest: str) -> str | None:
+        """The same for all texts that differ in comments alone; None where that cannot be told."""
+        language = language_of(self.file)
+        if language is None or language.name not in ("c", "c++"):
+            return None
+        plain = without_comments(decoded(self.data))
+        return None if plain is None else f"plain-{Text(self.file, encoded(plain)).key(digest)}"
+
+
 class CompletionScorer:
     """Scores completions of one application's cases.
 
-    Identical completions are evaluated once, also at the same time, and so are runs of identical programs: completions
-    that differ in blanks are built but not run again.
+    Texts of a file that are identical are evaluated once, also at the same time, and so are runs of identical programs:
+    completions that differ in blanks are built but not run again. What came of them is kept in `cache` too: a text that
+    any process has scored, or one that differs from such a one in C's comments alone, costs a look.
 
     Args:
         application: what is built and run.
         sandbox: where.
-        cache: folder for the built source and its reference run, of a few MB for each application.
+        cache: folder for the built source and its reference run, of a few MB for each application, and for what came
+            of completions.
+        keep: False: nothing of completions is kept there, or taken from there.
     """
 
-    def __init__(self, application: Application, sandbox: Sandbox, cache: Path) -> None:
+    def __init__(self, application: Application, sandbox: Sandbox, cache: Path, keep: bool = True) -> None:
         self.application, self.sandbox, self.cache = application, sandbox, cache
+        self._kept = Kept(cache) if keep else None
         self._prepared: Once[str, Prepared] = Once(1)
-        self._scores: Once[Key, CompletionScore] = Once(REMEMBERED)
+        self._evaluated: Once[str, Evaluated] = Once(REMEMBERED)
         self._runs: Once[str, RunScore] = Once(REMEMBERED)
 
     async def ready(self) -> Prepared:
@@ -106,29 +157,45 @@ class CompletionScorer:
             CompletionError: the application or a case cannot be evaluated.
         """
         prepared = await self.ready()
-        gaps = [self.gap(request.case) for request in requests]
-        keys = [_key(gap, request.completion) for gap, request in zip(gaps, requests, strict=True)]
-        wanted = {key: (gap, request.completion) for key, gap, request in zip(keys, gaps, requests, strict=True)}
+        filled = [(self.gap(request.case), request.completion) for request in requests]
+        texts = [Text(gap.case.file, gap.filled(completion)) for gap, completion in filled]
+        keys = [text.key(prepared.digest) for text in texts]
+        wanted = dict(zip(keys, texts, strict=True))
 
-        async def work(missing: list[Key]) -> dict[Key, CompletionScore]:
+        async def work(missing: list[str]) -> dict[str, Evaluated]:
             return await self._evaluate(prepared, {key: wanted[key] for key in missing})
 
-        found = await self._scores.get(wanted, work)
-        return [found.get(key) for key in keys]
-
-    async def _evaluate(self, prepared: Prepared, wanted: Mapping[Key, Work]) -> dict[Key, CompletionScore]:
-        """Build all, run the programs that are new, compare. What the sandbox failed on is left out."""
-        jobs = [
-            prepared.build_job(f"{gap.case.id}/build", gap.case.file, gap.filled(text)) for gap, text in wanted.values()
+        found = await self._evaluated.get(wanted, work)
+        return [
+            self._score(prepared, gap, completion, found[key]) if key in found else None
+            for key, (gap, completion) in zip(keys, filled, strict=True)
         ]
-        scores: dict[Key, CompletionScore] = {}
-        programs: dict[Key, str] = {}
+
+    async def _evaluate(self, prepared: Prepared, wanted: Mapping[str, Text]) -> dict[str, Evaluated]:
+        """What is kept, and what is built and run now. What the sandbox failed on is left out."""
+        if self._kept is None:
+            return await self._build(prepared, wanted)
+        plain = {key: text.plain_key(prepared.digest) or key for key, text in wanted.items()}
+        rows = self._kept.get({*wanted, *plain.values()})
+        found = {key: rows.get(key, rows.get(plain[key])) for key in wanted}
+        known = {key: Evaluated.of_row(row) for key, row in found.items() if row is not None}
+        built = await self._build(prepared, {key: text for key, text in wanted.items() if key not in known})
+        rows = {key: each.row() for key, each in built.items() if each.lasting}
+        # what the compiler said is said of places in one text
+        self._kept.put(rows | {plain[key]: row for key, row in rows.items() if not row["said"]})
+        return known | built
+
+    async def _build(self, prepared: Prepared, wanted: Mapping[str, Text]) -> dict[str, Evaluated]:
+        """Build all, run the programs that are new, compare."""
+        jobs = [prepared.build_job(f"{text.file}/build", text.file, text.data) for text in wanted.values()]
+        found: dict[str, Evaluated] = {}
+        programs: dict[str, str] = {}
         files: dict[str, dict[str, bytes]] = {}
-        for (key, (gap, text)), built in zip(wanted.items(), await self.sandbox.run(jobs), strict=True):
+        for key, built in zip(wanted, await self.sandbox.run(jobs), strict=True):
             if not built.graded:
                 continue
-            scores[key] = self._built(prepared, gap, text, built)
-            if scores[key].compile:
+            found[key] = self._built(built)
+            if found[key].trouble is None:
                 program = program_of(self.application, built)
                 programs[key] = _digest(program)
                 files[programs[key]] = program
@@ -140,30 +207,19 @@ class CompletionScorer:
         ran = await self._runs.get(files, work)
         for key, digest in programs.items():
             if digest in ran:
-                scores[key] = self._with_run(scores[key], ran[digest], seconds.get(digest, Seconds()))
+                spent = replace(seconds.get(digest, Seconds()), compile=found[key].seconds.compile)
+                lasting = found[key].lasting and not any(reason.startswith(FLEETING) for reason in ran[digest].reasons)
+                found[key] = replace(found[key], run=ran[digest], seconds=spent, lasting=lasting)
             else:
-                del scores[key]
-        return scores
+                del found[key]
+        return found
 
-    def _built(self, prepared: Prepared, gap: Gap, completion: str, built: Outcome) -> CompletionScore:
-        """The score as far as the build tells."""
+    def _built(self, built: Outcome) -> Evaluated:
+        """As far as the build tells."""
         trouble = why_not_built(self.application, built)
-        compiled = 0.0 if trouble else 1.0
-        lines = gap.lines_of(completion)
-        return CompletionScore(
-            compile=compiled,
-            execution=0.0,
-            header=0.0,
-            density=0.0,
-            total=self.application.metric.total(compile=compiled),
-            skill=prepared.reference.failed().skill,
-            baseline=prepared.reference.baseline,
-            exact=lines == gap.masked,
-            line_count_match=len(lines) == gap.case.count,
-            reasons=(trouble,) if trouble else (),
-            messages=compiler_messages(f"{built.stderr}\n{build_log(self.application, built)}", gap, completion),
-            seconds=Seconds(compile=built.seconds),
-        )
+        lasting = not (trouble or "").startswith(FLEETING) and "Killed signal" not in built.stderr
+        said = compiler_lines(f"{built.stderr}\n{build_log(self.application, built)}")
+        return Evaluated(trouble, said, seconds=Seconds(compile=built.seconds), lasting=lasting)
 
     async def _run(
         self, prepared: Prepared, programs: Mapping[str, dict[str, bytes]], seconds: dict[str, Seconds]
@@ -185,28 +241,29 @@ class CompletionScorer:
             seconds[digest] = Seconds(run=ran.seconds, compare=time.perf_counter() - started)
         return found
 
-    def _with_run(self, score: CompletionScore, run: RunScore, seconds: Seconds) -> CompletionScore:
+    def _score(self, prepared: Prepared, gap: Gap, completion: str, found: Evaluated) -> CompletionScore:
+        """What came of the text, and what is the completion's own."""
+        lines = gap.lines_of(completion)
+        run = found.run or prepared.reference.failed(*filter(None, [found.trouble]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
-        return replace(
-            score,
-            compile=1.0,
-            execution=run.execution,
-            header=run.header,
-            density=run.density,
-            total=self.application.metric.total(compile=1.0, **stages),
+        compiled = 0.0 if found.trouble else 1.0
+        return CompletionScore(
+            compile=compiled,
+            **stages,
+            total=self.application.metric.total(compile=compiled, **stages),
             skill=run.skill,
+            baseline=run.baseline,
+            exact=lines == gap.masked,
+            line_count_match=len(lines) == gap.case.count,
             time_mismatch=run.time_mismatch,
             equal_time=run.equal_time,
             reasons=run.reasons,
-            seconds=replace(seconds, compile=score.seconds.compile),
+            messages=compiler_messages(found.said, gap, completion),
+            seconds=found.seconds,
         )
 
 
-def _key(gap: Gap, completion: str) -> Key:
-    return gap.case.file, str(gap.case.start), str(gap.case.end), completion
-
-
-def _digest(files: dict[str, bytes]) -> str:
+def _digest(files: Mapping[str, bytes]) -> str:
     hasher = hashlib.sha256()
     for name in sorted(files):
         hasher.update(f"{name}\0{len(files[name])}\0".encode() + files[name])

@@ -23,6 +23,8 @@ from envs.etk.completion import (
 )
 from envs.etk.completion.check import faults, measure
 from envs.etk.completion.embedded import FLOW2D
+from envs.etk.completion.kept import FILE
+from envs.etk.completion.scorer import Seconds
 
 pytestmark = pytest.mark.cxx
 
@@ -167,6 +169,59 @@ def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_p
     assert len(sandbox.builds) == 1 + 3 and len(sandbox.runs) == 1 + 1  # the source as it is, and what was asked for
 
 
+UNUSED = f"{HEUN}   int unused = 1;"
+
+
+def test_what_was_scored_once_is_neither_built_nor_run_in_another_process(scoring, tmp_path):
+    """Another scorer stands for it: nothing but the folder is common."""
+    case = scoring.at("hydro.cpp", HEUN)
+    below = dataclasses.replace(case, id="below", start=case.start - 1)
+    above = scoring.scorer.gap(below).original.split("\n")[0]
+    half, endless = HEUN.replace("0.5", "0.49"), "for (volatile int forever = 1; forever;) {}"
+    texts = [HEUN, half, "return 1;", UNUSED, endless]
+    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=1.0))
+
+    def scored(application, *requests, keep=True):
+        sandbox = Counting(scoring.scorer.sandbox)
+        scorer = CompletionScorer(application, sandbox, tmp_path, keep)
+        return asyncio.run(scorer.score([Request(*request) for request in requests])), sandbox
+
+    first, _ = scored(quick, *((case, text) for text in texts))
+    again, sandbox = scored(quick, *((case, text) for text in texts))
+    times = [dataclasses.replace(score, seconds=Seconds()) for score in first]
+    assert [dataclasses.replace(score, seconds=Seconds()) for score in again] == times
+    assert again[2].messages[0].offset == 7 and again[3].messages[0].severity == "warning"
+    assert [score.seconds for score in again[:4]] == [Seconds()] * 4
+    assert (len(sandbox.builds), len(sandbox.runs)) == (1, 1)  # a clock ended it: another day it may end by itself
+    # the same file from another gap, and one that differs in a comment: known, with facts of their own
+    (whole, spoken), sandbox = scored(quick, (below, f"{above}\n{half}"), (case, f"{half}  // Heun's, nearly"))
+    assert sandbox.builds == [] and whole.density == spoken.density == first[1].density
+    assert whole.line_count_match and spoken.line_count_match and not spoken.exact
+    # where the compiler warns, a place is told: that of another text is not taken for it
+    (warned,), sandbox = scored(quick, (case, f"{HEUN} /**/ int unused = 1;"))
+    assert len(sandbox.builds) == 1 and warned.messages[0].column == first[3].messages[0].column + 3
+    # another metric, another program's limits, or none of it wanted
+    weighted = dataclasses.replace(quick, metric=Metric(weights={"density": 1.0}))
+    (score,), sandbox = scored(weighted, (case, half))
+    assert sandbox.builds == [] and score.total == score.density == first[1].density
+    (other,), sandbox = scored(dataclasses.replace(quick, metric=Metric(field="xmom")), (case, half))
+    assert len(sandbox.builds) == len(sandbox.runs) == 1 and other.density != first[1].density
+    assert len(scored(quick, (case, half), keep=False)[1].builds) == 1
+
+
+def test_a_failure_is_not_kept(scoring, tmp_path):
+    class Failing(Counting):
+        async def run(self, jobs, progress=None):
+            return [dataclasses.replace(outcome, verdict="error") for outcome in await super().run(jobs, progress)]
+
+    case = scoring.at("hydro.cpp", HEUN)
+    asyncio.run(CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path).ready())
+    failing = CompletionScorer(flow2d(), Failing(scoring.scorer.sandbox), tmp_path)
+    assert asyncio.run(failing.score([Request(case, HEUN)])) == [None]
+    [score] = asyncio.run(CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path).score([Request(case, HEUN)]))
+    assert score.total == 1.0 and score.seconds.compile > 0
+
+
 def test_two_simultaneous_builds_do_not_mix(scoring, tmp_path):
     """Each in a sandbox's folder of its own, by scorers that share a cache which neither has filled before."""
     together = asyncio.Barrier(2)
@@ -189,7 +244,7 @@ def test_two_simultaneous_builds_do_not_mix(scoring, tmp_path):
 
     [[half], [nothing]] = asyncio.run(asyncio.wait_for(ask(), 100))
     assert (half.density, nothing.density) == (pytest.approx(0.29, abs=0.002), pytest.approx(0.812, abs=0.002))
-    assert half.header == 1.0 and len(list(tmp_path.iterdir())) == 1
+    assert half.header == 1.0 and len(list(tmp_path.glob("flow2d-*"))) == 1
 
 
 def test_a_run_that_is_late_is_compared_at_equal_times(scoring):
@@ -209,7 +264,7 @@ def test_a_sandbox_that_fails_gives_no_score(scoring):
             real = await scoring.scorer.sandbox.run(jobs)
             return [dataclasses.replace(outcome, verdict="error") for outcome in real]
 
-    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, scoring.scorer.cache)
+    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, scoring.scorer.cache, keep=False)
     asyncio.run(scorer.ready())
     scorer.sandbox = Failing()
     request = Request(scoring.at("hydro.cpp", HEUN), "")
@@ -251,4 +306,5 @@ def test_a_tree_of_the_users_own(scoring, tmp_path):
     (tree / "init.cpp").write_text("int broken")
     with pytest.raises(CompletionError, match="mine as it is: build: fail"):
         asyncio.run(CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache").ready())
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"mine", FILE}
+    assert len(list((tmp_path / "cache").glob("mine-*"))) == 1
