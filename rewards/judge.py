@@ -153,7 +153,8 @@ class Judge:
             return {}
         std, [(value, times)] = statistics.pstdev(said), Counter(round(score, 3) for score in said).most_common(1)
         if std < DEGENERATE:
-            log.warning("judge/degenerate: %d of %d scores are %g; try judge.mode=likelihood", times, len(said), value)
+            hint = "answers that are all alike?" if self.mode == "likelihood" else "judge.mode=likelihood tells more"
+            log.warning("judge/degenerate: %d scores of about %g, apart by %.3f: %s", len(said), value, std, hint)
         return {"std": std, "most_common": times / len(said)}
 
     # the three ways of asking ---------------------------------------------------------------------------------------

@@ -128,8 +128,15 @@ def test_a_judge_that_says_the_same_to_everything_is_reported(tiny_model, caplog
         judge._watch([0.1, 0.9, 0.5, None])
         assert judge._watch([0.8, 0.8, None]) == {"std": 0.0, "most_common": 1.0}
         assert judge._watch([0.8]) == judge._watch([]) == {}
-    assert "judge/degenerate: 6 of 6 scores are 0.8" in caplog.text and "judge/invalid_rate 0.25" in caplog.text
-    assert "judge/degenerate: 2 of 2" in caplog.text and "of 1 " not in caplog.text
+        judge.mode = "likelihood"
+        judge._watch([0.071, 0.072])
+    said = [record.getMessage() for record in caplog.records if "degenerate" in record.getMessage()]
+    for text, scores in zip(
+        said, ("6 scores of about 0.8", "2 scores of about 0.8", "2 scores of about 0.07"), strict=True
+    ):
+        assert text.startswith(f"judge/degenerate: {scores}")
+    assert ["judge.mode=likelihood" in text for text in said] == [True, True, False]
+    assert "judge/invalid_rate 0.25" in caplog.text
 
 
 def test_what_a_batch_was_told_is_measured(tiny_model, monkeypatch):
