@@ -23,12 +23,14 @@ def cache_dir() -> Path:
 def model_source(path: str) -> str:
     """What `from_pretrained` takes for a configured path: "package:NAME", a local folder or a hub name.
 
-    Raises TaskError for a package that is not installed.
+    Raises TaskError for a package that is not installed, or a folder that is not there.
     """
     if path.startswith(PACKAGE):
         return str(packaged_model(path.removeprefix(PACKAGE)))
     if Path(path).expanduser().is_dir():
         return str(Path(path).expanduser())
+    if path.startswith(("/", ".", "~")):
+        raise TaskError(f"no model in {path}: there is no such folder")
     offline_where_unknown()
     return path
 

@@ -28,14 +28,15 @@ def main(cfg) -> None:
 
     from recipes.support.build import build_reward, build_sandbox, build_task
     from recipes.support.console import log, log_to
-    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
     from recipes.support.soundness import examine
 
     task = build_task(cfg)
     splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
     folder = open_run_dir(cfg)
     log_to(folder)
-    reward = build_reward(cfg, build_sandbox(cfg))
+    with gone_if_refused(folder):
+        reward = build_reward(cfg, build_sandbox(cfg))
     invalid, ungraded = [], 0
     with asyncio.Runner() as runner:
         for split in splits:

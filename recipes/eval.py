@@ -30,7 +30,7 @@ def main(cfg) -> None:
     from recipes.support.evaluation import evaluate_policy
     from recipes.support.models import check_model, load_policy
     from recipes.support.results import append_results, evalplus_samples
-    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
     from recipes.support.soundness import invalid
     from recipes.support.stages import decodings, describe, policy_to_sample
 
@@ -38,13 +38,14 @@ def main(cfg) -> None:
     check_model(cfg)
     folder = open_run_dir(cfg)
     log_to(folder)
-    reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
-    if cfg.task.drop_invalid:
-        dropped = invalid(task, reward, cfg.evaluation.split)
-        if len(dropped) == len(task.problems(cfg.evaluation.split)):
-            raise UserError("no problem is left to evaluate: leave out task.drop_invalid")
-        task = Filtered(task, lambda problem: problem.id not in dropped, (cfg.evaluation.split,))
-    policy, tokenizer = load_policy(cfg)
+    with gone_if_refused(folder):
+        reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
+        if cfg.task.drop_invalid:
+            dropped = invalid(task, reward, cfg.evaluation.split)
+            if len(dropped) == len(task.problems(cfg.evaluation.split)):
+                raise UserError("no problem is left to evaluate: leave out task.drop_invalid")
+            task = Filtered(task, lambda problem: problem.id not in dropped, (cfg.evaluation.split,))
+        policy, tokenizer = load_policy(cfg)
     policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
     summaries, rows = [], []
     with asyncio.Runner() as runner:

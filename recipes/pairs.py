@@ -28,7 +28,7 @@ def main(cfg) -> None:
     from recipes.support.console import log_to
     from recipes.support.models import check_model, load_policy
     from recipes.support.records import read_jsonl
-    from recipes.support.run_dir import open_run_dir, write_text
+    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
     from recipes.support.soundness import training_problems
 
     r = cfg.recipe
@@ -38,8 +38,9 @@ def main(cfg) -> None:
     check_model(cfg)
     folder = open_run_dir(cfg)
     log_to(folder)
-    reward = build_reward(cfg, build_sandbox(cfg))
-    task = training_problems(cfg, task, reward)
+    with gone_if_refused(folder):
+        reward = build_reward(cfg, build_sandbox(cfg))
+        task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
     rows = read_jsonl(file)
     write_text(file, "".join(json.dumps(row) + "\n" for row in rows))  # without a line that a kill cut off

@@ -4,7 +4,8 @@ A grammar is no judge here: macros make most real files of a thorn broken to a p
 is left is definite: a closing bracket without its opening one, a literal that its line's end leaves open, `#else` or
 `#endif` without `#if`. At `#if` the stack of open brackets is kept, at `#else` and `#elif` it is taken up again, after
 `#endif` those of all branches are possible, and an error is what none of them survives; `#if 0` is not looked into, and
-a branch with an `#error` is not possible.
+a branch with an `#error` is not possible. One branch at least is taken: `#ifdef __cplusplus`, which opens a block, and
+another, which closes it, leave no block to close.
 Continued lines are joined first. Macros of the file whose bodies do not balance count where they are used.
 """
 
@@ -235,6 +236,8 @@ class _Reader:
             self.stacks = list(dict.fromkeys(last.after))[:MOST] or last.around
         elif name == "error" and self.conditionals:
             self.conditionals[-1].refused = True
+        elif name == "undef" and rest and not self.skipped:
+            self.macros.pop(rest[0], None)
         elif name == "define" and rest and not self.skipped:
             if _balanced(directive.brackets):
                 self.macros.pop(rest[0], None)

@@ -44,16 +44,20 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 MARK = "Score:"
 LIKE_MARK = re.compile(r"(?:\s*c\s)?[\W_]*score[\s*_`'\"]*:(?!:)", re.IGNORECASE)
 """The beginning of a line that says a score, in a comment or emphasised or not."""
+LIKE_MARK_NOTE = re.compile(r"(?://|/\*|#).*?\bscore[\s*_`'\"]*:(?!:)", re.IGNORECASE)
+"""The beginning of a comment that says a score anywhere."""
 QUESTION = {
     "expected": "How well does the candidate do what the reference does? Answer with one digit from 0 (not at all) "
     "to 9 (the same).",
     "number": "How well does the candidate do what the reference does? Answer with a number from 0 (not at all) to 10 "
     "(the same).",
 }
-REPLY_TOKENS = 12
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-DECIDED = re.compile(r"\d[\d.]*(?:[^\d.\s]|\s+\S)")
-"""A number that no further token changes, and the character behind it."""
+REPLY_TOKENS = 24
+NUMBER = re.compile(r"[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+OUT_OF = re.compile(r"\s*/\s*(\d+)")
+DECIDED = re.compile(r"\d[\d.,eE+-]*(?:[^\d\s.,eE+/-]|\s+[^\s/]|\s*/\s*(?:[^\d\s]|\d+\D))")
+"""A number that no further token changes, with what it is out of, and the character behind it."""
+UNFINISHED = re.compile(r"[-\u2212]?[\d.][\d.,eE+-]*\s*(?:/\s*\d*)?\Z")
 WORTH_SHARING = 16
 """Tokens; fewer are read with each row."""
 DEGENERATE = 0.01
@@ -74,7 +78,7 @@ class Judge:
         rows: pairs in one forward pass.
 
     Raises:
-        ValueError: an unknown mode or precision, or a tokenizer in which digits are no single tokens.
+        ValueError: an unknown mode or precision, no CUDA, or a tokenizer in which digits are no single tokens.
         OSError: no such model.
     """
 
@@ -92,6 +96,8 @@ class Judge:
     ):
         if mode not in MODES or precision not in DTYPES:
             raise ValueError(f"judge.mode={mode}, precision={precision}: of {', '.join(MODES)}; {', '.join(DTYPES)}")
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise ValueError(f"judge.device={device}: there is no CUDA here; device=cpu")
         self.mode, self.code_tokens, self.rows = mode, code_tokens, rows
         source = model_source(path)
         self.tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
@@ -210,8 +216,13 @@ class Judge:
             pad_token_id=self.tokenizer.pad_token_id,
             stopping_criteria=StoppingCriteriaList([_Decided(self.tokenizer, ids_BT.shape[1])]),
         )
-        replies = self.tokenizer.batch_decode(out[:, ids_BT.shape[1] :], skip_special_tokens=True)
-        return [parse_number(reply) for reply in replies]
+        replies_BT = out[:, ids_BT.shape[1] :]
+        replies = self.tokenizer.batch_decode(replies_BT, skip_special_tokens=True)
+        if replies_BT.shape[1] < REPLY_TOKENS:  # all have ended
+            return [parse_number(reply) for reply in replies]
+        ends = {self.tokenizer.pad_token_id, self.tokenizer.eos_token_id}
+        cut = [ends.isdisjoint(row) for row in replies_BT.tolist()]
+        return [parse_number(UNFINISHED.sub("", reply) if c else reply) for reply, c in zip(replies, cut, strict=True)]
 
     # text to the model ----------------------------------------------------------------------------------------------
 
@@ -225,7 +236,9 @@ class Judge:
 
     def _block(self, code: str) -> str:
         """Code in a fence that nothing in it closes, without lines that look like the answer."""
-        lines = [line for line in self._cut(code).splitlines() if not LIKE_MARK.match(line)]
+        given = [line for line in self._cut(code).splitlines() if not LIKE_MARK.match(line)]
+        said = [(line, LIKE_MARK_NOTE.split(line, maxsplit=1)[0]) for line in given]
+        lines = [rest for line, rest in said if rest.strip() or rest == line]
         return "\n".join([_fence(code), *lines, _fence(code)])
 
     def _cut(self, code: str) -> str:
@@ -315,11 +328,15 @@ def digit_ids(tokenizer: Any) -> tuple[str, list[int]]:
 
 
 def parse_number(reply: str) -> float | None:
-    """The first number of a reply on the scale from 0 to 10, as a share; "8/10" is 8. None off the scale or for a %."""
+    """The first number of a reply on the scale from 0 to 10, as a share; "8/10" is 8. None off the scale, out of
+    anything else than 10, or for a %."""
     found = NUMBER.search(reply)
     if found is None or reply[found.end() :].lstrip().startswith("%"):
         return None
-    value = float(found.group())
+    out_of = OUT_OF.match(reply, found.end())
+    if out_of and int(out_of[1]) != 10:
+        return None
+    value = float(found[0].replace(",", "").replace("\u2212", "-"))
     return value / 10 if 0 <= value <= 10 else None
 
 

@@ -21,7 +21,7 @@ from recipes.support.heap import give_back_freed_memory
 from recipes.support.launch import join_processes
 from recipes.support.models import check_model, load_policy
 from recipes.support.peak_memory import TrimBetweenPasses
-from recipes.support.run_dir import open_run_dir, write_text
+from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
 from recipes.support.run_log import RunLog
 from recipes.support.soundness import training_problems
 from recipes.support.stages import EvaluateEvery, Stages
@@ -59,11 +59,12 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
         write_text(folder / "plan.json", json.dumps(plan) + "\n")
     state.wait_for_everyone()
     log_to(folder)
-    sandbox = build_sandbox(cfg)
-    reward = build_reward(cfg, sandbox)
-    task = training_problems(cfg, task, reward)
-    set_seed(cfg.seed)  # a new adapter's first matrix is random
-    policy, tokenizer = load_policy(cfg)
+    with gone_if_refused(folder, state.is_main_process):
+        sandbox = build_sandbox(cfg)
+        reward = build_reward(cfg, sandbox)
+        task = training_problems(cfg, task, reward)
+        set_seed(cfg.seed)  # a new adapter's first matrix is random
+        policy, tokenizer = load_policy(cfg)
     log = RunLog(folder, cfg.run.completions_per_step)
     return Run(cfg, folder, task, sandbox, reward, policy, tokenizer, log)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ CHANGEABLE = (
     "task.prompt_tokens",
 )
 """What may differ when a run is resumed; anything else would make it another run."""
+BEGUN = ("config.yaml", "run.log", "plan.json")
+"""What a directory holds before there are results."""
 
 
 def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
@@ -52,6 +56,18 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         said = {"command": command_line(cfg), "processes": processes()}
         write_text(kept, OmegaConf.to_yaml(OmegaConf.merge(resolved, said)))
     return folder
+
+
+@contextmanager
+def gone_if_refused(folder: Path, is_main: bool = True) -> Iterator[None]:
+    """Where what is done in it fails, a directory without results goes again: the next try may have other settings."""
+    try:
+        yield
+    except Exception:
+        results = [path for path in folder.rglob("*") if path.is_file() and path.name not in BEGUN]
+        if is_main and not any(path.stat().st_size for path in results):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -27,6 +27,8 @@ EXPECT = tuple(f"plt{number:05d}" for number in range(1, 6))
 FINER = 64
 """A candidate with more than this many times the reference's cells counts as damaged, and no more than this many times
 the length of its Header is read."""
+AFFORDED = 1 << 24
+"""So many cells are no damage, whatever the reference has: 128 MiB, also where a candidate's files are empty."""
 SAME_TIME = 1e-9
 
 
@@ -142,9 +144,9 @@ class Reference(Run):
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
         super().__init__(outputs, metric)
         self.initial = re.sub(r"\d+$", lambda digits: "0" * len(digits[0]), metric.expect[0])
-        if self.initial in metric.expect or not self.has(self.initial):
+        if not self.has(self.initial):
             self.initial = ""
-        for name in [*metric.expect, *filter(None, [self.initial])]:
+        for name in dict.fromkeys([*metric.expect, *filter(None, [self.initial])]):
             try:
                 if metric.field not in self.plotfile(name).names:
                     raise KeyError(metric.field)
@@ -156,7 +158,10 @@ class Reference(Run):
                 raise CompletionError(f"reference: {name} has no field {metric.field!r}") from None
             except PlotfileError as error:
                 raise CompletionError(f"reference: {error}") from None
-        self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
+        try:
+            self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
+        except ValueError:  # levels that do not divide those of a later output: no state to begin from
+            self.initial, self.baseline = "", None
 
     def failed(self, *reasons: str) -> RunScore:
         """The score of a run that did not end well."""
@@ -164,7 +169,7 @@ class Reference(Run):
 
     def score(self, outputs: Outputs) -> RunScore:
         """Compare a run that ended well by its exit status."""
-        most = FINER * max(self.values(name).size for name in self.metric.compared)
+        most = max(AFFORDED, FINER * max(self.values(name).size for name in self.metric.compared))
         run = Run(outputs, self.metric, most)
         headers = []
         for name in self.metric.expect:
@@ -219,12 +224,22 @@ class Reference(Run):
         except (FileNotFoundError, PlotfileError) as error:
             reasons.append(str(error))
         else:
-            start = inject(self.values(self.initial), shape) if self.initial else its
             score = similarity(mine, its, self.metric.norm)
             if score == 0.0:
                 reasons.append(f"{name}: {self.metric.field} differs by all of it or more")
-            return score, skill(mine, its, start, self.metric.norm)
+            return score, self._skill(mine, its)
         return 0.0, 0.0
+
+    def _skill(self, mine: np.ndarray, its: np.ndarray) -> float:
+        """Of arrays of one shape, composed to the initial state's where that is finer; 0 where that cannot be."""
+        if not self.initial:
+            return 0.0
+        start = self.values(self.initial)
+        shape = tuple(map(max, its.shape[::-1], start.shape[::-1]))
+        try:
+            return skill(inject(mine, shape), inject(its, shape), inject(start, shape), self.metric.norm)
+        except ValueError:
+            return 0.0
 
     def _time_differs(self, run: Run, name: str) -> bool:
         try:
@@ -249,7 +264,7 @@ class Reference(Run):
         time = min(run.plotfile(name).time, self.plotfile(name).time)
         if self.initial and time <= self.plotfile(self.initial).time:
             return None  # at the beginning all runs agree
-        names = [*filter(None, [self.initial]), *self.metric.expect]
+        names = [*dict.fromkeys([*filter(None, [self.initial]), *self.metric.expect])]
         try:
             mine, its = (side.values(name) if side.plotfile(name).time <= time else _between(side, names, time)
                          for side in (run, self))  # fmt: skip

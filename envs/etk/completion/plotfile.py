@@ -148,8 +148,8 @@ class Plotfile:
             raise PlotfileError(f"{self.name}: {'x'.join(map(str, self.finest_shape))[:80]} cells are too many")
         whole = np.full((1,) * self.dimension, np.nan)
         for level in self.levels:
-            whole = inject(whole, level.domain.shape)
             try:
+                whole = inject(whole, level.domain.shape)
                 self._fill(whole, level, self.names.index(name))
             except FileNotFoundError as error:
                 raise PlotfileError(f"{self.name}: no file {error}") from None

@@ -59,6 +59,44 @@ def test_doing_nothing_has_no_skill(tmp_path, reference):
     assert score.skill == 0.0 and score.density == score.baseline > 0.3
 
 
+def test_levels_that_do_not_refine_each_other_are_damage(tmp_path, reference):
+    levels = [patches({"density": np.ones((n, n)), "energy": np.ones((n, n))}, n) for n in (8, 8)]
+    write_run(tmp_path / "run", [2.0 * BASE], times=(0.1,))
+    write_plotfile(tmp_path / "run" / "plt00002", levels, (8, 8), time=0.2)
+    header = tmp_path / "run" / "plt00002" / "Header"
+    header.write_text(header.read_text().replace("((0,0) (15,15) (0,0))", "((0,0) (11,11) (0,0))"))
+    for strict in (True, False):
+        score = scored(tmp_path / "run", reference, strict_finite=strict)
+        assert (score.execution, score.density, score.skill) == (1.0, 0.0, 0.0)
+        assert "12 cells do not refine 8" in score.reasons[0]
+
+
+@pytest.mark.parametrize("cells", [16, 12])
+def test_a_run_that_begins_finer_than_it_ends(tmp_path, cells):
+    """Levels that vanish; where they do not divide, there is no state to compare with."""
+    write_run(tmp_path / "ref", [2.0 * BASE, 3.0 * BASE])
+    fine = np.ones((cells, cells))
+    made = [patches({"density": fine, "energy": fine}, cells)]
+    write_plotfile(tmp_path / "ref" / "plt00000", made, (cells, cells))
+    score = scored(tmp_path / "ref", tmp_path / "ref")
+    assert (score.density, score.skill) == (1.0, 1.0 if cells == 16 else None)
+    assert (score.baseline is None) == (cells == 12)
+
+
+def test_many_levels_are_no_damage(tmp_path, reference):
+    """Four times finer, twice: the values are the same."""
+    write_run(tmp_path / "run", [2.0 * BASE], times=(0.1,))
+    fields = [(3.0 * BASE).repeat(n, 0).repeat(n, 1) for n in (1, 4, 16)]
+    levels = [patches({"density": field, "energy": field}, 64) for field in fields]
+    write_plotfile(tmp_path / "run" / "plt00002", levels, (8, 8), ratio=4, time=0.2)
+    assert scored(tmp_path / "run", reference).density == 1.0
+
+
+def test_the_initial_state_may_be_expected_as_well(reference):
+    score = scored(reference, reference, expect=("plt00000", *NAMES))
+    assert (score.execution, score.skill) == (1.0, 1.0) and score.baseline == pytest.approx(1 / 3)
+
+
 def test_without_an_initial_plotfile_there_is_no_skill(tmp_path):
     write_run(tmp_path / "ref", [BASE, 2.0 * BASE])
     score = scored(tmp_path / "ref", tmp_path / "ref")
