@@ -10,7 +10,7 @@ The obvious cheat is to copy a file that the prompt shows (files of one thorn ar
 `bleu`, `bleu_full` (both sides uncut) and `copy_bleu`, the best that such a copy would get, where the problem's
 `data["visible"]` holds the texts shown. With `baseline: copy` only what goes beyond is paid.
 
-    python -m rewards.similarity bleu FILE     id, candidate, reference, budget or null -> id, bleu
+    python -m rewards.similarity bleu FILE     id, candidate, reference, budget or null (language, file) -> id, bleu
 """
 
 from __future__ import annotations
@@ -29,21 +29,32 @@ from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
 from rewards.fortran import FIXED, FREE
 
-STRING = r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+C_STRING = r"\"(?:\\(?:\r\n|.)|[^\"\\\r\n])*\"|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'"
+STRING = {
+    "python": rf"\"\"\".*?\"\"\"|'''.*?'''|{C_STRING}",
+    "make": r"\\#",  # no strings, but an escaped mark is no comment
+    "c": C_STRING,
+    "c++": rf"{C_STRING}|\d(?:'\w|[\w.])*",  # and numbers, whose digits may be in groups
+    "fortran": r"\"(?:\"\"|[^\"\r\n])*\"|'(?:''|[^'\r\n])*'",
+}
+"""By language: what hides a comment."""
 SYMBOL = (
     r"[A-Za-z_]\w*|\d[\w.]*|<<=|>>=|\*\*=|//=|\.\.\.|->|=>|::|[-+*/%&|^=!<>:]=|\+\+|--|&&|\|\||<<|>>|\*\*|[^\s\w]|\w+"
 )
 C_BLOCK = r"/\*.*?(?:\*/|\Z)"
-C_COMMENT = rf"//[^\n]*|{C_BLOCK}"
-"""Of C, C++ and CUDA; a string before it hides it."""
-FREE_NOTE = r"![^\n]*"
-FIXED_NOTE = rf"{FREE_NOTE}|(?m:^[cCdD*][^\n]*)"
+C_COMMENT = rf"//(?:\\(?:\r\n|[\r\n])|[^\r\n])*|{C_BLOCK}"
+"""Of C, C++ and CUDA."""
+FREE_NOTE = r"![^\r\n]*"
+LINE = r"(?:\A|(?<=[\r\n]))"
+"""Its beginning; lines may end with a carriage return alone."""
+FIXED_NOTE = rf"(?<![\r\n][^\r\n]{{5}}){FREE_NOTE}|{LINE}[cCdD*][^\r\n]*"
+"""A mark in the sixth column goes on with the line before."""
 COMMENTS = {
-    "python": r"#[^\n]*",
-    "make": r"#[^\n]*",
+    "python": r"#[^\r\n]*",
+    "make": r"#[^\r\n]*",
     "c": C_COMMENT,
     "c++": C_COMMENT,
-    "fortran": rf"{FREE_NOTE}|{C_BLOCK}|(?m:^[cC*](?=[ \t*=\-]|$)[^\n]*)",
+    "fortran": rf"{FREE_NOTE}|{C_BLOCK}|{LINE}[cC*](?=[ \t*=\-\r\n]|\Z)(?![ \t]*=[^=])[^\r\n]*",
 }
 """By language; of Fortran where the file's ending does not tell the form, what looks like a comment of either."""
 FORTRAN_COMMENTS = {
@@ -69,8 +80,9 @@ def tokens(code: str, language: str = "python", file: str = "") -> list[Token]:
     """
     forms = FORTRAN_COMMENTS if language == "fortran" else {}
     comment = forms.get(PurePosixPath(file).suffix, COMMENTS[language])
-    pattern = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{STRING}|{SYMBOL}))")
-    return [Token(m["token"], *m.span()) for m in pattern.finditer(code) if m["token"] is not None]
+    pattern = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{STRING[language]}|{SYMBOL}))")
+    found = (match for match in pattern.finditer(code) if match["token"] is not None)
+    return [Token(match["token"].replace("\r\n", "\n"), *match.span()) for match in found]
 
 
 @lru_cache(maxsize=128)
@@ -168,9 +180,12 @@ async def _bleu(path: str) -> None:
 
 def _public(row: dict[str, Any]) -> dict[str, Any]:
     budget, language = row.get("budget"), row.get("language", "c++")
+    file = row.get("file", "")
     if not (budget is None or (type(budget) is int and budget > 0)) or language not in COMMENTS:
         return {"error": f"budget must be a positive integer or null, language one of {', '.join(COMMENTS)}"}
-    return {"bleu": code_bleu(row["candidate"], row["reference"], budget, language)}
+    if not isinstance(file, str):
+        return {"error": "file must be text: the name of the reference's file"}
+    return {"bleu": code_bleu(row["candidate"], row["reference"], budget, language, file)}
 
 
 main = command("rewards.similarity", "bleu", __doc__.splitlines()[0], _bleu)

@@ -62,7 +62,7 @@ def write(checkouts: Checkouts, out: Path) -> tuple[Counter[Any], Counter[str]]:
             file: Any = stack.enter_context(staging.open("wb"))
             if out.suffix == ".gz":  # no name and no time in it: the same rows are the same bytes
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-            text = stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+            text = stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n"))
             for thorn in tqdm(checkouts.thorns, unit="thorn", disable=not sys.stderr.isatty()):
                 for row in checkouts.rows(thorn):
                     text.write(json.dumps(row, ensure_ascii=False) + "\n")

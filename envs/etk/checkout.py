@@ -19,14 +19,18 @@ from envs.etk.thorns import DECLARATIONS, Thorn, find_thorns
 from envs.task import TaskError
 
 Row = dict[str, str]
+TOOL = r"(?:kranc|nrpy\+?|maple|mathematica|sympy|python|perl|flex|bison|gnu bison|f2c|autoconf|protoc|swig)"
+SCRIPT = r"(?:(?:the |a )?(?:\w+ )?(?:script|generator)\b|\w+\.(?:py|pl|m|sh|nb)\b)"
 GENERATED = re.compile(
-    r"\b(?:auto(?:matically)?|machine)[- ]?(?:generated|produced|created|written)\b"
+    r"\b(?:auto(?:matically)?|machine)[- ]?(?:generated|produced|created|written)\b|\bgenerated automatically\b"
+    r"|\bis an? (?:\w+[- ])?generated (?:file|header|source)\b"
     r"|\b(?:file|code|thorn|header|source|routine|parser|scanner|program) (?:was |is |has been )?(?:\w+ly )?"
-    r"(?:generated|produced|created|written|made) (?:by|with|from|using) (?:the )?"
-    r"(?:kranc|nrpy|maple|mathematica|sympy|python|perl|flex|bison|gnu bison|f2c|autoconf|\w+\.(?:py|pl|m|sh|nb)\b)"
-    r"|\bgenerated (?:by|with|from|using) (?:kranc|nrpy|maple|mathematica|sympy|flex|bison|\w+\.(?:py|pl|m|sh|nb)\b)"
-    r"|\bmade by gnu bison\b|\bdo not edit\b|\bdon't edit\b",
-    re.IGNORECASE,
+    rf"(?:generated|produced|created) (?:by|with|from|using) (?:the )?(?:{TOOL}|{SCRIPT})"
+    rf"|\bgenerated (?:by|with|from|using) (?:{TOOL}|{SCRIPT})|\b{TOOL}-generated\b"
+    r"|\bmade by gnu bison\b"
+    r"|\bdo(?: not|n't) (?:edit|modify)(?: (?:this|the) (?:file|code|header|source)| it\b| by hand| manually| directly"
+    r"|[ \t]*(?:[^\w\s]|$))",
+    re.IGNORECASE | re.MULTILINE,
 )
 """R14: what generators write at the head of a file."""
 MARKED = 3000
@@ -159,7 +163,8 @@ class Checkouts:
                 if reason := self._unwanted(path):
                     self.skipped[reason] += 1
                 else:
-                    found.append((path.relative_to(src).as_posix(), path))
+                    # a name that is no UTF-8 is read as a text is
+                    found.append((decoded(os.fsencode(path.relative_to(src).as_posix())), path))
         return sorted(found)
 
     def _unwanted(self, path: Path) -> str | None:
@@ -200,7 +205,7 @@ class Checkouts:
             reason = "blank"
         else:
             language = language_of(name, self.sources)
-            reason = self.filters.reason(thorn.name, language.name if language else "", text)
+            reason = self.filters.reason(str(thorn.folder), language.name if language else "", text)
         if reason:
             self.skipped[reason] += 1
         return None if reason else text

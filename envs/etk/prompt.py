@@ -1,4 +1,4 @@
-"""The prompt of the ETK work, and the code in what comes back.
+"""The prompt of the ETK work.
 
 One source file of a thorn is asked for; the thorn's declarations and its other files are given. The prompt ends within
 an opened fenced block, so an answer begins with code.
@@ -7,24 +7,17 @@ an opened fenced block, so an answer begins with code.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from envs.etk.context import CHARS_A_TOKEN, Files, Room, cut, fenced, parted, useful_first
 from envs.etk.rows import SourceFile
-from envs.task import Extracted, Prompted, TaskError
+from envs.task import Prompted, TaskError
 
 STYLES = ("chat_template", "literal")
 ORDERS = ("useful", "row")
 MORE = "...more..."
 DECLARED = ("interface", "schedule", "param", "configuration")
-FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
-TAG = re.compile(
-    r"[ \t]*(?:c|h|cc|cpp|cxx|c\+\+|C\+\+|CPP|hpp|hxx|cu|cuda|CUDA|f|f77|f90|f95|F77|F90|fortran|Fortran|FORTRAN"
-    r"|fortran90|make|makefile|Makefile|ccl|text|txt|plaintext|code|source)[ \t]*\r?(?:\n|\Z)"
-)
-"""A line that is a language's tag and no code. A lone C is none: in fixed-form Fortran it is an empty comment."""
 
 
 @dataclass(frozen=True)
@@ -123,24 +116,3 @@ class Prompt:
             return f"```\n{cut(file.context, self.context_limit, self._room.count)}\n```"
         shown = self._room.fitted(useful_first(file.files))
         return shown.rstrip("\n") or "(none)"
-
-
-def extracted(answer: str) -> Extracted:
-    """The code of an answer to a prompt that has opened a block; empty where there is none, never missing.
-
-    1. An opening fence in the first line goes. Code ends at the first line after it that begins with three backquotes.
-    2. A first line that is a language's tag and nothing else goes; any other short line is code.
-    3. Leading blanks stay.
-    """
-    start = 0
-    if FENCE_LINE.match(answer):
-        start = _next_line(answer, 0)
-    fence = FENCE_LINE.search(answer, start)
-    end = len(answer) if fence is None else fence.start()
-    tag = TAG.match(answer, start, end)
-    return Extracted(start if tag is None else tag.end(), end, closed=fence is not None)
-
-
-def _next_line(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end + 1

@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from envs.etk.answer import extracted
 from envs.etk.checkout import Filters
-from envs.etk.prompt import Prompt, extracted
+from envs.etk.prompt import Prompt
 from envs.etk.rows import SourceFile, dataset, source_files
 from envs.task import Extracted, Problem, Prompted, Split, TaskError, seeded_split
 

@@ -104,12 +104,13 @@ def _declared(folder: Path) -> int:
 
 
 def _listed_folders(roots: Sequence[Path], names: Sequence[str], absent: list[str]) -> Iterator[Thorn]:
-    """R6: below `arrangements/`, where the link is followed; the first checkout that has a name gives it."""
+    """R6: below `arrangements/`, where the link is followed; the first checkout that has the thorn gives it."""
     bases = [arrangements(root) or root for root in roots]
     for name in names:
         found = [base / name for base in bases if ".." not in Path(name).parts and (base / name).is_dir()]
         if found:
-            yield Thorn("/".join(Path(name).parts[-2:]), found[0])
+            whole = [folder for folder in found if _declared(folder) == len(DECLARATIONS)]
+            yield Thorn("/".join(Path(name).parts[-2:]), (whole or found)[0])
         else:
             absent.append(name)
 
@@ -117,10 +118,20 @@ def _listed_folders(roots: Sequence[Path], names: Sequence[str], absent: list[st
 def _all(checkout: Path, arrangement: str | None, skipped: Counter[str]) -> Iterator[Thorn]:
     base = arrangements(checkout)
     top = arrangement or checkout.name
+    arranged = [] if base is None else list(_arranged(base, top))
+    yield from arranged
     if base is None:
         yield from _walk(checkout, top, skipped)
-        return
-    for group in _folders(base):  # R6: names are those of the links, each followed once
+    elif base.parent.parent == checkout:  # around the Cactus folder there may be more
+        known = {os.path.realpath(thorn.folder) for thorn in arranged}
+        for thorn in _walk(checkout, top, skipped, but=base.parent):
+            if os.path.realpath(thorn.folder) not in known:
+                yield thorn
+
+
+def _arranged(base: Path, top: str) -> Iterator[Thorn]:
+    """R6: names are those of the links, each followed once."""
+    for group in _folders(base):
         if _declared(group) == len(DECLARATIONS):
             yield Thorn(f"{top}/{group.name}", group)
             continue
@@ -132,8 +143,9 @@ def _folders(base: Path) -> list[Path]:
     return sorted(path for path in base.iterdir() if not hidden(path.name) and path.is_dir())
 
 
-def _walk(checkout: Path, top: str, skipped: Counter[str]) -> Iterator[Thorn]:
-    """R6: links to folders are not followed. A thorn's own folders are not looked into: its sources belong to it."""
+def _walk(checkout: Path, top: str, skipped: Counter[str], but: Path | None = None) -> Iterator[Thorn]:
+    """R6: links to folders are not followed. A thorn's own folders are not looked into: its sources belong to it; nor
+    is the folder `but`."""
 
     def unreadable(error: OSError) -> None:
         skipped["folder that cannot be read"] += 1
@@ -145,4 +157,4 @@ def _walk(checkout: Path, top: str, skipped: Counter[str]) -> Iterator[Thorn]:
             yield Thorn(f"{parent}/{folder.name}", folder)
             if _declared(folder) == len(DECLARATIONS):
                 folders.clear()
-        folders[:] = sorted(name for name in folders if not hidden(name))
+        folders[:] = sorted(name for name in folders if not hidden(name) and folder / name != but)

@@ -161,6 +161,33 @@ def test_similarity_leaves_comments_out_and_cuts_both_sides_to_the_budget():
     assert code_bleu("x = 1 ! one", "x = 1", language="fortran") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "language", "file"),
+    [
+        ("int a; // it \\\n goes on\nint b;", "int a;\nint b;", "c", ""),
+        ("int a; // it \\\r\n goes on\r\nint b;", "int a;\nint b;", "c++", ""),
+        ('s = "it \\\r\n// goes on";\r\n', 's = "it \\\n// goes on";', "c", ""),
+        ("int a; // one\rint b; // two\r", "int a;\nint b;\n", "c", ""),
+        ("n = 1'000; // it's one", "n = 1'000;", "c++", ""),
+        ('f("""a"); /* note */ g("""b")', 'f("""a"); g("""b")', "c", ""),
+        ("s = '\\' // t ! it's\n", "s = '\\' // t\n", "fortran", "a.F90"),
+        ("s = 'it''s ! here' ! there\n", "s = 'it''s ! here'\n", "fortran", "a.f90"),
+        ("A = don't # it's\n", "A = don't\n", "make", ""),
+        ("A = \\# $(B) # note\n", "A = \\# $(B)\n", "make", ""),
+        ("C\r\n      x = 1\r\n", "      x = 1\n", "fortran", "a.inc"),
+    ],
+)
+def test_comments_and_line_ends_count_for_nothing(one, other, language, file):
+    assert code_bleu(one, other, language=language, file=file) == 1.0
+    assert code_bleu(other, one, language=language, file=file) == 1.0
+
+
+def test_what_only_looks_like_a_comment_is_code():
+    assert code_bleu("      x = y\n     ! + z\n", "      x = y\n", language="fortran", file="a.F") < 0.9
+    assert code_bleu("c = 99\nd = 1\n", "d = 1\n", language="fortran") < 0.9
+    assert code_bleu("A = \\# b\n", "A =\n", language="make") < 0.9
+
+
 FIXED_NOTES = "/*@@\n   @file a.F77\n @@*/\nCnote\n*---\nd     print *, x\n"
 
 

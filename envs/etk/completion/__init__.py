@@ -5,10 +5,10 @@ from envs.etk.completion.application import Application, Build, Run
 from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.compare import CompletionError, Metric
 from envs.etk.completion.embedded import flow2d, flow2d_cases
-from envs.etk.completion.prompts import Prompt, extract, prompt
+from envs.etk.completion.prompts import Prompt, prompt
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 
 __all__ = [
     "Application", "Build", "Case", "CompletionError", "CompletionScore", "CompletionScorer", "Gap", "Metric",
-    "Prompt", "Request", "Run", "extract", "flow2d", "flow2d_cases", "prompt", "read_cases",
+    "Prompt", "Request", "Run", "flow2d", "flow2d_cases", "prompt", "read_cases",
 ]  # fmt: skip

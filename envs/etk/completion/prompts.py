@@ -1,16 +1,15 @@
-"""The prompt of a case, and the completion in what a model answers. Specification: sections 4.1 and 2."""
+"""The prompt of a case. Specification: section 4.1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from envs.etk.completion.cases import Gap
-from envs.task import Extracted, Message
+from envs.task import Message
 
 SYSTEM = (
     "You are an expert C++ developer. You know physics and numerical methods, and your code is correct and efficient."
 )
-TAGS = ("c", "cpp", "c++", "cxx", "cc")
 
 
 @dataclass(frozen=True)
@@ -67,23 +66,3 @@ def nearest(before: tuple[str, ...], after: tuple[str, ...], budget: int) -> tup
             kept[side].append(rest.pop(0))
             open_sides.append(side)
     return tuple(reversed(kept[0])), tuple(kept[1])
-
-
-def extract(answer: str) -> Extracted:
-    """Where the completion lies in an answer that began inside an open code block.
-
-    A fence line that opens the answer, and then a bare language tag that is not the last line, are no part of it; it
-    ends before the first line that begins with three backquotes. Leading blanks stay. No code: an empty stretch.
-    """
-    start = 0
-    lines = answer.splitlines(keepends=True)
-    if lines and lines[0].lstrip().startswith("```"):
-        start += len(lines.pop(0))
-    if len(lines) > 1 and lines[0].strip().lower() in TAGS:
-        start += len(lines.pop(0))
-    end = start
-    for line in lines:
-        if line.lstrip().startswith("```"):
-            return Extracted(start, end, closed=True)
-        end += len(line)
-    return Extracted(start, end, closed=False)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from envs.etk.answer import extracted
 from envs.etk.completion.application import Application
 from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.compare import CompletionError
 from envs.etk.completion.embedded import flow2d, flow2d_cases
-from envs.etk.completion.prompts import extract, prompt
+from envs.etk.completion.prompts import prompt
 from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_split
 
 
@@ -70,11 +71,11 @@ class EtkCompletion:
 
     def extract(self, answer: str) -> Extracted | None:
         """The lines, up to a fence; an answer that is a fence alone fills in nothing, which is scored too."""
-        return extract(answer)
+        return extracted(answer)
 
     def complete(self, answer: str) -> bool:
         """A closing fence is there."""
-        return extract(answer).closed
+        return extracted(answer).closed
 
     def _problem(self, gap: Gap, family: str) -> Problem:
         around = {"before": "".join(f"{line}\n" for line in gap.before), "after": "\n".join(gap.after)}

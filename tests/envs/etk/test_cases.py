@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from envs.etk.answer import extracted
 from envs.etk.completion import (
     Application,
     Build,
@@ -15,7 +16,6 @@ from envs.etk.completion import (
     CompletionError,
     Gap,
     Metric,
-    extract,
     flow2d_cases,
     prepared,
     prompt,
@@ -107,10 +107,11 @@ def test_the_nearest_lines_are_kept():
     ("  x = 1;\n", "  x = 1;\n", False), ("  x = 1;\n```\nDone.", "  x = 1;\n", True),
     ("```cpp\nx;\n```", "x;\n", True), ("```\ncpp\nx;\n```", "x;\n", True), ("```\ncpp\n```", "", True),
     ("cpp\nx;\n```", "x;\n", True), ("x;\n  ```c++\ny;", "x;\n", True), ("s = \"```\";\n", "s = \"```\";\n", False),
-    ("", "", False), ("```", "", False), ("return;\ny;\n", "return;\ny;\n", False), ("c", "c", False),
+    ("", "", False), ("```", "", False), ("return;\ny;\n", "return;\ny;\n", False), ("c", "", False),
+    ("x\fy```;\n```", "x\fy```;\n", True), ("fortran\nx = 1\n", "x = 1\n", False),
 ])  # fmt: skip
 def test_the_completion_in_an_answer(answer, code, closed):
-    found = extract(answer)
+    found = extracted(answer)
     assert (answer[found.start : found.end], found.closed) == (code, closed)
 
 

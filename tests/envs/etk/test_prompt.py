@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from envs.etk.answer import extracted
 from envs.etk.context import Room, block, cut, fenced, joined, useful_first
-from envs.etk.prompt import MORE, Prompt, extracted
+from envs.etk.prompt import MORE, Prompt
 from envs.etk.rows import SourceFile
 from envs.task import TaskError
 from envs.tokens import CountTokens
@@ -174,6 +175,8 @@ def test_a_wrong_setting_is_named(wrong):
         ('s = "```";\nint a; // ``` no fence\n```\n', 's = "```";\nint a; // ``` no fence\n', True),
         ("c\nint a;\n```", "int a;\n", True),  # rule 2
         ("```\ncpp\nint a;\n```", "int a;\n", True),
+        ("CXX\nint a;\n```", "int a;\n", True),
+        ("Cpp\nint a;\n```", "int a;\n", True),
         ("C++\r\nint a;\r\n```", "int a;\r\n", True),
         ("Fortran\n      END\n```", "      END\n", True),
         ("}\nint a;\n```", "}\nint a;\n", True),
