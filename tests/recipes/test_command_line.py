@@ -100,3 +100,19 @@ def test_other_settings_are_not_resumed_into_the_same_folder(tmp_path):
     assert done.returncode == 2 and "recipe.learning_rate was 0.0006, is 0.5" in done.stderr
     done = run("grpo.py", f"run.dir={folder}", "run.if_exists=refuse")
     assert done.returncode == 2 and "exists" in done.stderr
+
+
+@pytest.mark.parametrize("recipe", ["grpo.py", "eval.py", "check.py", "pairs.py"])
+def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tiny_model, tmp_path):
+    """The channel is made when there is a directory for the log: the next try has another setting, which is no other
+    run's."""
+    folder = tmp_path / "run"
+    wrong = (f"model.path={tiny_model}", f"run.dir={folder}", "+task.reward.x._target_=rewards.form.Form")
+    wrong = (*wrong, "+task.reward.x.weight=0.1", "+task.reward.x.lenght=1")
+    done = run(recipe, *wrong)
+    assert done.returncode == 2 and "lenght" in done.stderr, done.stderr[-2000:]
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "evals.jsonl").write_text("{}\n")
+    assert run(recipe, *wrong).returncode == 2
+    assert (folder / "evals.jsonl").read_text() == "{}\n"
