@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import io
 import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -24,6 +25,8 @@ from envs.etk.completion import (
 from envs.etk.completion.check import faults, measure
 from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.kept import FILE
+from envs.etk.completion.outputs import Folder
+from envs.etk.completion.plotfile import Plotfile
 from envs.etk.completion.scorer import Seconds
 
 pytestmark = pytest.mark.cxx
@@ -114,6 +117,38 @@ def test_a_program_without_end(scoring):
     assert (score.total, score.execution) == (0.25, 0.0) and score.reasons[0].startswith(
         ("run: timeout", "run: killed")
     )
+
+
+def test_builds_that_do_not_end_or_take_all_memory(scoring, tmp_path):
+    """E4: the time limit ends what make has started; a header without end fills no more than a compiler may have."""
+    asyncio.run(scoring.scorer.ready())  # within the usual limits
+    short = dataclasses.replace(flow2d().build, timeout=3.0, memory_mib=512)
+    application = dataclasses.replace(flow2d(), build=short)
+    scorer = CompletionScorer(application, scoring.scorer.sandbox, scoring.scorer.cache)
+    endless = Request(scoring.at("Makefile", "@echo SUCCESS"), "\t@sleep 100; echo SUCCESS")
+    hungry = Request(scoring.at("hydro.cpp", HEUN), '#include "/dev/zero"')
+    slow, full = asyncio.run(scorer.score([endless, hungry]))
+    assert (slow.total, full.total) == (0.0, 0.0)
+    assert slow.reasons[0].startswith("build: timeout") and full.reasons[0].startswith("build: ")
+
+
+def test_mass_stays_and_optimisation_changes_nothing(tmp_path):
+    """The check of section 6; what is built here is the simulation as it is."""
+    for program in ("g++", "make"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    densities = {}
+    for level in ("-O0", "-O2"):
+        folder = shutil.copytree(FLOW2D, tmp_path / level)
+        flags = f"CXXFLAGS=-std=c++17 {level} -fwrapv -ffp-contract=off"
+        subprocess.run(["make", "-C", folder, flags], check=True, capture_output=True)
+        subprocess.run(["./flow", "inputs"], cwd=folder, check=True, capture_output=True)
+        outputs = Folder(folder)
+        densities[level] = [Plotfile(outputs, f"plt{n:05d}").field("density") for n in range(6)]
+    for plain, optimised in zip(densities["-O0"], densities["-O2"], strict=True):
+        assert plain.tobytes() == optimised.tobytes()
+        assert plain.sum() == pytest.approx(densities["-O0"][0].sum(), rel=1e-13)
+    assert (densities["-O0"][0] != densities["-O0"][5]).any()
 
 
 def test_the_private_copy_has_no_answer_in_it(scoring):
