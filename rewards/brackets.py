@@ -3,9 +3,9 @@
 A grammar is no judge here: macros make most real files of a thorn broken to a parser (specification, section 3.3). What
 is left is definite: a closing bracket without its opening one, a literal that its line's end leaves open, `#else` or
 `#endif` without `#if`. At `#if` the stack of open brackets is kept, at `#else` and `#elif` it is taken up again, after
-`#endif` those of all branches are possible, and an error is what none of them survives; `#if 0` is not looked into, and
-a branch with an `#error` is not possible. One branch at least is taken: `#ifdef __cplusplus`, which opens a block, and
-another, which closes it, leave no block to close.
+`#endif` those of all branches are possible, and the kept one where there is no `#else`; an error is what none of them
+survives. A condition that comes again holds again: after two `#ifdef A`, the first of which opens a block that the
+second closes, none is open. `#if 0` is not looked into, and a branch with an `#error` is not possible.
 Continued lines are joined first. Macros of the file whose bodies do not balance count where they are used.
 """
 
@@ -39,8 +39,14 @@ LITERAL = {quote: re.compile(rf"(?:\\.|[^\\\n{quote}])*") for quote in "\"'"}
 OPENING = {")": "(", "]": "[", "}": "{"}
 NEVER, ALWAYS = ("0", "false"), ("1", "true")
 
-MOST = 8
-"""Stacks that are followed at once."""
+DEFINED = re.compile(r"defined \( (\w+) \)")
+NOT_DEFINED = re.compile(r"! (defined \w+)")
+MOST = 16
+"""States that are followed at once."""
+Facts = frozenset[tuple[str, bool]]
+"""Conditions, and whether they hold."""
+State = tuple[int, Facts]
+"""A stack, and under what it is possible."""
 
 
 class Judged(NamedTuple):
@@ -76,19 +82,20 @@ class _Stacks:
 
 @dataclass
 class _Conditional:
-    """An open #if. around: the stacks before it. after: those behind its branches that were looked into."""
+    """An open #if. before: the states before it. left: those of them in which no branch was taken yet. after: those
+    behind its branches. skipped: the branch, with all that is in it. refused: it has an #error."""
 
-    around: list[int]
-    skipped: bool  # with all that is in it
-    after: list[int] = field(default_factory=list)
-    else_skipped: bool = False
+    before: list[State]
+    left: list[State]
+    skipped: bool = False
+    after: list[State] = field(default_factory=list)
     had_else: bool = False
-    refused: bool = False  # the branch has an #error
+    refused: bool = False
 
 
 @dataclass
 class _Directive:
-    """A line that begins with #. words: its names and numbers, the directive's own first. brackets: those in it."""
+    """A line that begins with #. words: its tokens, the directive's name first. brackets: those among them."""
 
     words: list[str] = field(default_factory=list)
     brackets: list[str] = field(default_factory=list)
@@ -105,13 +112,13 @@ def judge_c(text: str) -> Judged:
 
 
 class _Reader:
-    """One pass over a text. illegal: where it ended early. stacks: the possible ones, of the latest branch first."""
+    """One pass over a text. illegal: where it ended early. states: the possible ones, of the latest branch first."""
 
     def __init__(self, text: str):
         self.text = text
         self.illegal: int | None = None
         self.open_at_end = False  # a comment or a literal
-        self.stacks = [NOTHING]
+        self.states: list[State] = [(NOTHING, frozenset())]
         self.nodes = _Stacks()
         self.conditionals: list[_Conditional] = []
         self.macros: dict[str, list[str]] = {}
@@ -120,7 +127,8 @@ class _Reader:
 
     @property
     def whole(self) -> bool:
-        return NOTHING in self.stacks and not self.conditionals and not self.open_at_end
+        some = any(stack == NOTHING for stack, _ in self.states)
+        return some and not self.conditionals and not self.open_at_end
 
     @property
     def skipped(self) -> bool:
@@ -151,7 +159,10 @@ class _Reader:
             return self._until(f'){found["mark"]}"', end)
         if kind == "quote":
             self.line_start = False
-            return self._literal(found.group(), end)
+            end = self._literal(found.group(), end)
+            if self.directive is not None:
+                self.directive.words.append(self.text[start:end])
+            return end
         if kind == "hash" and self.line_start and self.directive is None:
             self.directive = _Directive()
         elif self.directive is not None:
@@ -186,20 +197,20 @@ class _Reader:
         return end
 
     def _bracket(self, bracket: str, place: int) -> None:
-        after = [self.nodes.after(stack, bracket) for stack in self.stacks]
-        viable = [stack for stack in dict.fromkeys(after) if stack is not None]
+        after = [(self.nodes.after(stack, bracket), facts) for stack, facts in self.states]
+        viable = [(stack, facts) for stack, facts in after if stack is not None]
         if viable:
-            self.stacks = viable
+            self.states = viable
         else:
             self.illegal = place
 
     def _use(self, brackets: list[str]) -> None:
         """A macro that does not balance. One that does not fit may be defined otherwise elsewhere."""
-        stacks = self.stacks
+        states = self.states
         for bracket in brackets:
             self._bracket(bracket, 0)
         if self.illegal is not None:
-            self.stacks, self.illegal = stacks, None
+            self.states, self.illegal = states, None
 
     # directives -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +225,8 @@ class _Reader:
                     self.illegal = start + len(token) - 1
         elif kind in ("open", "close"):
             directive.brackets.append(token)
-        elif kind == "other" and len(directive.words) > 1:
+            directive.words.append(token)
+        elif kind == "other" and directive.words:
             directive.words.append(token)
 
     def _end_directive(self, place: int) -> None:
@@ -224,21 +236,23 @@ class _Reader:
             return
         name, *rest = directive.words
         if name in ("if", "ifdef", "ifndef"):
-            value = rest if name == "if" else []
-            skipped = self.skipped or value in ([word] for word in NEVER)
-            never_else = self.skipped or value in ([word] for word in ALWAYS)
-            self.conditionals.append(_Conditional(self.stacks, skipped, else_skipped=never_else))
+            self.conditionals.append(_Conditional(self.states, [] if self.skipped else self.states))
+            self._enter_branch(name, rest)
         elif name in ("else", "elif", "elifdef", "elifndef"):
-            self._next_branch(name, rest)
+            self._leave_branch()
+            self.conditionals[-1].had_else = name == "else"
+            self._enter_branch(name, rest)
         elif name == "endif":
             self._leave_branch()
             last = self.conditionals.pop()
-            self.stacks = list(dict.fromkeys(last.after))[:MOST] or last.around
+            self.states = _merged(last.after + last.left)[:MOST] or last.before
         elif name == "error" and self.conditionals:
             self.conditionals[-1].refused = True
         elif name == "undef" and rest and not self.skipped:
+            self._forget(rest[0])
             self.macros.pop(rest[0], None)
         elif name == "define" and rest and not self.skipped:
+            self._forget(rest[0])
             if _balanced(directive.brackets):
                 self.macros.pop(rest[0], None)
             else:
@@ -247,17 +261,55 @@ class _Reader:
     def _leave_branch(self) -> None:
         last = self.conditionals[-1]
         if not last.skipped and not last.refused:
-            last.after = self.stacks + last.after
+            last.after = self.states + last.after
         last.refused = False
 
-    def _next_branch(self, name: str, rest: list[str]) -> None:
-        self._leave_branch()
+    def _enter_branch(self, name: str, rest: list[str]) -> None:
+        """Go on in the states in which the branch is taken; what is left are the others."""
         last = self.conditionals[-1]
-        last.had_else = name == "else"
-        last.skipped = last.else_skipped or (name == "elif" and rest in ([word] for word in NEVER))
-        if name == "elif" and rest in ([word] for word in ALWAYS):
-            last.else_skipped = True
-        self.stacks = last.around
+        if name == "else" or rest in ([word] for word in ALWAYS):
+            taken, last.left = last.left, []
+        elif rest in ([word] for word in NEVER):
+            taken = []
+        else:
+            said = ["defined", *rest[:1]] if name.endswith("def") else rest
+            condition = DEFINED.sub(r"defined \1", " ".join(said))
+            holds = not name.endswith("ndef")
+            if found := NOT_DEFINED.fullmatch(condition):
+                condition, holds = found[1], False
+            taken, last.left = (_where(last.left, condition, value) for value in (holds, not holds))
+        last.skipped = not taken
+        self.states = taken or last.before
+
+    def _forget(self, name: str) -> None:
+        """A macro changes: what is known of conditions with it holds no longer."""
+        self.states = [
+            (stack, frozenset(fact for fact in facts if name not in fact[0].split())) for stack, facts in self.states
+        ]
+
+
+def _where(states: list[State], condition: str, holds: bool) -> list[State]:
+    """The states that allow it, with it."""
+    return [(stack, facts | {(condition, holds)}) for stack, facts in states if (condition, not holds) not in facts]
+
+
+def _merged(states: list[State]) -> list[State]:
+    """Without what makes no difference: a stack that is possible whether a condition holds or not."""
+    found = list(dict.fromkeys(states))
+    changed = True
+    while changed:
+        changed = False
+        for stack, facts in found:
+            for fact in facts:
+                other = stack, facts ^ {fact, (fact[0], not fact[1])}
+                if other in found:
+                    found[found.index((stack, facts))] = stack, facts - {fact}
+                    found.remove(other)
+                    changed = True
+                    break
+            if changed:
+                break
+    return list(dict.fromkeys(found))
 
 
 def _balanced(brackets: list[str]) -> bool:
