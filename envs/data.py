@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from envs.hub import offline_where_unknown
 from envs.task import TaskError
 
+log = logging.getLogger("codegrain")
 KINDS = (".jsonl", ".jsonl.gz", ".parquet")
 Row = dict[str, Any]
 
@@ -62,9 +64,12 @@ def file_rows(files: Sequence[Path], columns: Sequence[str], dropped: Counter[st
         stem = file.name.removesuffix(".gz").rsplit(".", 1)[0]
         try:
             rows = _parquet(file, columns) if file.suffix == ".parquet" else _lines(file, dropped)
+            before = dropped["not a JSON object"]
             for number, row in enumerate(rows):
                 name = row.get("id")
                 yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
+            if bad := dropped["not a JSON object"] - before:
+                log.warning("%s: %d lines are no JSON objects and are left out", file, bad)
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise TaskError(f"cannot read {file}: {error}") from error
 

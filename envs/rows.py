@@ -20,7 +20,11 @@ def read_rows(path: str, *fields: str) -> list[Row]:
             identity = None
             try:
                 row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise TypeError("not a JSON object")
                 identity = row.get("id")
+                if missing := [field for field in fields if field not in row]:
+                    raise KeyError(f"no {' and no '.join(missing)}")
                 if not all(isinstance(row[field], str) for field in fields):
                     raise TypeError(f"{' and '.join(fields)} must be text")
                 rows.append(row)

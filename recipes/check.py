@@ -26,7 +26,7 @@ def main(cfg) -> None:
     import asyncio
     import json
 
-    from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.build import build_reward, build_sandbox, build_task, ready
     from recipes.support.console import log, log_to
     from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
     from recipes.support.soundness import examine
@@ -37,6 +37,7 @@ def main(cfg) -> None:
     log_to(folder)
     with gone_if_refused(folder):
         reward = build_reward(cfg, build_sandbox(cfg))
+        ready(reward, task, *splits)
     invalid, ungraded = [], 0
     with asyncio.Runner() as runner:
         for split in splits:
@@ -45,8 +46,11 @@ def main(cfg) -> None:
                 log.info("%s %s: no problem with a reference", task.name, split)
                 continue
             failing, unjudged, right = runner.run(examine(reward, task, problems))
-            sound = len(problems) - len({row["id"] for row in failing}) - len(unjudged)
-            log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
+            if any(grade and grade.passed is not None for grade in right):
+                sound = len(problems) - len({row["id"] for row in failing}) - len(unjudged)
+                log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
+            else:
+                log.info("%s %s: no channel says of %d problems what is right", task.name, split, len(problems))
             for row in failing:
                 log.info("  %s: %s (%s)", row["id"], row["what"], row["note"])
             for name in unjudged:

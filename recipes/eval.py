@@ -25,7 +25,7 @@ def main(cfg) -> None:
     import json
 
     from envs.task import Filtered
-    from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.build import build_reward, build_sandbox, build_task, ready
     from recipes.support.console import log, log_to
     from recipes.support.evaluation import evaluate_policy
     from recipes.support.models import check_model, load_policy
@@ -39,7 +39,10 @@ def main(cfg) -> None:
     folder = open_run_dir(cfg)
     log_to(folder)
     with gone_if_refused(folder):
+        if not task.problems(cfg.evaluation.split):
+            raise UserError(f"task={cfg.task.name} has no {cfg.evaluation.split} problems (evaluation.split)")
         reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
+        ready(reward, task, cfg.evaluation.split)
         if cfg.task.drop_invalid:
             dropped = invalid(task, reward, cfg.evaluation.split)
             if len(dropped) == len(task.problems(cfg.evaluation.split)):

@@ -24,7 +24,7 @@ def main(cfg) -> None:
     import itertools
     import json
 
-    from recipes.support.build import build_reward, build_sandbox, build_task
+    from recipes.support.build import build_reward, build_sandbox, build_task, ready
     from recipes.support.console import log_to
     from recipes.support.models import check_model, load_policy
     from recipes.support.records import read_jsonl
@@ -40,6 +40,7 @@ def main(cfg) -> None:
     log_to(folder)
     with gone_if_refused(folder):
         reward = build_reward(cfg, build_sandbox(cfg))
+        ready(reward, task, "train")
         task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
     rows = read_jsonl(file)

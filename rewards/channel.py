@@ -70,5 +70,9 @@ class RewardChannel(Protocol):
     judges_form: bool  # True: may reward tokens outside the code (fences, prose, length)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """One result a completion, in order. None: could not be graded (infrastructure), never a zero."""
+        """One result a completion, in order. None: could not be graded (infrastructure), never a zero.
+
+        A channel may also have `async ready(problems)`: called before a model loads, it prepares what grading those
+        problems takes, and raises ValueError with one line where that cannot be had.
+        """
         ...

@@ -8,6 +8,7 @@ Silent for a language without a command, and for a problem whose reference does 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from envs.task import Problem, TaskError
 from rewards.channel import ChannelResult, Completion, Span
 from rewards.similarity import has_code
 
+log = logging.getLogger("codegrain")
 MODES = ("syntax", "build")
+FIRST = 4
+"""References that are tried before a run."""
 SILENT = ChannelResult(0.0, note="not checked", silent=True)
 
 
@@ -58,6 +62,19 @@ class Compilation:
         except TypeError as error:
             raise TaskError(f"task.reward.compile.{mode}: {str(error).partition('() ')[2]}") from None
         self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
+
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Raises TaskError where the tree has no file that is asked for; warns where none of the first compiles."""
+        first = [_source(problem, problem.reference) for problem in problems if problem.reference]
+        placed = [source for source in first if self.tree.has(source)]
+        if first and not placed:
+            where = self.tree.setup.target_of(first[0])
+            raise TaskError(f"task.reward.compile: no {where} in {self.tree.setup.root}, and no other file asked for")
+        checked = [source for source in placed if self.tree.setup.command_for(source)][:FIRST]
+        found = await self.tree.check(checked, checked)
+        if found and not any(each is None or each.ok for each in found):
+            said = next(each.messages[0].text if each.messages else each.reason for each in found if each)
+            log.warning("compile: none of the first %d references compiles in this tree: %s", len(found), said)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         references = [_source(problem, problem.reference) for problem in problems]

@@ -89,6 +89,12 @@ class Reward:
             raise ValueError(f"weights {dict(weights)}: none may be below 0, and one must be above")
         self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
 
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Channels with a `ready(problems)` prepare what they grade by. Raises ValueError where that cannot be had."""
+        for channel in self.channels.values():
+            if prepare := getattr(channel, "ready", None):
+                await prepare(problems)
+
     async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
         """One grade a completion, in order; None where a channel could not grade it or all with a weight are silent."""
         columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))

@@ -96,6 +96,8 @@ class Judge:
     ):
         if mode not in MODES or precision not in DTYPES:
             raise ValueError(f"judge.mode={mode}, precision={precision}: of {', '.join(MODES)}; {', '.join(DTYPES)}")
+        if code_tokens < 1 or rows < 1:
+            raise ValueError(f"judge.code_tokens={code_tokens}, rows={rows}: 1 or more")
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise ValueError(f"judge.device={device}: there is no CUDA here; device=cpu")
         self.mode, self.code_tokens, self.rows = mode, code_tokens, rows

@@ -52,21 +52,29 @@ class Simulation:
         self.cache = Path(cache) if cache else cache_dir() / "simulations"
         self._scorers: dict[str, CompletionScorer] = {}
 
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Build and run the applications as they are. Raises CompletionError where one cannot be."""
+        for scorer in dict.fromkeys(map(self._scorer, problems)):
+            await scorer.ready()
+
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises CompletionError where an application cannot be built as it is."""
         results: list[ChannelResult | None] = [None] * len(problems)
-        by_application: dict[str, list[int]] = {}
+        by_scorer: dict[CompletionScorer, list[int]] = {}
         for i, problem in enumerate(problems):
-            application = problem.data["application"]
-            by_application.setdefault(application.name, []).append(i)
-            if application.name not in self._scorers:
-                self.cache.mkdir(parents=True, exist_ok=True)
-                self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
-        for name, places in by_application.items():
+            by_scorer.setdefault(self._scorer(problem), []).append(i)
+        for scorer, places in by_scorer.items():
             requests = [Request(problems[i].data["case"], completions[i].code or "") for i in places]
-            for i, found in zip(places, await self._scorers[name].score(requests), strict=True):
+            for i, found in zip(places, await scorer.score(requests), strict=True):
                 results[i] = None if found is None else self._result(completions[i], found)
         return results
+
+    def _scorer(self, problem: Problem) -> CompletionScorer:
+        application = problem.data["application"]
+        if application.name not in self._scorers:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
+        return self._scorers[application.name]
 
     def _result(self, completion: Completion, found: CompletionScore) -> ChannelResult:
         score = found.total if self.paid == "total" else found.skill or 0.0

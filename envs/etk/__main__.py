@@ -28,10 +28,15 @@ from envs.task import TaskError
 
 def build(options: argparse.Namespace) -> dict[str, Any]:
     """Write the rows and return the summary. Raises TaskError or OSError; then there is no output file."""
+    out = options.output
+    if not out.name.endswith((".jsonl", ".jsonl.gz")) or (out.exists() and not out.is_file()):
+        raise TaskError(f"-o {out}: a file, .jsonl or .jsonl.gz")
+    if not out.absolute().parent.is_dir():
+        raise TaskError(f"-o {out}: there is no folder {out.parent}")
     filters = Filters(
         options.max_src_chars,
         options.min_src_chars,
-        options.languages.split(",") if options.languages else None,
+        None if options.languages is None else options.languages.split(","),
         options.drop_generated,
         options.drop_duplicates,
     )
@@ -103,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, TaskError) as error:
         print(f"envs.etk: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("envs.etk: stopped, nothing is written", file=sys.stderr)
+        return 130
     return 0
 
 

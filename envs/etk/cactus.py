@@ -90,7 +90,7 @@ class Setup:
                 raise TaskError(f"{where}: the command needs {program or 'a program'}, which is not installed")
         try:
             limits = {"timeout": self.timeout, "memory_mib": self.memory_mib, "disk_mib": self.disk_mib}
-            build = Build(command="", success_regex=self.success_regex, **limits)  # type: ignore[arg-type]
+            build = Build(command=":", success_regex=self.success_regex, **limits)  # type: ignore[arg-type]
         except ValueError as error:
             raise TaskError(f"{where}: {str(error).removeprefix('build')}") from None
         object.__setattr__(self, "build", build)
@@ -151,6 +151,10 @@ class CactusTree:
         self._archive = functools.lru_cache(64)(self._made_archive)
         self._known: dict[Source, Compiled] = {}
         self._references: dict[Source, bool] = {}
+
+    def has(self, source: Source) -> bool:
+        """Whether the tree has a file in its place."""
+        return not source.outside and self.setup.target_of(source) in self._paths
 
     async def usable(self, references: Sequence[Source]) -> list[bool | None]:
         """Whether each reference compiles in this set-up; None where the sandbox failed."""

@@ -7,6 +7,7 @@ as in the public dataset of this shape, and language.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import stat
@@ -48,7 +49,7 @@ class Filters:
         drop_duplicates: whether a file goes whose text another thorn had before.
 
     Raises:
-        TaskError: an unknown language.
+        TaskError: an unknown language, lengths that no file has.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Filters:
         for language in languages or ():
             if language not in NAMES:
                 raise TaskError(f"unknown language {language}: one of {', '.join(NAMES)}")
+        if not 0 <= (min_src_chars or 0) <= (math.inf if max_src_chars is None else max_src_chars):
+            raise TaskError(f"min_src_chars={min_src_chars}, max_src_chars={max_src_chars}: 0 <= min <= max")
         self.max_src_chars, self.min_src_chars, self.languages = max_src_chars, min_src_chars, languages
         self.drop_generated, self.drop_duplicates = drop_generated, drop_duplicates
         self._first: dict[int, str] = {}

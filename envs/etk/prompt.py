@@ -52,7 +52,7 @@ class Prompt:
             if value not in known:
                 raise TaskError(f"task.env.{name}={value}: one of {', '.join(known)}")
         for name, limit in (("context_limit", self.context_limit), ("ccl_limit", self.ccl_limit)):
-            if limit < 0:
+            if not isinstance(limit, int) or limit < 0:
                 raise TaskError(f"task.env.{name}={limit}: 0 or more")
         object.__setattr__(self, "_room", Room(self.context_limit, self.count_tokens or len))
         # the declarations of a thorn come again in each of its rows

@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from envs.sandbox import Sandbox
-from envs.task import Task, TaskError
+from envs.task import Split, Task, TaskError
 from recipes.support.console import log
 from recipes.support.launch import processes
 from recipes.support.main import CONF, UserError
@@ -109,6 +109,14 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     if cfg.reward.placement not in PLACEMENTS:
         raise UserError(f"reward.placement={cfg.reward.placement}: choose {', '.join(PLACEMENTS)}")
     return _reward(cfg.task, cfg.reward.placement, sandbox)
+
+
+def ready(reward: Reward, task: Task, *splits: Split) -> None:
+    """Have channels prepare what grading those problems takes, before a model loads. Raises UserError."""
+    try:
+        asyncio.run(reward.ready([problem for split in splits for problem in task.problems(split)]))
+    except (ValueError, RuntimeError, OSError) as error:
+        raise UserError(str(error)) from error
 
 
 def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:

@@ -96,9 +96,12 @@ def _meant(given: str, known: Sequence[str]) -> str:
 
 
 def _keys_of(place: str, overrides: Sequence[str]) -> list[str]:
-    """The keys of a node of the configuration, "" for its root."""
-    with hydra.initialize_config_dir(CONF, version_base="1.3"):
-        cfg = hydra.compose("config", list(overrides))
+    """The keys of a node of the configuration, "" for its root; none where the rest cannot be composed either."""
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            cfg = hydra.compose("config", list(overrides))
+    except (HydraException, OmegaConfBaseException, ValueError):
+        return []
     return list(map(str, OmegaConf.select(cfg, place) if place else cfg))
 
 

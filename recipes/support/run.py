@@ -13,7 +13,7 @@ from transformers import set_seed
 
 from envs.sandbox import Sandbox
 from envs.task import Task
-from recipes.support.build import build_reward, build_sandbox, build_task
+from recipes.support.build import build_reward, build_sandbox, build_task, ready
 from recipes.support.checkpoints import latest_checkpoint, step_of
 from recipes.support.console import log, log_to
 from recipes.support.fitting import plan_or_refuse
@@ -62,6 +62,7 @@ def prepare(cfg: DictConfig, by_accelerate: bool = True) -> Run:
     with gone_if_refused(folder, state.is_main_process):
         sandbox = build_sandbox(cfg)
         reward = build_reward(cfg, sandbox)
+        ready(reward, task, "train", cfg.evaluation.split)
         task = training_problems(cfg, task, reward)
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg)

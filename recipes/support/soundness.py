@@ -45,7 +45,8 @@ async def examine(
     """Each problem's reference and nonsense through the task's rewards; problems without a reference are left out.
 
     Returns the failures ({id, what, note}), the ids of problems that could not be judged, since the reference or the
-    nonsense was not graded and the other did not fail, and what the references earned.
+    nonsense was not graded and the other did not fail, and what the references earned. Where no channel judges
+    correctness nothing fails.
     """
     asked = [p for p in problems if p.reference]
     right = await reward.grade(asked, [as_answer(task, p, p.reference) for p in asked])
@@ -54,7 +55,7 @@ async def examine(
         {"id": problem.id, "what": what, "note": grade.verdict}
         for problem, good, bad in zip(asked, right, wrong, strict=True)
         for grade, what, wanted in ((good, "the reference fails", True), (bad, "nonsense passes", False))
-        if grade is not None and bool(grade.passed) is not wanted
+        if grade is not None and grade.passed is (not wanted)
     ]
     found = {row["id"] for row in failing}
     graded = zip(asked, right, wrong, strict=True)
@@ -81,7 +82,7 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
     try:
         problems = task.problems("train")
         if not problems:
-            raise UserError(f"task={cfg.task.name} has no problems to train on")
+            raise UserError(f"task={cfg.task.name} has no problems to train on: see task.env.train_size, or its like")
         unwanted: set[str] = set()
         if cfg.task.drop_invalid:
             unwanted |= invalid(task, reward, "train")

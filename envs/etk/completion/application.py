@@ -20,6 +20,12 @@ Command = str | Sequence[str]
 T = TypeVar("T")
 
 
+def _command(name: str, command: object) -> None:
+    listed = isinstance(command, Sequence) and all(isinstance(word, str) for word in command)
+    if not command or not listed:
+        raise CompletionError(f"{name}.command: a line for the shell or a list of words, not {command!r}")
+
+
 def words(command: Command) -> tuple[str, ...]:
     """A command as a sandbox takes it."""
     return ("/bin/sh", "-c", command) if isinstance(command, str) else tuple(command)
@@ -49,6 +55,7 @@ class Build:
     disk_mib: int = 512
 
     def __post_init__(self) -> None:
+        _command("build", self.command)
         _inside("build", self.cwd, *filter(None, [self.log, self.artifact]))
         _positive("build", self.timeout, self.memory_mib, self.disk_mib, self.success_lines)
         try:
@@ -85,6 +92,7 @@ class Run:
     disk_mib: int = 256
 
     def __post_init__(self) -> None:
+        _command("run", self.command)
         _inside("run", *self.inputs)
         _positive("run", self.timeout, self.memory_mib, self.disk_mib)
 
@@ -115,6 +123,8 @@ class Application:
     toolchain: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", self.name):
+            raise CompletionError(f"name: {self.name!r} names a folder of the cache: letters, digits, . _ + -")
         if not self.source_dir.is_dir():
             raise CompletionError(f"source_dir: no folder {self.source_dir}")
         if self.reference != GENERATE and not Path(self.reference).is_dir():

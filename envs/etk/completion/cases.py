@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -105,11 +106,15 @@ def read_cases(path: Path) -> list[Case]:
 def _case(row: Any) -> Case:
     if not isinstance(row, dict):
         raise TypeError("not a JSON object")
+    if missing := {"id", "file", "start", "end"} - row.keys():
+        raise TypeError(f"no {', '.join(sorted(missing))}")
     case = Case(**row)
     if not all(isinstance(value, str) for value in (case.id, case.file)):
         raise TypeError("id and file must be text")
     if type(case.start) is not int or type(case.end) is not int:
-        raise TypeError("start and end must be whole numbers")
+        raise TypeError("start and end must be whole numbers: lines from 0, end excluded")
+    if type(case.weight) not in (int, float) or not 0 <= case.weight < math.inf:
+        raise TypeError("weight must be a number, 0 or more")
     return case
 
 

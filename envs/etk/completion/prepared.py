@@ -171,8 +171,12 @@ async def _make(application: Application, sandbox: Sandbox, archive: bytes, fold
     job = _build_job(application, f"{application.name}/build", archive, {}, "built.tar")
     built = _graded(await sandbox.run([job]))
     if (trouble := why_not_built(application, built)) or "built.tar" not in built.files:
-        said = _overfull(application, archive, built) or " ".join(built.stderr.split())[-300:]
+        said = _overfull(application, archive, built) or _last_words(built.stderr, build_log(application, built))
         raise CompletionError(f"{application.name} as it is: {trouble or 'build.disk_mib is too little'}; {said}")
+    names = [name.removeprefix(f"{TREE}/") for name in built.files]
+    for pattern in application.run.inputs:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise CompletionError(f"{application.name}: run.inputs: no file {pattern} in the built source")
     (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
     reference = folder / "reference"
     reference.mkdir()
@@ -181,13 +185,18 @@ async def _make(application: Application, sandbox: Sandbox, archive: bytes, fold
     job = run_job(application, f"{application.name}/run", program_of(application, built), "*")
     ran = _graded(await sandbox.run([job]))
     if ran.verdict != "pass":
-        said = " ".join(ran.stderr.split())[-300:]
+        said = _last_words(ran.stderr, ran.stdout)
         raise CompletionError(f"{application.name} as it is: run: {ran.verdict}, {ran.note}; {said}")
     for name, data in ran.files.items():
         path = reference / name.removeprefix("run/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     Reference(Folder(reference), application.metric)
+
+
+def _last_words(*texts: str) -> str:
+    """The end of the first text that says something, in one line."""
+    return next((" ".join(text.split())[-300:] for text in texts if text.strip()), "it printed nothing")
 
 
 def _overfull(application: Application, archive: bytes, built: Outcome) -> str:
@@ -246,7 +255,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _digest(application: Application, archive: bytes) -> str:
-    """Of the files, the commands, what is expected, and the compiler; not of time stamps."""
+    """Of the files, how they are built and run, what is expected, and the compilers; not of time stamps."""
     hasher = hashlib.sha256()
     with tarfile.open(fileobj=io.BytesIO(archive)) as source:
         for member in source:
@@ -254,10 +263,9 @@ def _digest(application: Application, archive: bytes) -> str:
             data = content.read() if content else b""
             hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
     tools = [Path(found).resolve() for name in {*application.toolchain, *COMPILERS} if (found := shutil.which(name))]
-    build, run = application.build, application.run
     facts = [
-        build.command, build.cwd, build.artifact, build.log, run.command, list(run.inputs), sorted(run.env.items()),
-        list(application.metric.expect), application.reference == GENERATE,
+        asdict(application.build), asdict(application.run), list(application.metric.expect),
+        application.reference == GENERATE,
         sorted((str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools),
     ]  # fmt: skip
     hasher.update(json.dumps(facts, default=list).encode())
@@ -265,9 +273,8 @@ def _digest(application: Application, archive: bytes) -> str:
 
 
 def _scored_by(application: Application) -> str:
-    """Of what scores and does not prepare: limits, the metric less its weights, a stored reference, this code."""
-    build, run, metric = (asdict(part) for part in (application.build, application.run, application.metric))
-    facts: list[Any] = [build, run, {name: value for name, value in metric.items() if name != "weights"}]
+    """Of what scores and does not prepare: the metric less its weights, a stored reference, this code."""
+    facts: list[Any] = [{name: value for name, value in asdict(application.metric).items() if name != "weights"}]
     if application.reference != GENERATE:
         stored = (path for path in sorted(Path(application.reference).rglob("*")) if path.is_file())
         facts.append([(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in stored])

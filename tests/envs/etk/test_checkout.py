@@ -365,6 +365,13 @@ def test_r5_the_command_writes_no_rows_without_an_error(tmp_path, capsys, monkey
         Etk(source="path", path="rows.jsonl")
 
 
+def test_a_device_is_not_replaced(tmp_path, capsys):
+    thorn(tmp_path / "A" / "T")
+    (tmp_path / "pipe.jsonl").mkdir()
+    status, _, error = command(capsys, tmp_path / "A", "-o", tmp_path / "pipe.jsonl")
+    assert status == 1 and "a file, .jsonl" in error
+
+
 def test_r10_the_command_takes_other_sources(tmp_path, capsys):
     thorn(tmp_path / "A" / "T", {"x.cl": "int cl;", "x.inc": "include", "x.c": "int c;"})
     out = tmp_path / "rows.jsonl"
@@ -383,6 +390,10 @@ def test_r10_the_command_takes_other_sources(tmp_path, capsys):
         (["tree", "--sources", ".cl"], "unknown source .cl:"),
         (["tree", "--thornlist", "nothing.th"], "nothing.th"),
         (["tree", "--thornlist", "names.none"], "names no thorn"),
+        (["tree", "--min-src-chars", "9", "--max-src-chars", "3"], "0 <= min <= max"),
+        (["tree", "-o", "out/rows.parquet"], "a file, .jsonl or .jsonl.gz"),
+        (["tree", "-o", "nowhere/rows.jsonl"], "there is no folder nowhere"),
+        (["tree", "--languages", ""], "unknown language : one of"),
     ],
 )
 def test_the_command_says_what_is_wrong_in_one_line_and_leaves_nothing(tmp_path, capsys, monkeypatch, arguments, said):
@@ -391,6 +402,6 @@ def test_the_command_says_what_is_wrong_in_one_line_and_leaves_nothing(tmp_path,
     (tmp_path / "empty").mkdir()
     (tmp_path / "names.none").write_text("# nothing\n")
     (tmp_path / "out").mkdir()
-    status, printed, error = command(capsys, *arguments, "-o", "out/rows.jsonl")
+    status, printed, error = command(capsys, "-o", "out/rows.jsonl", *arguments)
     assert status == 1 and not printed and error.count("\n") == 1 and said in error
     assert not list((tmp_path / "out").iterdir())

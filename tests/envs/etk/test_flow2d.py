@@ -328,7 +328,7 @@ def test_a_tree_of_the_users_own(scoring, tmp_path):
         "compare": "mean",
     }
     scoring.one(scoring.at("hydro.cpp", HEUN), HEUN)
-    [reference] = scoring.scorer.cache.glob("flow2d-*/reference")
+    reference = next(scoring.scorer.cache.glob("flow2d-*/reference"))
     application = Application.from_config({**config, "reference": str(reference)})
     scorer = CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache")
     lines = (tree / "hydro.cpp").read_text().split("\n")
