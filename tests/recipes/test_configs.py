@@ -184,6 +184,18 @@ def test_every_task_has_problems_and_a_reward(task, placement, sandbox):
     assert set(reward.channels) == {"unit_tests", "form"} and reward.placement == placement
 
 
+@pytest.mark.parametrize("recipe", ["sft", "reinforce", "ppo", "grpo", "dpo"])
+def test_debugging_makes_any_training_two_short_steps(recipe):
+    cfg = compose("+debug=fast", recipe=recipe)
+    assert (cfg.recipe.max_steps, cfg.task.max_new_tokens, cfg.evaluation.samples, cfg.run.name) == (2, 24, 1, "debug")
+
+
+@pytest.mark.parametrize("recipe", ["eval", "check", "pairs"])
+def test_debugging_makes_an_evaluation_short(recipe):
+    cfg = compose("+debug=fast_eval", recipe=recipe)
+    assert (cfg.task.max_new_tokens, cfg.evaluation.samples, cfg.run.name) == (24, 1, "debug")
+
+
 def test_the_amrex_task_becomes_an_application(tmp_path):
     """And what can be configured there has the defaults of the code, but for the example's own commands."""
     (tmp_path / "main.cpp").write_text("int one;\nint two;\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,18 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path, sandbox):
         Compilation(sandbox, str(tmp_path))
     with pytest.raises(ValueError, match=r"mode=link: syntax or build"):
         Compilation(sandbox, str(tmp_path), mode="link")
+
+
+def test_a_tree_without_the_files_is_found_before_anything_is_checked(tree, sandbox, tmp_path, caplog):
+    asked = list(problems().values())
+    asyncio.run(channel(sandbox, tree, tmp_path).ready(asked))
+    assert not caplog.records
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TaskError, match=r"compile: no arrangements/NRPy/\S+ in .*empty, and no other"):
+        asyncio.run(channel(sandbox, tmp_path / "empty", tmp_path).ready(asked))
+    bare = tmp_path / "bare" / "arrangements"
+    shutil.copytree(tree / "arrangements", bare, symlinks=False)
+    with caplog.at_level("WARNING"):
+        asyncio.run(channel(sandbox, tmp_path / "bare", tmp_path).ready(asked))
+    [warned] = caplog.records
+    assert "none of the first 4 references compiles in this tree: " in warned.getMessage()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from envs.etk.completion.cases import Case
+from envs.etk.completion.compare import CompletionError
 from envs.etk.completion.task import EtkCompletion, families
 from envs.task import TaskError
 from rewards.attribution import attribute
@@ -49,6 +51,26 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
     expected = problem.data["case"].expected
     assert found[2].score == pytest.approx(expected["empty"]["total"], abs=1e-3)
     assert found[3].score == pytest.approx(expected["broken"]["total"], abs=1e-3) and not found[3].passed
+
+
+def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(sandbox, tmp_path):
+    channel = Simulation(sandbox, cache=str(tmp_path / "cache"))
+    reward = Reward({"simulation": channel}, {"simulation": 1.0})
+    [problem, *others] = EtkCompletion().problems("train")
+    asyncio.run(reward.ready([problem, *others]))
+    good = problem.data["application"]
+    assert [path.name.startswith("flow2d-") for path in (tmp_path / "cache").iterdir()] == [True]
+    for changed, said in (
+        (replace(good, metric=replace(good.metric, field="temperature")), "no field 'temperature'"),
+        (replace(good, build=replace(good.build, artifact="flaw")), "there is no flaw; it says: .*SUCCESS"),
+        (replace(good, build=replace(good.build, success_regex="DONE")), "does not end with DONE"),
+        (replace(good, build=replace(good.build, command="make nothing")), "No rule to make target"),
+        (replace(good, run=replace(good.run, inputs=("inputz",))), "run.inputs: no file inputz"),
+    ):
+        wrong = replace(problem, data={**problem.data, "application": replace(changed, name="wrong")})
+        channel = Simulation(sandbox, cache=str(tmp_path / "cache"))
+        with pytest.raises(CompletionError, match=said):
+            asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).ready([wrong]))
 
 
 def test_overlapping_cases_stay_on_one_side():

@@ -195,8 +195,8 @@ async def _make(application: Application, sandbox: Sandbox, archive: bytes, fold
 
 
 def _last_words(*texts: str) -> str:
-    """The end of the first text that says something, in one line."""
-    return next((" ".join(text.split())[-300:] for text in texts if text.strip()), "it printed nothing")
+    """The end of the first text that has one, in one line."""
+    return next((f"it says: {' '.join(text.split())[-300:]}" for text in texts if text.strip()), "it says nothing")
 
 
 def _overfull(application: Application, archive: bytes, built: Outcome) -> str:

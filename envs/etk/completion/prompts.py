@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from envs.etk.completion.cases import Gap
+from envs.etk.languages import CXX, language_of
 from envs.task import Message
 
 SYSTEM = (
-    "You are an expert C++ developer. You know physics and numerical methods, and your code is correct and efficient."
+    "You are an expert {} developer. You know physics and numerical methods, and your code is correct and efficient."
 )
+SPOKEN = {"c": "C", "c++": "C++", "fortran": "Fortran", "make": "make"}
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,21 @@ class Prompt:
 
 def prompt(gap: Gap, budget: int = 12000) -> Prompt:
     """The request to fill a gap; of a longer file, the lines nearest to the gap, in at most `budget` characters."""
+    language = language_of(gap.case.file) or CXX
+    fence = f"```{language.tag}\n"
     before, after = nearest(gap.before, gap.after, budget)
     count = gap.case.count
     lines = "line" if count == 1 else "lines"
     user = (
         f"Complete the {count} missing {lines} in the file `{gap.case.file}`.\n\n"
         "## Code context\n\n"
-        f"The code before the missing {lines}:\n```cpp\n{_block(before)}```\n\n"
-        f"The code after the missing {lines}:\n```cpp\n{_block(after)}```\n\n"
+        f"The code before the missing {lines}:\n{fence}{_block(before)}```\n\n"
+        f"The code after the missing {lines}:\n{fence}{_block(after)}```\n\n"
         f"Write only the {count} missing {lines}, in the style of the code around them and compatible with its "
         "framework. Do not repeat the code around them."
     )
     lead = "Here is the missing line" if count == 1 else f"Here are the {count} missing lines"
-    return Prompt(SYSTEM, user, f"{lead}:\n```cpp\n")
+    return Prompt(SYSTEM.format(SPOKEN[language.name]), user, f"{lead}:\n{fence}")
 
 
 def _block(lines: tuple[str, ...]) -> str:

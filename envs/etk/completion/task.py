@@ -15,6 +15,7 @@ from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.compare import CompletionError
 from envs.etk.completion.embedded import flow2d, flow2d_cases
 from envs.etk.completion.prompts import prompt
+from envs.etk.languages import CXX, language_of
 from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_split
 
 
@@ -85,7 +86,7 @@ class EtkCompletion:
             reference=gap.original,
             family=family,
             data={"case": gap.case, "application": self.application, "file": gap.case.file, **around},
-            language="c++",
+            language=(language_of(gap.case.file) or CXX).name,
             weight=gap.case.weight,
         )
 

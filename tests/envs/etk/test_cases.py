@@ -94,6 +94,17 @@ def test_the_prompt_shows_all_of_a_short_file_but_the_gap(source):
     assert [message["role"] for message in found.messages] == ["system", "user"]
 
 
+@pytest.mark.parametrize(
+    ("name", "spoken", "fence"),
+    [("x.F90", "Fortran", "fortran"), ("x.c", "C", "c"), ("x.cxx", "C++", "cpp"), ("x", "C++", "cpp")],
+)
+def test_the_prompt_is_in_the_files_language(tmp_path, name, spoken, fence):
+    (tmp_path / name).write_text("a\nb\nc\n")
+    found = prompt(Gap.of(Case("x", name, 1, 2), tmp_path))
+    assert f"an expert {spoken} developer" in found.system and found.prefill.endswith(f":\n```{fence}\n")
+    assert found.user.count(f"```{fence}\n") == 2
+
+
 def test_the_nearest_lines_are_kept():
     before, after = tuple(f"b{k}" for k in range(10)), tuple(f"a{k}" for k in range(10))
     assert nearest(before, after, 12) == (("b8", "b9"), ("a0", "a1"))
