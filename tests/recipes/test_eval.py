@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import shutil
 import sys
@@ -131,3 +132,19 @@ def test_means_are_over_answers_and_over_each_problems_best_by_weight():
     assert found["best"] == pytest.approx((0.9 + 3 * 0.5) / 4)
     assert found["measures"] == {"simulation/exact": 1.0}
     assert rewards_of(problems[:1], [[]]) == {"reward": 0.0, "scores": {}, "measures": {}}
+
+
+def test_without_problems_there_is_nothing_to_evaluate(tiny_model, tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), f"model.path={tiny_model}", f"run.dir={tmp_path}/run"]
+    done = warm.run([*command, "evaluation.split=validation"], tmp_path)
+    assert done.returncode == 2 and "task=basics has no validation problems (evaluation.split)" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
+def test_where_no_channel_says_what_is_right_no_reference_is_wrong(tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "check.py"), "task=etk", "~task.reward.judge"]
+    done = warm.run([*command, f"run.dir={tmp_path}/run"], tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "etk test: no channel says of 4 problems what is right" in done.stdout + done.stderr
+    assert "bleu of the references: 1.000" in done.stdout + done.stderr
