@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from envs.etk.completion.application import Application
 from envs.etk.completion.cases import Case, Gap, decoded, encoded
-from envs.etk.completion.compare import RunScore
+from envs.etk.completion.compare import Reference, RunScore
 from envs.etk.completion.kept import Kept, without_comments
 from envs.etk.completion.messages import CompilerMessage, compiler_lines, compiler_messages
 from envs.etk.completion.once import Once
@@ -21,6 +22,7 @@ from envs.etk.completion.prepared import Prepared, build_log, prepare, program_o
 from envs.etk.languages import language_of
 from envs.sandbox import Outcome, Sandbox
 
+log = logging.getLogger("codegrain")
 REMEMBERED = 20_000
 """Texts and programs whose scores are in memory; the oldest go first."""
 FLEETING = ("build: timeout", "build: killed", "run: timeout", "run: killed")
@@ -234,7 +236,7 @@ class CompletionScorer:
             started = time.perf_counter()
             if ran.verdict == "pass":
                 outputs = InMemory({path.removeprefix("run/"): data for path, data in ran.files.items()})
-                run = await asyncio.to_thread(prepared.reference.score, outputs)
+                run = await asyncio.to_thread(_compared, prepared.reference, outputs)
             else:
                 run = prepared.reference.failed(f"run: {ran.verdict}, {ran.note}")
             found[digest] = run
@@ -261,6 +263,15 @@ class CompletionScorer:
             messages=compiler_messages(found.said, gap, completion),
             seconds=found.seconds,
         )
+
+
+def _compared(reference: Reference, outputs: InMemory) -> RunScore:
+    """The score of a run whose files may be anything: what nobody foresaw in them is damage, and ends no training."""
+    try:
+        return reference.score(outputs)
+    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        log.warning("outputs that cannot be compared: %s: %s", type(error).__name__, error)
+        return reference.failed(f"run: its outputs cannot be compared: {error}")
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

@@ -244,6 +244,19 @@ def test_what_was_scored_once_is_neither_built_nor_run_in_another_process(scorin
     assert len(scored(quick, (case, half), keep=False)[1].builds) == 1
 
 
+def test_outputs_that_nobody_foresaw_end_no_training(scoring, tmp_path, monkeypatch, caplog):
+    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path)
+    prepared = asyncio.run(scorer.ready())
+
+    def score(outputs):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(prepared.reference, "score", score)
+    [found] = asyncio.run(scorer.score([Request(scoring.at("hydro.cpp", HEUN), HEUN)]))
+    assert (found.compile, found.execution, found.total) == (1.0, 0.0, 0.25)
+    assert "cannot be compared" in found.reasons[0] and "IndexError" in caplog.text
+
+
 def test_a_failure_is_not_kept(scoring, tmp_path):
     class Failing(Counting):
         async def run(self, jobs, progress=None):
