@@ -110,7 +110,7 @@ def test_a_sample_of_the_cases_scores_as_expected(scoring):
 
 
 def test_a_program_without_end(scoring):
-    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=1.0))
+    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=2.0))
     scorer = CompletionScorer(quick, scoring.scorer.sandbox, scoring.scorer.cache)
     request = Request(scoring.at("hydro.cpp", HEUN), "for (volatile int forever = 1; forever;) {}")
     [score] = asyncio.run(scorer.score([request]))
@@ -121,8 +121,7 @@ def test_a_program_without_end(scoring):
 
 def test_builds_that_do_not_end_or_take_all_memory(scoring, tmp_path):
     """E4: the time limit ends what make has started; a header without end fills no more than a compiler may have."""
-    asyncio.run(scoring.scorer.ready())  # within the usual limits
-    short = dataclasses.replace(flow2d().build, timeout=3.0, memory_mib=512)
+    short = dataclasses.replace(flow2d().build, timeout=8.0, memory_mib=1024)
     application = dataclasses.replace(flow2d(), build=short)
     scorer = CompletionScorer(application, scoring.scorer.sandbox, scoring.scorer.cache)
     endless = Request(scoring.at("Makefile", "@echo SUCCESS"), "\t@sleep 100; echo SUCCESS")
@@ -214,7 +213,7 @@ def test_what_was_scored_once_is_neither_built_nor_run_in_another_process(scorin
     above = scoring.scorer.gap(below).original.split("\n")[0]
     half, endless = HEUN.replace("0.5", "0.49"), "for (volatile int forever = 1; forever;) {}"
     texts = [HEUN, half, "return 1;", UNUSED, endless]
-    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=1.0))
+    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=2.0))
 
     def scored(application, *requests, keep=True):
         sandbox = Counting(scoring.scorer.sandbox)
