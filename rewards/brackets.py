@@ -294,22 +294,11 @@ def _where(states: list[State], condition: str, holds: bool) -> list[State]:
 
 
 def _merged(states: list[State]) -> list[State]:
-    """Without what makes no difference: a stack that is possible whether a condition holds or not."""
-    found = list(dict.fromkeys(states))
-    changed = True
-    while changed:
-        changed = False
-        for stack, facts in found:
-            for fact in facts:
-                other = stack, facts ^ {fact, (fact[0], not fact[1])}
-                if other in found:
-                    found[found.index((stack, facts))] = stack, facts - {fact}
-                    found.remove(other)
-                    changed = True
-                    break
-            if changed:
-                break
-    return list(dict.fromkeys(found))
+    """Each stack once, under what all that have it know: less is known then, and nothing possible is lost."""
+    found: dict[int, Facts] = {}
+    for stack, facts in states:
+        found[stack] = found.get(stack, facts) & facts
+    return list(found.items())
 
 
 def _balanced(brackets: list[str]) -> bool:

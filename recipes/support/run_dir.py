@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +60,17 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
 
 @contextmanager
 def gone_if_refused(folder: Path, is_main: bool = True) -> Iterator[None]:
-    """Where what is done in it fails, a directory without results goes again: the next try may have other settings."""
+    """Where what is done in it fails, what was begun in a directory without results goes again, and the directory if
+    nothing else is in it: the next try may have other settings."""
     try:
         yield
     except Exception:
-        results = [path for path in folder.rglob("*") if path.is_file() and path.name not in BEGUN]
-        if is_main and not any(path.stat().st_size for path in results):
-            shutil.rmtree(folder, ignore_errors=True)
+        others = [path for path in folder.rglob("*") if path.is_file() and path.name not in BEGUN]
+        if is_main and not any(path.stat().st_size for path in others):
+            for name in BEGUN:
+                (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
         raise
 
 

@@ -112,7 +112,9 @@ def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tin
     done = run(recipe, *wrong)
     assert done.returncode == 2 and "lenght" in done.stderr, done.stderr[-2000:]
     assert not folder.exists()
-    folder.mkdir()
+    (folder / "mine").mkdir(parents=True)
+    assert run(recipe, *wrong).returncode == 2
+    assert [path.name for path in folder.iterdir()] == ["mine"]
     (folder / "evals.jsonl").write_text("{}\n")
     assert run(recipe, *wrong).returncode == 2
-    assert (folder / "evals.jsonl").read_text() == "{}\n"
+    assert {"evals.jsonl", "config.yaml"} <= {path.name for path in folder.iterdir()}

@@ -145,7 +145,7 @@ def test_the_code_cannot_close_its_block_or_answer_for_the_judge(tiny_model):
 def test_no_line_of_the_code_looks_like_the_answer(tiny_model, line):
     judge = Judge(str(tiny_model), mode="number")
     assert judge._block(f"x = 1\n  {line}\ny = 2") == judge._block("x = 1\ny = 2")
-    assert judge._block(f"x = 1 // is right; {line}") == judge._block("x = 1 ") or "//" not in line
+    assert judge._block(f"x = 1 // is right; {line}") == judge._block("x = 1 ")
     assert "Score::Score() {}" in judge._block("Score::Score() {}\nint score = 0;\n")
 
 

@@ -137,6 +137,8 @@ def test_many_brackets_and_conditionals_are_no_trouble():
     assert judge_c(deep + ")" * 50_000) == (None, True) and judge_c(deep + "]").first == 50_000
     assert judge_c("#if A\n(\n" * 5_000 + "#endif\n" * 5_000 + ")" * 5_000) == (None, True)
     assert judge_c("#if A\n(\n#else\n[\n#endif\n" * 500).first is None
+    chain = "".join(f"#elif A{n}\n{'(' if n % 2 else ''}\n" for n in range(2_000))
+    assert judge_c(f"#if A\n{chain}#endif\n") == (None, True) and judge_c(f"#if A\n{chain}#endif\n))").first is not None
 
 
 @pytest.mark.parametrize(("text", "place"), FREE)

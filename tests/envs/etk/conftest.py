@@ -1,15 +1,17 @@
-"""The embedded simulation, prepared once for all tests that build it."""
+"""The embedded simulation, prepared once for all tests that build it, and a Cactus checkout."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from envs.etk.completion import Case, CompletionScore, CompletionScorer, Request, flow2d
 from envs.sandbox import LocalSandbox
+from tests.envs.etk.made_checkouts import thorn
 
 
 class Scoring:
@@ -42,3 +44,19 @@ def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scoring]:
     sandbox = LocalSandbox(2)
     yield Scoring(CompletionScorer(flow2d(), sandbox, tmp_path_factory.mktemp("cache")))
     asyncio.run(sandbox.close())
+
+
+@pytest.fixture
+def linked(tmp_path) -> Path:
+    """A standard checkout: repositories in lower case, arrangements of links with the real names."""
+    repos, links = tmp_path / "Cactus" / "repos", tmp_path / "Cactus" / "arrangements"
+    thorn(repos / "cactusbase" / "Boundary")
+    thorn(repos / "cactusbase" / "IOUtil")
+    thorn(repos / "carpet" / "Carpet")
+    for name in ("CactusBase/Boundary", "CactusBase/IOUtil"):
+        (links / name).parent.mkdir(parents=True, exist_ok=True)
+        (links / name).symlink_to(repos / "cactusbase" / name.split("/")[1])
+    (links / "Carpet").symlink_to(repos / "carpet")  # a whole arrangement by one link
+    (links / "Again").mkdir()
+    (links / "Again" / "Boundary").symlink_to(repos / "cactusbase" / "Boundary")
+    return tmp_path / "Cactus"

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from envs.etk.__main__ import main
 from envs.etk.checkout import GENERATED, Checkouts, Filters, decoded, repository_url
 from envs.etk.context import joined, parted
 from envs.etk.languages import LEFTOVERS, SOURCES, language_of
-from envs.etk.task import Etk
 from envs.etk.thorns import find_thorns, listed
 from envs.task import TaskError
+from tests.envs.etk.made_checkouts import THORNLIST, names, thorn
 
 PARTIAL = "folder with not all of interface.ccl, schedule.ccl, param.ccl"
-
-
-def thorn(folder: Path, sources: dict[str, str | bytes] | None = None, **declared: str) -> Path:
-    """A thorn with these files below src, by default one; without `src` where it is empty."""
-    folder.mkdir(parents=True)
-    for name in ("interface", "schedule", "param"):
-        (folder / f"{name}.ccl").write_text(declared.get(name, f"# {name} of {folder.name}\n"))
-    if "configuration" in declared:
-        (folder / "configuration.ccl").write_text(declared["configuration"])
-    for name, text in ({"a.c": f"int {folder.name};\n"} if sources is None else sources).items():
-        path = folder / "src" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return folder
 
 
 def build(*checkouts: Path, **settings):
     checkouts_ = Checkouts(list(checkouts), **settings)
     return checkouts_, [row for thorn in checkouts_.thorns for row in checkouts_.rows(thorn)]
-
-
-def names(rows) -> list[str]:
-    return [f"{row['thorn_name']}/{row['src_filename']}" for row in rows]
 
 
 def test_r1_r2_r3_a_row_has_the_names_and_texts_of_its_thorn(tmp_path):
@@ -68,22 +47,6 @@ def test_r4_r5_part_of_a_thorn_is_none_and_without_src_there_are_no_rows(tmp_pat
     checkouts, rows = build(tmp_path)
     assert names(rows) == ["A/Good/a.c", "slides/Deep/a.c"]
     assert checkouts.skipped == {PARTIAL: 1, "thorn without src": 1}
-
-
-@pytest.fixture
-def linked(tmp_path) -> Path:
-    """A standard checkout: repositories in lower case, arrangements of links with the real names."""
-    repos, links = tmp_path / "Cactus" / "repos", tmp_path / "Cactus" / "arrangements"
-    thorn(repos / "cactusbase" / "Boundary")
-    thorn(repos / "cactusbase" / "IOUtil")
-    thorn(repos / "carpet" / "Carpet")
-    for name in ("CactusBase/Boundary", "CactusBase/IOUtil"):
-        (links / name).parent.mkdir(parents=True, exist_ok=True)
-        (links / name).symlink_to(repos / "cactusbase" / name.split("/")[1])
-    (links / "Carpet").symlink_to(repos / "carpet")  # a whole arrangement by one link
-    (links / "Again").mkdir()
-    (links / "Again" / "Boundary").symlink_to(repos / "cactusbase" / "Boundary")
-    return tmp_path / "Cactus"
 
 
 def test_r6_names_come_from_arrangements_and_no_real_thorn_comes_twice(linked):
@@ -114,25 +77,6 @@ def test_r6_a_linked_file_is_the_row_of_the_file_itself(tmp_path):
     checkouts, rows = build(tmp_path / "A")
     assert names(rows) == ["A/First/own.c", "A/Second/outside.c", "A/Second/shared.c"]
     assert checkouts.skipped == {"the same file as another row's": 1}
-
-
-THORNLIST = """\
-# CactusBase/Nowhere
-!CRL_VERSION = 1.0
-!DEFINE ROOT = Cactus
-Early/Name
-!TARGET   = $ROOT/arrangements
-!URL      = https://example.invalid/$1/$2
-!CHECKOUT = Sparse/Path
-Carpet/Carpet   # the driver
-#DISABLED CactusBase/Old
-CactusBase/Boundary
-  CactusBase/Absent
-noslash
-Carpet/Carpet
-!TARGET = elsewhere
-Not/Counted
-"""
 
 
 def test_r7_a_thorn_list_counts_below_checkout_alone_and_keeps_its_order(linked):
@@ -168,15 +112,6 @@ def test_r6_around_a_cactus_folder_nothing_is_lost(tmp_path):
     thorn(tmp_path / "flesh" / "arrangements" / "X" / "Y")
     (tmp_path / "flesh" / "arrangements" / "X" / "Linked").symlink_to(real)
     assert [t.name for t in find_thorns([tmp_path]).found] == ["CactusBase/Boundary", "X/Linked", "X/Y"]
-
-
-def test_r2_a_name_that_is_no_utf8_is_read_as_a_text_is(tmp_path, capsys):
-    folder = thorn(tmp_path / "A" / "T")
-    Path(os.fsdecode(os.fsencode(folder / "src") + b"/caf\xe9.c")).write_text("int a;\n")
-    out = tmp_path / "rows.jsonl"
-    assert main(["build", str(tmp_path), "-o", str(out)]) == 0
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert "caf\u00e9.c" in [row["src_filename"] for row in rows]
 
 
 def test_r8_order_does_not_depend_on_the_file_system(tmp_path):
@@ -330,78 +265,3 @@ def test_the_url_is_the_repositorys_without_a_password(tmp_path):
     nested.write_text('[remote "origin"]\n\turl = git@example.org:module.git\n')
     assert repository_url(str(tmp_path / "repo" / "module" / "U")) == "git@example.org:module.git"
     assert repository_url(str(tmp_path)) == ""
-
-
-def command(capsys, *arguments) -> tuple[int, str, str]:
-    status = main(["build", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def test_the_command_writes_rows_and_a_summary(tmp_path, linked, capsys):
-    (linked / "list.th").write_text(THORNLIST)
-    for out in (tmp_path / "rows.jsonl", tmp_path / "rows.jsonl.gz"):
-        status, printed, _ = command(capsys, linked, "--thornlist", linked / "list.th", "--min-src-chars", 5, "-o", out)
-        summary = json.loads(printed)
-        assert status == 0 and printed.count("\n") == 1
-        assert summary["rows"] == summary["thorns"] == 2 and summary["languages"] == {"c": 2}
-        assert summary["absent"] == ["CactusBase/Absent"] and summary["filters"] == {"min_src_chars": 5}
-        text = gzip.decompress(out.read_bytes()).decode() if out.suffix == ".gz" else out.read_text()
-        assert names(map(json.loads, text.splitlines())) == ["Carpet/Carpet/a.c", "CactusBase/Boundary/a.c"]
-    first = out.read_bytes()
-    command(capsys, linked, "--thornlist", linked / "list.th", "--min-src-chars", 5, "-o", out)
-    assert out.read_bytes() == first
-
-
-@pytest.mark.parametrize("arguments", [["bare"], ["tree", "--languages", "make"]])
-def test_r5_the_command_writes_no_rows_without_an_error(tmp_path, capsys, monkeypatch, arguments):
-    monkeypatch.chdir(tmp_path)
-    thorn(tmp_path / "bare" / "A" / "Core", {})
-    thorn(tmp_path / "tree" / "A" / "T")
-    status, printed, error = command(capsys, *arguments, "-o", "rows.jsonl")
-    assert (status, error, (tmp_path / "rows.jsonl").read_text()) == (0, "", "")
-    assert json.loads(printed)["rows"] == 0 and json.loads(printed)["skipped"]
-    with pytest.raises(TaskError, match=r"no rows left in rows\.jsonl"):
-        Etk(source="path", path="rows.jsonl")
-
-
-def test_a_device_is_not_replaced(tmp_path, capsys):
-    thorn(tmp_path / "A" / "T")
-    (tmp_path / "pipe.jsonl").mkdir()
-    status, _, error = command(capsys, tmp_path / "A", "-o", tmp_path / "pipe.jsonl")
-    assert status == 1 and "a file, .jsonl" in error
-
-
-def test_r10_the_command_takes_other_sources(tmp_path, capsys):
-    thorn(tmp_path / "A" / "T", {"x.cl": "int cl;", "x.inc": "include", "x.c": "int c;"})
-    out = tmp_path / "rows.jsonl"
-    status, printed, _ = command(capsys, tmp_path / "A", "--sources", ".cl=.c,.inc=", "-o", out)
-    assert status == 0 and json.loads(printed)["languages"] == {"c": 2}
-    assert names(map(json.loads, out.read_text().splitlines())) == ["A/T/x.c", "A/T/x.cl"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nowhere"], "no such folder"),
-        (["empty"], "no thorn in"),
-        (["tree", "--languages", "c,pascal"], "unknown language pascal"),
-        (["tree", "--sources", ".cl=.opencl"], "unknown source .cl=.opencl"),
-        (["tree", "--sources", ".cl"], "unknown source .cl:"),
-        (["tree", "--thornlist", "nothing.th"], "nothing.th"),
-        (["tree", "--thornlist", "names.none"], "names no thorn"),
-        (["tree", "--min-src-chars", "9", "--max-src-chars", "3"], "0 <= min <= max"),
-        (["tree", "-o", "out/rows.parquet"], "a file, .jsonl or .jsonl.gz"),
-        (["tree", "-o", "nowhere/rows.jsonl"], "there is no folder nowhere"),
-        (["tree", "--languages", ""], "unknown language : one of"),
-    ],
-)
-def test_the_command_says_what_is_wrong_in_one_line_and_leaves_nothing(tmp_path, capsys, monkeypatch, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    thorn(tmp_path / "tree" / "A" / "T")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "names.none").write_text("# nothing\n")
-    (tmp_path / "out").mkdir()
-    status, printed, error = command(capsys, "-o", "out/rows.jsonl", *arguments)
-    assert status == 1 and not printed and error.count("\n") == 1 and said in error
-    assert not list((tmp_path / "out").iterdir())
