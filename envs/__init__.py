@@ -1,1 +1,4 @@
-"""Tasks and worlds: data, prompts, code extraction, running code. Nothing here knows a trainer or a weight."""
+"""Tasks: data, prompts, extraction of code, and the sandbox and simulators that run code.
+
+Modules here may import each other without cycles; they must not import rewards or recipes.
+"""

@@ -1,5 +1,7 @@
-"""BLEU-4 (Papineni et al. 2002) of two lists of tokens: clipped counts, uniform weights, 0.1 for a numerator of 0 (Chen
-and Cherry 2014, smoothing 1), the brevity penalty. Our own because it says which tokens matched; sacrebleu agrees.
+"""BLEU-4 (Papineni et al. 2002) of two lists of tokens: clipped counts, uniform weights, brevity penalty, and 0.1 in
+place of a numerator of 0 (Chen and Cherry 2014, smoothing 1).
+
+The values equal those of sacrebleu, which does not report the matching tokens.
 """
 
 from __future__ import annotations
@@ -15,38 +17,36 @@ SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Bleu:
-    """`score` in [0, 1] and, for each of the candidate's tokens, in how many matching n-grams it takes part."""
+    """score: in [0, 1]. matches: for each token of the candidate, the number of matching n-grams that contain it."""
 
     score: float
     matches: list[int]
 
 
 def bleu(candidate: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """BLEU-4 of one list of tokens against one other; 0 where either is empty, 1 where they are equal."""
+    """BLEU-4 of a candidate against one reference; 0 if either is empty, 1 if they are equal."""
     matches = [0] * len(candidate)
     if not candidate or not reference:
         return Bleu(0.0, matches)
     logs: list[float] = []
     for order in ORDERS:
         grams = [tuple(candidate[i : i + order]) for i in range(len(candidate) - order + 1)]
-        left = Counter(tuple(reference[i : i + order]) for i in range(len(reference) - order + 1))
-        found = 0
+        remaining = Counter(tuple(reference[i : i + order]) for i in range(len(reference) - order + 1))
+        matched = 0
         for i, gram in enumerate(grams):
-            if left[gram] > 0:
-                left[gram] -= 1
-                found += 1
+            if remaining[gram] > 0:
+                remaining[gram] -= 1
+                matched += 1
                 for position in range(i, i + order):
                     matches[position] += 1
-        if order == 1 and not found:
+        if order == 1 and not matched:
             return Bleu(0.0, matches)
-        if (
-            grams or len(reference) >= order
-        ):  # two texts that are both shorter than the order have nothing to say about it
-            logs.append(math.log((found or SMOOTHING) / max(1, len(grams))))
+        if grams or len(reference) >= order:  # an order that neither text reaches does not count
+            logs.append(math.log((matched or SMOOTHING) / max(1, len(grams))))
     brevity = min(1.0, math.exp(1 - len(reference) / len(candidate)))
     return Bleu(min(1.0, brevity * math.exp(sum(logs) / len(logs))), matches)
 
 
 def word_bleu(candidate: str, reference: str) -> float:
-    """BLEU-4 of two texts, their words between blanks as tokens; exactly 1 for the same words."""
+    """BLEU-4 of two texts split at blanks; exactly 1 for the same words."""
     return bleu(candidate.split(), reference.split()).score

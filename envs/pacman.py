@@ -1,11 +1,11 @@
-"""Pacman in one dimension: the smallest world in which a policy can be seen to learn.
+"""Pacman in one dimension: the smallest environment in which learning can be observed.
 
-Pacman passes cell after cell. In each a pellet lies to one side; `<` or `>` reaches there and eats it, and on he
-goes. The answer is a string of moves, one token each, as many as there are cells. The best return, 1, eats all.
+Pacman moves from cell to cell. In each cell a pellet lies on one side; the move `<` or `>` to that side eats it. The
+completion is a string of moves, one token each, as many as there are cells. The largest return, 1, eats all pellets.
 
-Two worlds. `Pacman` has one cell, and its picture shows the pellet: "C." or ".C", a binary environment. `Corridor` has
-many, and the pellets are out of sight, "C???": which move was right can only be learnt from what it earned, at once
-(dense placement) or in one sum at the end (sparse).
+There are two environments. `Pacman` has one cell, and the prompt shows the pellet: "C." or ".C". `Corridor` has many
+cells with hidden pellets, "C???": the policy learns which moves are right only from their rewards, which come at once
+(dense placement) or as one sum at the end (sparse placement).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MOVES = "<>"
 
 
 def play(pellets: str, moves: str) -> list[float]:
-    """What each move earns: 1 / cells where it goes to its cell's pellet ("<" or ">" in `pellets`), else 0."""
-    earned = [float(side == move) / len(pellets) for side, move in zip(pellets, moves, strict=False)]
-    return earned + [0.0] * (len(moves) - len(earned))
+    """The reward of each move: 1 / cells if it eats the pellet of its cell ("<" or ">" in `pellets`), else 0."""
+    rewards = [float(side == move) / len(pellets) for side, move in zip(pellets, moves, strict=False)]
+    return rewards + [0.0] * (len(moves) - len(rewards))
 
 
 class Pacman:
-    """One cell; two problems, the pellet to the right and to the left."""
+    """One cell and two problems: the pellet on the right or on the left."""
 
     closing = MOVES
 
@@ -33,7 +33,7 @@ class Pacman:
         self._problems = [Problem("pacman/right", "C.", reference=">"), Problem("pacman/left", ".C", reference="<")]
 
     def problems(self, split: Split) -> list[Problem]:
-        """The whole world, in either split. A problem's reference is where its pellets lie: the best moves."""
+        """All problems, in every split. A problem's reference is the sides of its pellets, which are the best moves."""
         return self._problems
 
     def messages(self, problem: Problem) -> list[Message]:
@@ -50,11 +50,11 @@ class Pacman:
 class Corridor(Pacman):
     """
     Args:
-        length: cells, and moves an episode.
-        seed: of where the pellets lie, half of them to either side.
+        length: number of cells, and of moves in an episode.
+        seed: seed of the pellets' sides; half of the pellets lie on each side.
 
     Raises:
-        TaskError: no cell.
+        TaskError: `length` is below 1.
     """
 
     def __init__(self, length: int, seed: int = 0) -> None:

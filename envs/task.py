@@ -1,4 +1,4 @@
-"""What a task is: problems in splits, the prompt, where the code is in an answer, a check of its own answers."""
+"""The interface of a task: problems in splits, prompts, extraction of code from answers, validation of references."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 Split = Literal["train", "validation", "test"]
 Message = dict[str, str]
 Prompted = list[Message] | str
-"""A conversation in the tokenizer's chat form, whose last message is continued where it is the assistant's; or a text
-that is continued as it stands, without any form."""
+"""A conversation for the tokenizer's chat template, whose last message is continued if it is the assistant's; or a
+plain text that the policy continues without a template."""
 
 
 class TaskError(ValueError):
-    """Data that cannot be trained or evaluated on; the message says what to do, in one line."""
+    """Data or settings that make no task; the message says what to do, in one line."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to solve.
+    """One problem.
 
     id: unique, "task/name".
-    question: what the user turn says.
-    entry_point: the function asked for, None for programs.
-    cases, check_src: how it is judged (one of them).
-    setup: trusted source before the solution.
+    question: text of the user's message.
+    entry_point: name of the requested function, None for programs.
+    cases, check_src: its tests (one of the two).
+    setup: trusted source that runs before the solution.
     reference: a solution that passes.
-    family: near-duplicates share one and stay on one side of a split; empty: a family of its own.
-    as_json: expected values came from JSON (see Job).
-    limits: None for the sandbox's own.
-    data: what the task's own channels need further (worlds, a simulation's case).
-    language: of the code: "python", "c", "c++", "fortran", "make".
+    tol: tolerance of floating-point results (see Job).
+    family: shared by near-duplicates, which stay on one side of a split; empty: a family of its own.
+    as_json: the expected values come from JSON (see Job).
+    limits: None for the sandbox's own limits.
+    data: further data for the task's own channels (worlds, a case of a simulation).
+    language: language of the code: "python", "c", "c++", "fortran" or "make".
     weight: in means of rewards over problems.
     """
 
@@ -54,7 +55,7 @@ class Problem:
     weight: float = 1.0
 
     def job(self, code: str, job_id: str | None = None) -> Job:
-        """The sandbox job that judges `code`."""
+        """The sandbox job that tests `code`."""
         kind: Literal["function", "stdio", "check"] = "function"
         if self.check_src is not None:
             kind = "check"
@@ -76,7 +77,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Extracted:
-    """Where the code lies in an answer, in characters; `closed` where it stands in a complete fenced block."""
+    """Characters (start, end) of the code in an answer; `closed` if it stands in a complete fenced block."""
 
     start: int
     end: int
@@ -84,31 +85,31 @@ class Extracted:
 
 
 class Task(Protocol):
-    """A task's words to the trainer. `name` prefixes its problems' ids."""
+    """What the trainer needs of a task. `name` is the prefix of its problems' ids."""
 
     name: str
     closing: str
-    """Characters one of which ends every complete answer: `complete` is asked only after one of them was drawn."""
+    """Every complete answer ends with one of these characters; `complete` is called only after one was drawn."""
 
     def problems(self, split: Split) -> list[Problem]: ...
 
     def messages(self, problem: Problem) -> Prompted:
-        """What the policy is asked to continue."""
+        """The prompt that the policy continues."""
         ...
 
     def extract(self, answer: str) -> Extracted | None:
-        """The code in an answer, None where there is none."""
+        """The code in an answer, None if there is none."""
         ...
 
     def complete(self, answer: str) -> bool:
-        """Whether an unfinished answer needs nothing further: sampling stops there."""
+        """Whether an unfinished answer is already complete, so that sampling stops there."""
         ...
 
 
 def extract_fenced(answer: str) -> Extracted | None:
-    """The last fenced block of an answer: a line that opens with ``` (and perhaps a language), up to a closing one.
+    """The last fenced block of an answer: after a line that begins with ``` up to the next such line.
 
-    A last block that was never closed still counts as code, with `closed` false. No fence: None.
+    A last block without a closing fence counts as code, with `closed` false. None without a fence.
     """
     last: Extracted | None = None
     opened: int | None = None
@@ -127,9 +128,10 @@ def extract_fenced(answer: str) -> Extracted | None:
 
 
 def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Split, list[Problem]]:
-    """`train` problems for training and the rest for testing, whole families on either side.
+    """At most `train` problems for training and the rest for testing; a family is never divided.
 
-    Families are taken in the order of a hash of seed and name; one that would overfill the training side is held out.
+    Families are taken in the order of a hash of seed and name; a family that would exceed `train` is held out. Raises
+    TaskError if `train` is not below the number of problems.
     """
     if train >= len(problems):
         raise TaskError(
@@ -151,21 +153,21 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
 
 
 def require_tests(problems: Sequence[Problem]) -> None:
-    """Raise TaskError for an empty dataset or a row that nothing judges."""
+    """Raise TaskError for an empty dataset or a problem without tests."""
     if not problems:
         raise TaskError("the dataset is empty")
     for problem in problems:
         if not problem.cases and not problem.check_src:
-            raise TaskError(f"{problem.id} has no tests, so nothing can judge it; remove the row or give it tests")
+            raise TaskError(f"{problem.id} has no tests: remove the row or give it tests")
 
 
 class Filtered:
-    """A task without some of its problems; everything else is the task's own.
+    """A task without some of its problems; everything else is the original task's.
 
     Args:
-        task: the whole.
-        keep: says of a problem whether it stays.
-        splits: the sides that are filtered.
+        task: the original task.
+        keep: whether a problem stays.
+        splits: the sides of the split that are filtered.
     """
 
     def __init__(self, task: Task, keep: Callable[[Problem], bool], splits: Sequence[Split] = ("train",)):
@@ -174,7 +176,7 @@ class Filtered:
         self.messages, self.extract, self.complete = task.messages, task.extract, task.complete
 
     def problems(self, split: Split) -> list[Problem]:
-        """Those that stay. Raises TaskError where none does."""
+        """The problems that stay. Raises TaskError if none does."""
         problems = self._task.problems(split)
         kept = [p for p in problems if self._keep(p)] if split in self._splits else problems
         if problems and not kept:
@@ -183,27 +185,26 @@ class Filtered:
 
 
 async def validate(sandbox: Sandbox, problems: Sequence[Problem], code: str | None = None) -> list[Outcome]:
-    """Run `code`, or each problem's own reference, through the problem's tests; problems without a reference are left
-    out. Outcomes have the problems' ids.
+    """Run `code`, or each problem's own reference, on the problem's tests. Outcomes have the problems' ids.
 
-    A task is sound where every reference passes and nonsense does not.
+    Problems without a reference are left out. A task is sound if every reference passes and nonsense does not.
     """
-    asked = [p for p in problems if p.reference]
-    return await sandbox.run([p.job(p.reference if code is None else code.format(name=p.entry_point)) for p in asked])
+    tested = [p for p in problems if p.reference]
+    return await sandbox.run([p.job(p.reference if code is None else code.format(name=p.entry_point)) for p in tested])
 
 
 class CodeBlockTask:
     """A task whose answer is one fenced code block: the base of basics and HumanEval.
 
     Args:
-        problems: all of them; each must have tests.
-        train_size: how many to train on; the rest is held out.
+        problems: all problems; each must have tests.
+        train_size: number of problems to train on; the rest is held out.
         split_seed: seed of the split.
         system: the system message; empty for the chat template's own.
-        held_out: where the data brings its own split, what to test on; `problems` are then all to train on.
+        held_out: the test problems, if the data has its own split; all of `problems` are then for training.
 
     Raises:
-        TaskError: no problems, one without tests, or fewer than `train_size`.
+        TaskError: there are no problems, one has no tests, or there are not more than `train_size`.
     """
 
     closing = "`\n"
@@ -227,10 +228,10 @@ class CodeBlockTask:
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of one side of the split."""
-        return self._splits.get(split, [])  # few tasks have a side for validation
+        return self._splits.get(split, [])  # few tasks have a validation split
 
     def messages(self, problem: Problem) -> list[Message]:
-        """System message, if any, and the question."""
+        """The system message, if there is one, and the question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": problem.question}]
 
@@ -239,6 +240,6 @@ class CodeBlockTask:
         return extract_fenced(answer)
 
     def complete(self, answer: str) -> bool:
-        """One closed block is the whole answer."""
+        """Whether the answer has one closed block."""
         code = extract_fenced(answer)
         return code is not None and code.closed

@@ -1,14 +1,16 @@
-"""Are a task's tests sound? Every reference solution must get full marks by the task's own rewards, nonsense must not.
+"""Are a task's tests sound? Each reference solution must pass the task's own rewards, and a nonsense answer must fail.
 
     python recipes/check.py task=humaneval
     python recipes/check.py task=mbpp task.env.path=mbpp.jsonl evaluation.split=test
     python recipes/check.py task=basics pass_rate=8            also: how often does the model solve each problem?
 
-Looks at `evaluation.split`: test, or train, validation, all. Names the rows that fail and
-writes them to invalid.jsonl in the run directory; `task.drop_invalid=true` keeps such rows out of training. With
-`pass_rate` it samples that many completions of each training problem and writes pass_rates.jsonl, which
-`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing. The exit status is 2 where a row
-fails or could not be graded.
+Checks the problems of `evaluation.split`: test, train, validation or all. Lists the failures and writes them to
+invalid.jsonl in the run directory; `task.drop_invalid=true` leaves such problems out of a training.
+
+With `pass_rate` it samples that many completions of each training problem and writes pass_rates.jsonl, which
+`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing.
+
+The exit status is 2 where a problem fails or could not be graded.
 """
 
 from __future__ import annotations
@@ -18,73 +20,85 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.cli.errors import UserError
+from recipes.cli.recipe import recipe
 
 
 @recipe("check", together=False)
 def main(cfg) -> None:
     import asyncio
-    import json
 
-    from recipes.support.build import build_reward, build_sandbox, build_task, ready
-    from recipes.support.console import log, log_to
-    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
-    from recipes.support.soundness import examine
+    from recipes.cli.console import log_to
+    from recipes.models.load import check_model
+    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.jsonl import write_jsonl
+    from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
     task = build_task(cfg)
+    if cfg.pass_rate:
+        check_model(cfg.model, cfg.hardware, cfg.adapter)
     splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
     folder = open_run_dir(cfg)
     log_to(folder)
-    with gone_if_refused(folder):
+    with remove_if_setup_fails(folder):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, *splits)
-    invalid, ungraded = [], 0
+    invalid, ungraded = [], []
     with asyncio.Runner() as runner:
         for split in splits:
-            problems = [p for p in task.problems(split) if p.reference]  # type: ignore[arg-type]
-            if not problems:
-                log.info("%s %s: no problem with a reference", task.name, split)
-                continue
-            failing, unjudged, right = runner.run(examine(reward, task, problems))
-            if any(grade and grade.passed is not None for grade in right):
-                sound = len(problems) - len({row["id"] for row in failing}) - len(unjudged)
-                log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
-            else:
-                log.info("%s %s: no channel says of %d problems what is right", task.name, split, len(problems))
-            for row in failing:
-                log.info("  %s: %s (%s)", row["id"], row["what"], row["note"])
-            for name in unjudged:
-                log.info("  %s: not graded", name)
-            for name in reward.channels:
-                scores = [grade.results[name].score for grade in right if grade]
-                log.info("  %s of the references: %.3f", name, sum(scores) / max(len(scores), 1))
-            invalid += [{"split": split, **row} for row in failing]
-            ungraded += len(unjudged)
+            failures, not_graded = check_split(task, reward, runner, split)
+            invalid += [{"split": split, **failure} for failure in failures]
+            ungraded += not_graded
         if cfg.pass_rate:
-            measure(cfg, folder, task, reward, runner)
-    write_text(folder / "invalid.jsonl", "".join(json.dumps(row) + "\n" for row in invalid))
+            measure_pass_rates(cfg, folder, task, reward, runner)
+    file = folder / "invalid.jsonl"
+    write_jsonl(file, invalid)
     if invalid:
-        raise UserError(f"{len(invalid)} rows fail: {folder / 'invalid.jsonl'}; task.drop_invalid=true leaves them out")
+        raise UserError(f"{len(invalid)} failures, listed in {file}; task.drop_invalid=true leaves these problems out")
     if ungraded:
-        raise UserError(f"{ungraded} rows could not be graded, so nothing is known of them: run it again")
+        raise UserError(f"{len(ungraded)} problems could not be graded, so they are not checked; run the command again")
 
 
-def measure(cfg, folder, task, reward, runner) -> None:
+def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
+    """Check the problems of a split and log what was found; returns the failures and the ids that were not graded."""
+    from recipes.cli.console import log
+    from recipes.evaluation.task_soundness import examine
+
+    problems = [problem for problem in task.problems(split) if problem.reference]
+    if not problems:
+        log.info("%s %s: no problem has a reference", task.name, split)
+        return [], []
+    failures, ungraded, references = runner.run(examine(reward, task, problems))
+    if any(grade and grade.passed is not None for grade in references):
+        sound = len(problems) - len({failure["id"] for failure in failures}) - len(ungraded)
+        log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
+    else:
+        log.info(
+            "%s %s: %d problems are not checked, since no channel judges correctness", task.name, split, len(problems)
+        )
+    for failure in failures:
+        log.info("  %s: %s (%s)", failure["id"], failure["what"], failure["note"])
+    for problem_id in ungraded:
+        log.info("  %s: not graded", problem_id)
+    for name in reward.channels:
+        scores = [grade.results[name].score for grade in references if grade]
+        log.info("  mean score of the references, %s: %.3f", name, sum(scores) / max(len(scores), 1))
+    return failures, ungraded
+
+
+def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
     """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
-    import json
     from collections import Counter
 
-    from recipes.support.console import log
-    from recipes.support.evaluation import evaluate_policy
-    from recipes.support.models import check_model, load_policy
-    from recipes.support.run_dir import write_text
-    from recipes.support.sampling import Decoding
-    from recipes.support.stages import describe, policy_to_sample
+    from recipes.cli.console import log
+    from recipes.evaluation.held_out import describe, evaluate_policy, policy_to_sample
+    from recipes.models.load import load_policy, sampling_dtype
+    from recipes.records.jsonl import write_jsonl
+    from recipes.sampling.generate import Decoding
 
-    check_model(cfg)
-    policy, tokenizer = load_policy(cfg)
+    policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     result = evaluate_policy(
-        policy_to_sample(cfg, policy.to(cfg.hardware.device)),
+        policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware)),
         tokenizer,
         task,
         reward,
@@ -97,13 +111,12 @@ def measure(cfg, folder, task, reward, runner) -> None:
     )
     log.info(describe(result.summary))
     graded = [row for row in result.rows if row["reward"] is not None]
-    passed, samples = Counter(r["task_id"] for r in graded if r["passed"]), Counter(r["task_id"] for r in graded)
-    rows = [{"id": name, "passed": passed[name], "samples": samples[name]} for name in samples]
-    write_text(folder / "pass_rates.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    between = sum(0 < passed[name] < samples[name] for name in samples)
-    log.info(
-        "%d of %d problems are solved at times: task.pass_rates=%s", between, len(rows), folder / "pass_rates.jsonl"
-    )
+    samples = Counter(row["task_id"] for row in graded)
+    passed = Counter(row["task_id"] for row in graded if row["passed"])
+    file = folder / "pass_rates.jsonl"
+    write_jsonl(file, [{"id": name, "passed": passed[name], "samples": samples[name]} for name in samples])
+    sometimes = sum(0 < passed[name] < samples[name] for name in samples)
+    log.info("%d of %d problems are sometimes solved: task.pass_rates=%s", sometimes, len(samples), file)
 
 
 if __name__ == "__main__":

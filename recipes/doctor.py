@@ -1,10 +1,10 @@
-"""What is wrong with a training run? Reads its directory, finished or not, and says it, worst first, with a remedy.
+"""What is wrong with a training run? Reads its directory, finished or not, and prints findings with remedies.
 
     python recipes/doctor.py run=runs/grpo/basics/smollm2_135m-dense-seed0
     python recipes/doctor.py run=... json=true      one line of JSON
 
-The exit status is 0 where nothing serious was found, 1 where something was, 2 where the command cannot be followed.
-Trends are judged from 15 steps on. Thresholds and their reasons are in recipes/support/diseases_*.py.
+The worst finding comes first. The exit status is 0 without a serious finding, 1 with one, 2 where the command is wrong.
+Trends are judged from 15 steps on. Thresholds and their reasons are in recipes/tools/diagnosis/.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from recipes.support.diagnosis import Diagnosis, diagnose
-from recipes.support.finding import Finding
-from recipes.support.history import Answer, load_history
-from recipes.support.main import UserError
-from recipes.support.report import as_text
-from recipes.support.small_command import keys_of, small_command
+from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.errors import UserError
+from recipes.tools.diagnosis.diagnose import Diagnosis, diagnose
+from recipes.tools.diagnosis.finding import Finding
+from recipes.tools.diagnosis.history import Answer, load_history
+from recipes.tools.report.templates import as_text
 
 COLOURS = {
     "serious": "bold red",
@@ -48,32 +48,33 @@ class DoctorConfig:
 
 
 def examine(cfg: DoctorConfig) -> int:
-    """Print the diagnosis of a run directory; 1 where something serious is wrong. Raises UserError where it is none."""
+    """Print the diagnosis of a run directory; 1 with a serious finding. Raises UserError for another directory."""
     folder = Path(cfg.run)
     if not (folder / "config.yaml").exists():
-        raise UserError(f"{folder} is no run directory (no config.yaml in it): give one of runs/<recipe>/<task>/<name>")
-    found = diagnose(load_history(folder))
+        raise UserError(f"run={cfg.run}: no run directory (no config.yaml in it); give runs/<recipe>/<task>/<name>")
+    diagnosis = diagnose(load_history(folder))
     if cfg.json:
-        print(json.dumps({"run": str(folder), "status": found.status, **asdict(found)}))
+        print(json.dumps({"run": str(folder), "status": diagnosis.status, **asdict(diagnosis)}))
     else:
-        Console().print(drawn(found))
-    return int(found.status == "serious")
+        Console().print(drawing(diagnosis))
+    return int(diagnosis.status == "serious")
 
 
-def drawn(found: Diagnosis) -> Group:
-    """The headline, then each finding with its evidence, remedy and samples."""
-    return Group(Text(found.headline, COLOURS[found.status]), *(part for f in found.findings for part in lines(f)))
+def drawing(diagnosis: Diagnosis) -> Group:
+    """The headline, then each finding."""
+    headline = Text(diagnosis.headline, COLOURS[diagnosis.status])
+    return Group(headline, *(part for finding in diagnosis.findings for part in finding_parts(finding)))
 
 
-def lines(finding: Finding) -> list[Any]:
-    """One finding. What a model wrote is shown as plain text, control characters as their pictures."""
+def finding_parts(finding: Finding) -> list[Any]:
+    """A finding's name, evidence, remedy and samples."""
     title = Text.assemble("\n", (f"{finding.severity}: {finding.name}", COLOURS[finding.severity]))
-    said = Padding(Group(plain(finding.evidence), Text(finding.remedy, "cyan")), (0, 0, 0, 2))
-    return [title, said, *(Padding(card(a), (0, 0, 0, 2)) for a in finding.samples)]
+    text = Group(plain(finding.evidence), Text(finding.remedy, "cyan"))
+    return [title, Padding(Group(text, *map(card, finding.samples)), (0, 0, 0, 2))]
 
 
 def card(answer: Answer) -> Panel:
-    """An answer to look at."""
+    """An answer to read."""
     reward = "not graded" if answer.reward is None else f"reward {answer.reward:+.3f}"
     title = f"step {answer.step}  {answer.task_id}  {reward}, {answer.verdict or 'no verdict'}"
     return Panel(plain(answer.completion), title=plain(title), title_align="left")

@@ -14,40 +14,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import recipe
+from recipes.cli.recipe import recipe
 
 
 @recipe("dpo")
 def main(cfg) -> None:
-    from recipes.support.build import batch_settings
-    from recipes.support.models import lora
-    from recipes.support.preferences import read_pairs
-    from recipes.support.run import fit, prepare
-    from recipes.trainers.offline import DpoTrainer
+    from trl import DPOConfig
 
-    batch_settings(cfg, cfg.recipe.batch_size)  # what does not divide is said before anything loads
+    from recipes.evaluation.preference_pairs import read_pairs
+    from recipes.models.load import lora
+    from recipes.run.lifecycle import fit, prepare
+    from recipes.trainers.sft_dpo import DpoTrainer
+
     pairs = read_pairs(cfg.recipe.pairs)
-    run = prepare(cfg)
+    run = prepare(cfg, DPOConfig)
     trainer = DpoTrainer(
         model=run.policy,
-        args=dpo_config(cfg, run.folder),
+        args=run.args,
         train_dataset=pairs,
         processing_class=run.tokenizer,
-        peft_config=lora(cfg),
+        peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,
     )
     fit(run, trainer)
-
-
-def dpo_config(cfg, folder: Path):
-    """cfg.recipe and cfg.hardware as trl.DPOConfig."""
-    from trl import DPOConfig
-
-    from recipes.support.build import batch_settings, trainer_config, trainer_settings
-
-    ours = trainer_settings(cfg, folder) | batch_settings(cfg, cfg.recipe.batch_size)
-    ours |= {name: cfg.recipe[name] for name in ("max_steps", "max_length", "beta")}
-    return trainer_config(DPOConfig, ours | {"loss_type": [cfg.recipe.loss_type]}, cfg.recipe.trl)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
     python recipes/eval.py task=basics adapter=runs/grpo/basics/smollm2_135m-dense-seed0 evaluation.samples=16
     python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
 
-Greedy and sampled as conf/config.yaml's `evaluation` says, or the task's file. The run directory holds evals.jsonl (a
-line each) and samples.jsonl (a line each completion, with its verdict); of HumanEval and MBPP+ also evalplus.jsonl, for
-EvalPlus's own command. Each evaluation adds a line to results.csv beside the run directory.
+Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. The run directory
+holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict); for HumanEval and
+MBPP+ also evalplus.jsonl, which EvalPlus's own command reads. Each evaluation adds a line to results.csv beside the run
+directory.
 """
 
 from __future__ import annotations
@@ -16,43 +17,44 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.cli.errors import UserError
+from recipes.cli.recipe import recipe
 
 
 @recipe("eval", together=False)
 def main(cfg) -> None:
     import asyncio
-    import json
 
     from envs.task import Filtered
-    from recipes.support.build import build_reward, build_sandbox, build_task, ready
-    from recipes.support.console import log, log_to
-    from recipes.support.evaluation import evaluate_policy
-    from recipes.support.models import check_model, load_policy
-    from recipes.support.results import append_results, evalplus_samples
-    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
-    from recipes.support.soundness import invalid
-    from recipes.support.stages import decodings, describe, policy_to_sample
+    from recipes.cli.console import log, log_to
+    from recipes.evaluation.exports import append_results, evalplus_samples
+    from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
+    from recipes.evaluation.task_soundness import invalid
+    from recipes.models.load import check_model, load_policy, sampling_dtype
+    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.jsonl import write_jsonl
+    from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
+    split = cfg.evaluation.split
     task = build_task(cfg)
-    check_model(cfg)
+    check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder = open_run_dir(cfg)
     log_to(folder)
-    with gone_if_refused(folder):
-        if not task.problems(cfg.evaluation.split):
-            raise UserError(f"task={cfg.task.name} has no {cfg.evaluation.split} problems (evaluation.split)")
-        reward = build_reward(cfg, build_sandbox(cfg))  # what can be wrong with it is found before the model loads
-        ready(reward, task, cfg.evaluation.split)
+    with remove_if_setup_fails(folder):
+        if not task.problems(split):
+            raise UserError(f"evaluation.split={split}: task={cfg.task.name} has no {split} problems")
+        reward = build_reward(cfg, build_sandbox(cfg))  # before the model loads, so that an error comes at once
+        ready(reward, task, split)
         if cfg.task.drop_invalid:
-            dropped = invalid(task, reward, cfg.evaluation.split)
-            if len(dropped) == len(task.problems(cfg.evaluation.split)):
-                raise UserError("no problem is left to evaluate: leave out task.drop_invalid")
-            task = Filtered(task, lambda problem: problem.id not in dropped, (cfg.evaluation.split,))
-        policy, tokenizer = load_policy(cfg)
-    policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
+            dropped = invalid(task, reward, split)
+            if len(dropped) == len(task.problems(split)):
+                raise UserError("task.drop_invalid=true: no problem remains to evaluate; set it to false")
+            task = Filtered(task, lambda problem: problem.id not in dropped, (split,))
+        policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+    policy = policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware))
     summaries, rows = [], []
     with asyncio.Runner() as runner:
-        for decoding, samples in decodings(cfg):
+        for decoding, samples in decodings(cfg.evaluation):
             result = evaluate_policy(
                 policy,
                 tokenizer,
@@ -62,18 +64,17 @@ def main(cfg) -> None:
                 decoding,
                 samples,
                 k=list(cfg.evaluation.k),
-                split=cfg.evaluation.split,
+                split=split,
                 rows_at_once=cfg.hardware.eval_rows,
                 seed=cfg.seed,
             )
             log.info(describe(result.summary))
             summaries.append({"when": "eval", "step": 0, **result.summary})
             rows += [{"temperature": decoding.temperature, **row} for row in result.rows]
-    write_text(folder / "evals.jsonl", "".join(json.dumps(s) + "\n" for s in summaries))
-    write_text(folder / "samples.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+    write_jsonl(folder / "evals.jsonl", summaries)
+    write_jsonl(folder / "samples.jsonl", rows)
     if cfg.task.name in ("humaneval", "mbppplus"):
-        programs = evalplus_samples(task, task.problems(cfg.evaluation.split), rows)
-        write_text(folder / "evalplus.jsonl", "".join(json.dumps(r) + "\n" for r in programs))
+        write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, task.problems(split), rows))
     append_results(folder.parent / "results.csv", cfg, summaries)
     log.info("samples: %s", folder / "samples.jsonl")
 

@@ -1,13 +1,13 @@
-"""Look at a run's completions: each token in the colour of its reward, what each channel says, and does it still.
+"""Show a run's completions: each token in the colour of its reward, and each channel's score and note.
 
     python recipes/look.py run=runs/grpo/basics/smollm2_135m-dense-seed0            the last step
     python recipes/look.py run=... step=37 reward=lint                              one step, one channel
     python recipes/look.py run=... step=37 html=look.html                           the same as a page
     python recipes/look.py run=... replay=true                                      grade every stored row again
 
-Green is reward, red is penalty; the strongest token shown has the full colour. Replaying builds the run's task, sandbox
-and channels from its config.yaml, grades every row of completions.jsonl and compares score and token rewards with what
-was stored; the exit status is 1 where any differs.
+Positive rewards are green, negative ones red; the strongest token shown has the full colour. A replay builds the run's
+task, sandbox and channels from its config.yaml, grades every row of completions.jsonl and compares scores and token
+rewards with the stored ones; the exit status is 1 where any differs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from recipes.support.main import UserError
-from recipes.support.records import read_jsonl
-from recipes.support.run_dir import write_text
-from recipes.support.small_command import keys_of, small_command
+from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.errors import UserError
+from recipes.records.directory import write_text
+from recipes.records.jsonl import read_jsonl
 
 SUM = "weighted sum"
 
@@ -51,8 +51,12 @@ class LookConfig:
 
 
 def look(cfg: LookConfig) -> int:
-    """Draw or replay what the configuration asks for."""
-    from recipes.support.replay import replay, run_folder
+    """Draw or replay the completions that the configuration names. Returns 1 where a replay differs, else 0.
+
+    Raises:
+        UserError: there is no such run, completion or channel.
+    """
+    from recipes.run.replay import replay, run_folder
 
     folder = run_folder(cfg.run)
     rows = read_jsonl(folder / "completions.jsonl")
@@ -79,17 +83,18 @@ def look(cfg: LookConfig) -> int:
 
 
 def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:
-    """The rows asked for. Raises UserError where there are none."""
+    """The rows of the step and problem that the configuration names. Raises UserError where there are none."""
     step = cfg.step if cfg.step is not None or cfg.problem else rows[-1]["step"]
-    found = [r for r in rows if step in (None, r["step"]) and cfg.problem in (None, r["task_id"])]
-    if not found:
+    matching = [r for r in rows if step in (None, r["step"]) and cfg.problem in (None, r["task_id"])]
+    if not matching:
         steps = sorted({row["step"] for row in rows})
-        raise UserError(f"no such completions; steps kept: {steps[0]} to {steps[-1]}")
-    return found[: cfg.limit]
+        named = " ".join(f"{k}={v}" for k, v in (("step", step), ("problem", cfg.problem)) if v is not None)
+        raise UserError(f"{named}: the run stored no such completion; choose from steps {steps[0]} to {steps[-1]}")
+    return matching[: cfg.limit]
 
 
 def cards(rows: list[dict[str, Any]], channel: str | None) -> list[Panel]:
-    """A panel a completion. Raises UserError for a channel that the run does not have."""
+    """A panel for each completion. Raises UserError for a channel that the run does not have."""
     names = list(dict.fromkeys(name for row in rows for name in row.get("scores", {})))
     if channel is not None and channel not in names:
         raise UserError(f"reward={channel}: this run has {', '.join(names) or 'no graded completion here'}")
@@ -109,20 +114,20 @@ def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
 
 
 def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
-    """One completion: its coloured tokens, then what each channel says."""
+    """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
     for token, value in zip(row["tokens"], values, strict=True):
-        mark = "⏎" if value and not token.strip("\n") else ""  # neither a line break nor an end has a width to colour
+        mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
         text.append(mark + token, colour(value / scale))
-    said = Table(box=None, pad_edge=False, show_header=False)
+    scores = Table(box=None, pad_edge=False, show_header=False)
     for name, score in row.get("scores", {}).items():
         if channel in (None, name):
-            said.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
+            scores.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
     reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
     verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
     title = f"step {row['step']}  {row['task_id']}  {reward}{verdict}, advantage {row['advantage']:+.3f}"
     legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
-    return Panel(Group(text, Text(), said, legend), title=Text(title), title_align="left")
+    return Panel(Group(text, Text(), scores, legend), title=Text(title), title_align="left")
 
 
 def colour(share: float) -> str:

@@ -1,11 +1,11 @@
-"""Preference pairs: sample k answers to each training problem, grade them, keep pairs that differ in reward.
+"""Preference pairs: sample several answers to each training problem, grade them, keep pairs that differ in reward.
 
     python recipes/pairs.py task=humaneval recipe.samples_per_prompt=8
     python recipes/pairs.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
-With `recipe.problems=33` only the first so many of them. Writes samples.jsonl (a line each graded answer, as they come:
-the same command goes on where it stopped), pairs.jsonl (prompt, chosen, rejected, their rewards and lengths) for
-recipes/dpo.py, and summary.json with the number of graded samples and the seconds that sampling and grading them took.
+recipe.problems=33 takes only the first 33 problems. The run directory holds samples.jsonl (a graded answer a line,
+written as they come: run the same command again to resume), pairs.jsonl (prompt, chosen, rejected, their rewards and
+lengths) for recipes/dpo.py, and summary.json with the number of graded samples and the seconds they took.
 """
 
 from __future__ import annotations
@@ -15,102 +15,59 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.cli.errors import UserError
+from recipes.cli.recipe import recipe
 
 
 @recipe("pairs", together=False)
 def main(cfg) -> None:
     import asyncio
-    import itertools
     import json
+    from collections import Counter
 
-    from recipes.support.build import build_reward, build_sandbox, build_task, ready
-    from recipes.support.console import log_to
-    from recipes.support.models import check_model, load_policy
-    from recipes.support.records import read_jsonl
-    from recipes.support.run_dir import gone_if_refused, open_run_dir, write_text
-    from recipes.support.soundness import training_problems
+    from recipes.cli.console import log_to
+    from recipes.evaluation.task_soundness import training_problems
+    from recipes.models.load import check_model, load_policy
+    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.jsonl import read_jsonl, write_jsonl
+    from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
-    r = cfg.recipe
-    if r.samples_per_prompt < 2:
-        raise UserError("recipe.samples_per_prompt must be 2 or more: a pair takes two answers")
+    count = cfg.recipe.samples_per_prompt
+    if count < 2:
+        raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")
     task = build_task(cfg)
-    check_model(cfg)
+    check_model(cfg.model, cfg.hardware, cfg.adapter)
     folder = open_run_dir(cfg)
     log_to(folder)
-    with gone_if_refused(folder):
+    with remove_if_setup_fails(folder):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, "train")
         task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
-    rows = read_jsonl(file)
-    write_text(file, "".join(json.dumps(row) + "\n" for row in rows))  # without a line that a kill cut off
-    done = {
-        name
-        for name, found in itertools.groupby(rows, lambda r: r["task_id"])
-        if len(list(found)) == r.samples_per_prompt
-    }
-    rows = [row for row in rows if row["task_id"] in done]
-    problems = task.problems("train")[: r.problems]
-    left = [p for p in problems if p.id not in done]
-    if left:
-        policy, tokenizer = load_policy(cfg)
-        with asyncio.Runner() as runner, file.open("a") as kept:
-            for row in sample(cfg, policy, tokenizer, task, reward, runner, left):
-                kept.write(json.dumps(row) + "\n")
-                kept.flush()
+    answers = Counter(row["task_id"] for row in read_jsonl(file))
+    rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count]
+    write_jsonl(file, rows)  # without the answers to a problem that a kill interrupted
+    problems = task.problems("train")[: cfg.recipe.problems]
+    remaining = [problem for problem in problems if answers[problem.id] != count]
+    if remaining:
+        policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+        with asyncio.Runner() as runner, file.open("a") as samples:
+            for row in graded_answers(cfg, policy, tokenizer, task, reward, runner, remaining):
+                samples.write(json.dumps(row) + "\n")
+                samples.flush()
                 rows.append(row)
     write_pairs(cfg, folder, task, problems, rows)
 
 
-def write_pairs(cfg, folder, task, problems, rows) -> None:
-    """pairs.jsonl and summary.json from the graded answers to `problems`."""
-    import json
-
-    from recipes.support.console import log
-    from recipes.support.preferences import PAIRS, preference_pairs
-    from recipes.support.run_dir import write_text
-    from recipes.support.stages import as_turns
-
-    r = cfg.recipe
-    by_problem: dict[str, list] = {p.id: [] for p in problems}
-    for row in rows:
-        by_problem[row["task_id"]].append(row)
-    pairs = [
-        {
-            "problem_id": problem.id,
-            "prompt": as_turns(task.messages(problem), "")[0],
-            "chosen": as_turns(task.messages(problem), chosen["completion"])[1],
-            "rejected": as_turns(task.messages(problem), rejected["completion"])[1],
-            "rewards": [chosen["reward"], rejected["reward"]],
-            "tokens": [chosen["tokens"], rejected["tokens"]],
-        }
-        for problem in problems
-        for chosen, rejected in preference_pairs(by_problem[problem.id], r.margin, r.pairs_per_prompt)
-    ]
-    write_text(folder / PAIRS, "".join(json.dumps(pair) + "\n" for pair in pairs))
-    mean = [sum(pair["tokens"][side] for pair in pairs) / max(len(pairs), 1) for side in (0, 1)]
-    summary = {"graded_samples": len(rows), "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean}
-    summary["seconds"] = sum(row.get("seconds", 0.0) for row in rows)  # from before they were written: 0
-    write_text(folder / "summary.json", json.dumps(summary))
-    log.info(
-        "%d pairs from %d graded samples of %d problems; chosen %.0f tokens, rejected %.0f: %s",
-        *(len(pairs), len(rows), len(problems), *mean, folder / PAIRS),
-    )
-
-
-def sample(cfg, policy, tokenizer, task, reward, runner, problems):
-    """Graded answers to `problems`, a few problems at a time, each with its share of the seconds that they took.
-
-    A problem's own draws do not depend on the others.
-    """
+def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
+    """Yield graded answers to `problems`, each with its share of the seconds that its batch of problems took."""
     from envs.task import Filtered
-    from recipes.support.evaluation import evaluate_policy
-    from recipes.support.sampling import Decoding
-    from recipes.support.stages import policy_to_sample
+    from recipes.evaluation.held_out import evaluate_policy, policy_to_sample
+    from recipes.models.load import sampling_dtype
+    from recipes.sampling.generate import Decoding
 
     r = cfg.recipe
-    policy = policy_to_sample(cfg, policy.to(cfg.hardware.device))
+    policy = policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware))
     decoding = Decoding(cfg.task.max_new_tokens, r.temperature, r.top_p)
     for first in range(0, len(problems), r.prompts_at_once):
         batch = problems[first : first + r.prompts_at_once]
@@ -128,6 +85,42 @@ def sample(cfg, policy, tokenizer, task, reward, runner, problems):
         )
         seconds = result.summary["seconds"] / len(result.rows)
         yield from (row | {"seconds": seconds} for row in result.rows)
+
+
+def write_pairs(cfg, folder, task, problems, rows) -> None:
+    """Write pairs.jsonl and summary.json from the graded answers to `problems`."""
+    import json
+
+    from recipes.cli.console import log
+    from recipes.data.training_data import as_turns
+    from recipes.evaluation.preference_pairs import PAIRS, preference_pairs
+    from recipes.records.directory import write_text
+    from recipes.records.jsonl import write_jsonl
+
+    by_problem: dict[str, list] = {problem.id: [] for problem in problems}
+    for row in rows:
+        by_problem[row["task_id"]].append(row)
+    pairs = [
+        {
+            "problem_id": problem.id,
+            "prompt": as_turns(task.messages(problem), "")[0],
+            "chosen": as_turns(task.messages(problem), chosen["completion"])[1],
+            "rejected": as_turns(task.messages(problem), rejected["completion"])[1],
+            "rewards": [chosen["reward"], rejected["reward"]],
+            "tokens": [chosen["tokens"], rejected["tokens"]],
+        }
+        for problem in problems
+        for chosen, rejected in preference_pairs(by_problem[problem.id], cfg.recipe.margin, cfg.recipe.pairs_per_prompt)
+    ]
+    write_jsonl(folder / PAIRS, pairs)
+    mean_tokens = [sum(pair["tokens"][side] for pair in pairs) / max(len(pairs), 1) for side in (0, 1)]
+    summary = {"graded_samples": len(rows), "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean_tokens}
+    summary["seconds"] = sum(row.get("seconds", 0.0) for row in rows)  # older files have none
+    write_text(folder / "summary.json", json.dumps(summary))
+    log.info(
+        "%d pairs from %d graded samples of %d problems; chosen %.0f tokens, rejected %.0f: %s",
+        *(len(pairs), len(rows), len(problems), *mean_tokens, folder / PAIRS),
+    )
 
 
 if __name__ == "__main__":

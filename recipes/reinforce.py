@@ -14,31 +14,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.cli.recipe import recipe
 
 
 @recipe("reinforce")
 def main(cfg) -> None:
-    from recipes.support.ppo import check, ppo_config, run_arguments
-    from recipes.support.run import fit, prepare
-    from recipes.support.stages import tokenized_prompts
-    from recipes.trainers.reinforce import BASELINES, ReinforceTrainer
-    from recipes.trainers.value import NoValue
+    from trl.experimental.ppo import PPOConfig
 
-    check(cfg)
-    if cfg.recipe.baseline not in BASELINES:
-        raise UserError(f"recipe.baseline={cfg.recipe.baseline}: choose {', '.join(BASELINES)}")
-    if cfg.recipe.baseline == "group" and cfg.recipe.samples_per_prompt < 2:
-        raise UserError("recipe.baseline=group needs recipe.samples_per_prompt of 2 or more")
-    run = prepare(cfg, by_accelerate=False)
-    trainer = ReinforceTrainer(
-        baseline=cfg.recipe.baseline,
-        value=NoValue(),
-        args=ppo_config(cfg, run.folder, num_ppo_epochs=1, num_mini_batches=1),
-        train_dataset=tokenized_prompts(run.task, run.tokenizer),
-        **run_arguments(run),
-    )
-    fit(run, trainer)
+    from recipes.models.critic import NoValue
+    from recipes.run.checks import check_ppo
+    from recipes.run.lifecycle import fit, prepare
+    from recipes.run.trl_config import ppo_arguments
+    from recipes.trainers.reinforce import ReinforceTrainer
+
+    check_ppo(cfg)
+    run = prepare(cfg, PPOConfig, by_accelerate=False)
+    fit(run, ReinforceTrainer(value=NoValue(), **ppo_arguments(run)))
 
 
 if __name__ == "__main__":

@@ -15,43 +15,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from recipes.support.main import UserError, recipe
+from recipes.cli.recipe import recipe
 
 
 @recipe("sft")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
-    from recipes.support.build import batch_settings
-    from recipes.support.models import lora
-    from recipes.support.run import fit, prepare
-    from recipes.support.stages import demonstrations
-    from recipes.trainers.offline import SftTrainer
+    from trl import SFTConfig
 
-    batch_settings(cfg, cfg.recipe.batch_size)  # what does not divide is said before anything loads
-    run = prepare(cfg)
-    examples = demonstrations(run.task)
-    if not len(examples):
-        raise UserError(f"task={cfg.task.name} has no reference solutions to learn from")
+    from recipes.data.training_data import demonstrations
+    from recipes.models.load import lora
+    from recipes.run.lifecycle import fit, prepare
+    from recipes.trainers.sft_dpo import SftTrainer
+
+    run = prepare(cfg, SFTConfig)
     trainer = SftTrainer(
         model=run.policy,
-        args=sft_config(cfg, run.folder),
-        train_dataset=examples,
+        args=run.args,
+        train_dataset=demonstrations(run.task),
         processing_class=run.tokenizer,
-        peft_config=lora(cfg),
+        peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,
     )
     fit(run, trainer)
-
-
-def sft_config(cfg, folder: Path):
-    """cfg.recipe and cfg.hardware as trl.SFTConfig."""
-    from trl import SFTConfig
-
-    from recipes.support.build import batch_settings, trainer_config, trainer_settings
-
-    ours = trainer_settings(cfg, folder) | batch_settings(cfg, cfg.recipe.batch_size)
-    ours |= {"max_steps": cfg.recipe.max_steps, "max_length": cfg.recipe.max_length}
-    return trainer_config(SFTConfig, ours, cfg.recipe.trl)
 
 
 if __name__ == "__main__":

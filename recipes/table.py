@@ -1,41 +1,55 @@
-"""One table of several runs on a task: pass@1 with intervals, length, graded samples, time; and its picture.
+"""Runs side by side: those on one task, or the jobs of a sweep, as a table for the terminal, as CSV and as a page.
 
     python recipes/table.py task=humaneval                        every run below runs/
     python recipes/table.py task=humaneval match=humaneval_ runs=runs html=ladder.html
+    python recipes/table.py sweep=runs/grpo/sweeps/NAME           the jobs of a sweep, as a sweep prints them at its end
 
-Each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained on, for DPO
-those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws pass@1
-against the mean length of an answer. Intervals are over problems; below the table stands what one standard error is.
+On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
+on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
+pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table.
+
+Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
+writes. The page draws the jobs' rewards in one chart and links to their reports.
 """
 
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
+import os
+import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from omegaconf import MISSING, OmegaConf
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from recipes.support.main import UserError
-from recipes.support.records import read_jsonl
-from recipes.support.run_dir import write_text
-from recipes.support.small_command import keys_of, small_command
+from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.console import log, number
+from recipes.cli.errors import UserError
+from recipes.records.directory import write_text
+from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting
+from recipes.tools.report.charts import Interval, Point, comparison_chart, scatter_chart
+from recipes.tools.report.curves import completions_per_prompt
+from recipes.tools.report.templates import render
 
-COLUMNS = ("run", "recipe", "decoding", "pass@1", "low", "high", "problems", "mean_tokens", "graded_samples", "minutes")
+LAST = 10
+"""Steps at the end of a job that its reward is the mean of."""
 
 
 @dataclass
 class TableConfig:
-    task: str = MISSING
+    task: str | None = None
+    """The task to compare runs on; not needed for a sweep."""
+    sweep: str | None = None
+    """The folder of a sweep: its jobs side by side, written to sweep.csv and sweep.html there."""
     runs: str = "runs"
     """The folder below which run directories lie."""
     match: str = ""
@@ -46,90 +60,107 @@ class TableConfig:
 
 
 def show(cfg: TableConfig) -> int:
-    """Print the table, and write what else is asked for."""
+    """Print the table and write the files that `cfg` names. Returns 1 where a job of the sweep failed, else 0.
+
+    Raises:
+        UserError: neither a task nor a sweep is named, or there is no such run or sweep.
+    """
+    if cfg.sweep:
+        if not (swept := Path(cfg.sweep) / "swept.json").exists():
+            raise UserError(f"sweep={cfg.sweep}: no sweep has run there; name a folder such as runs/grpo/sweeps/NAME")
+        return finish(Path(cfg.sweep), json.loads(swept.read_text()))
+    if cfg.task is None:
+        raise UserError("task or sweep is needed: task=humaneval compares runs, sweep=FOLDER the jobs of a sweep")
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
     print(standard_error(rows))
     if cfg.csv:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-        write_text(Path(cfg.csv), text.getvalue())
+        write_csv(Path(cfg.csv), rows)
     if cfg.html:
         write_text(Path(cfg.html), page(rows, cfg.task))
         print(cfg.html)
     return 0
 
 
-def collect(root: Path, task: str, match: str = "") -> list[dict[str, Any]]:
+def write_csv(path: Path, rows: Sequence[Record]) -> None:
+    """Rows with the same keys, one line each."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+# on one task --------------------------------------------------------------------------------------------------------
+
+
+def collect(root: Path, task: str, match: str = "") -> list[Record]:
     """A row for each run and decoding of its last evaluation on `task`. Raises UserError where there is none."""
     rows = []
     for config in sorted(root.rglob("config.yaml"), key=lambda file: file.stat().st_mtime):
         if match not in config.parent.name:
             continue
-        found = {row["temperature"]: row for row in read_jsonl(config.parent / "evals.jsonl") if row["task"] == task}
-        for temperature, row in sorted(found.items()):
-            if "1" in row["pass@k"]:
-                rows.append(_row(config.parent, OmegaConf.load(config), temperature, row))
+        evals = read_jsonl(config.parent / "evals.jsonl")
+        last = {row["temperature"]: row for row in evals if row["task"] == task and "1" in row["pass@k"]}
+        rows += [_row(config.parent, last[temperature]) for temperature in sorted(last)]
     if not rows:
         raise UserError(f"no evaluated run on {task} below {root}")
     return rows
 
 
-def _row(folder: Path, cfg: Any, temperature: float, found: dict[str, Any]) -> dict[str, Any]:
-    passed = found["pass@k"]["1"]
-    metrics = read_jsonl(folder / "metrics.jsonl")
-    pairs = pairs_summary(cfg)
+def _row(folder: Path, evaluation: Record) -> Record:
+    """A run's evaluation as a line of the CSV file."""
+    passed, temperature = evaluation["pass@k"]["1"], evaluation["temperature"]
+    config, _ = read_config(folder / "config.yaml")
+    metrics, pairs = read_jsonl(folder / "metrics.jsonl"), pairs_summary(config)
     seconds = sum(row.get("seconds/total", 0.0) for row in metrics) + pairs.get("seconds", 0.0)
     return {
         "run": folder.name,
-        "recipe": cfg.recipe.name,
-        "decoding": "greedy" if temperature == 0 else f"{found['samples']} at {temperature:g}",
+        "recipe": setting(config, "recipe.name"),
+        "decoding": "greedy" if temperature == 0 else f"{evaluation['samples']} at {temperature:g}",
         "pass@1": passed["value"],
         "low": passed["low"],
         "high": passed["high"],
-        "problems": found["problems"],
-        "mean_tokens": found["mean_tokens"],
-        "graded_samples": pairs.get("graded_samples", 0) + sampled(cfg, len(metrics)),
+        "problems": evaluation["problems"],
+        "mean_tokens": evaluation["mean_tokens"],
+        "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(metrics)),
         "minutes": seconds / 60,
     }
 
 
-def pairs_summary(cfg: Any) -> dict[str, Any]:
-    """What recipes/pairs.py says of the pairs that a run learnt from; empty where there are none, or they are gone."""
-    if "pairs" not in cfg.recipe:
+def pairs_summary(config: Record) -> Record:
+    """What recipes/pairs.py wrote about the pairs that a run learnt from; empty where there is no such file."""
+    if setting(config, "recipe.pairs") is None:
         return {}
-    pairs = Path(cfg.recipe.pairs)
+    pairs = Path(setting(config, "recipe.pairs"))
     summary = (pairs.parent if pairs.is_file() else pairs) / "summary.json"
     return json.loads(summary.read_text()) if summary.exists() else {}
 
 
-def sampled(cfg: Any, steps: int) -> int:
+def sampled(config: Record, steps: int) -> int:
     """How many answers a run sampled, graded and learnt from in `steps` updates."""
-    recipe = cfg.recipe
-    return (
-        steps * recipe.get("prompts_per_step", 0) * recipe.get("num_generations", recipe.get("samples_per_prompt", 0))
-    )
+    return steps * (setting(config, "recipe.prompts_per_step") or 0) * completions_per_prompt(config)
 
 
-def table(rows: list[dict[str, Any]], task: str) -> Table:
-    """The rows for the terminal."""
+def table(rows: list[Record], task: str) -> Table:
+    """The rows for the terminal, without the parts of the names that all runs share."""
     drawn = Table(title=f"pass@1 on {task}, held-out problems, 95 % intervals")
     drawn.add_column("run", overflow="fold")
     for name in ("decoding", "pass@1", "tokens", "graded", "minutes"):
         drawn.add_column(name, justify="right", no_wrap=True)
     for row, name in zip(rows, without_common_parts([row["run"] for row in rows]), strict=True):
-        score = f"{row['pass@1']:.3f} \\[{row['low']:.3f}, {row['high']:.3f}]"
-        drawn.add_row(
-            *(name, row["decoding"], score, f"{row['mean_tokens']:.0f}"),
-            *(str(row["graded_samples"]), f"{row['minutes']:.1f}"),
-        )
+        drawn.add_row(*map(Text, (name, *_texts(row))))
     return drawn
 
 
-def standard_error(rows: list[dict[str, Any]]) -> str:
-    """What chance alone makes of the row that passes nearest to half of its problems."""
+def _texts(row: Record) -> list[str]:
+    """Decoding, pass@1 with its interval, tokens, graded samples and minutes, as both tables show them."""
+    score = f"{row['pass@1']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+    return [row["decoding"], score, f"{row['mean_tokens']:.0f}", str(row["graded_samples"]), f"{row['minutes']:.1f}"]
+
+
+def standard_error(rows: list[Record]) -> str:
+    """A sentence: the standard error of the row whose pass@1 is nearest to one half, where it is largest."""
     row = min(rows, key=lambda row: abs(row["pass@1"] - 0.5))
     error = (row["pass@1"] * (1 - row["pass@1"]) / row["problems"]) ** 0.5
     return f"One standard error of {row['pass@1']:.3f} on {row['problems']} problems is {error:.3f}."
@@ -141,79 +172,105 @@ def without_common_parts(names: list[str]) -> list[str]:
     return ["-".join(part for part in name.split("-") if part not in common) or name for name in names]
 
 
-Mark = tuple[float, float, float, float, int]
+def page(rows: list[Record], task: str) -> str:
+    """A self-contained page: pass@1 against mean length, greedy and sampled in two colours, and the table."""
+    points: dict[bool, list[tuple[float, Interval, str]]] = {True: [], False: []}
+    for place, row in enumerate(rows, 1):
+        share = Interval(row["pass@1"], row["low"], row["high"])
+        points[row["decoding"] == "greedy"].append((row["mean_tokens"], share, str(place)))
+    columns = ("", "run", "decoding", "pass@1", "tokens", "graded samples", "minutes")
+    cells = [[place, row["run"], *_texts(row)] for place, row in enumerate(rows, 1)]
+    chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
+    note = f"Held-out problems, 95 % intervals over problems. {standard_error(rows)} Blue: sampled. Orange: greedy."
+    section = {"chart": chart, "columns": columns, "rows": cells}
+    return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=[section])
 
 
-def points(marks: list[Mark], kind: str) -> str:
-    """SVG of (x, y, y of the lower end, y of the upper end, number of its row); neighbours share one label."""
-    drawn: list[str] = []
-    near: list[Mark] = []
-    for mark in [*sorted(marks, key=lambda m: (round(m[1] / 14), m[0])), None]:
-        if near and (mark is None or mark[0] - near[-1][0] > 30 or abs(mark[1] - near[-1][1]) > 14):
-            label = ", ".join(str(number) for *_, number in sorted(near, key=lambda m: m[4]))
-            drawn.append(f'<text x="{near[-1][0] + 8:.1f}" y="{near[-1][1] - 6:.1f}">{label}</text>')
-            near = []
-        if mark is not None:
-            x, y, low, high, _ = mark
-            drawn.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
-            drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
-            near.append(mark)
-    return f'<g class="{kind}">{"".join(drawn)}</g>'
+# of a sweep ---------------------------------------------------------------------------------------------------------
 
 
-def page(rows: list[dict[str, Any]], task: str) -> str:
-    """A self-contained page: pass@1 against mean length, and the table."""
-    width, height, left, bottom = 760, 420, 60, 50
-    longest = max(row["mean_tokens"] for row in rows) * 1.25 or 1.0
-    top = min(1.0, max(row["high"] for row in rows) * 1.1) or 1.0
+def finish(folder: Path, swept: Sequence[str]) -> int:
+    """Write sweep.csv and sweep.html, print the table and the jobs that failed; 1 where one did, else 0."""
+    jobs = sorted((json.loads(f.read_text()) for f in (folder / "jobs").glob("*.json")), key=lambda job: job["job"])
+    if not jobs:
+        return 0
+    rows = [_job(job, swept) for job in jobs]
+    write_csv(folder / "sweep.csv", rows)
+    write_text(folder / "sweep.html", sweep_page(folder, rows, swept))
+    drawn = Table(*_cells(rows[0], swept), title="jobs of the sweep")
+    for column in drawn.columns:
+        column.justify = "right"
+    for row in rows:
+        drawn.add_row(*map(Text, _cells(row, swept).values()))
+    Console().print(drawn)
+    log.info("%s\n%s", folder / "sweep.csv", folder / "sweep.html")
+    failed = [row for row in rows if row["status"] and not row["stopped"]]
+    for row in failed:
+        values = " ".join(f"{key}={row[key]}" for key in swept)
+        print(f"error: job {row['job']} ({values}) ended with status {row['status']}: {row['run']}", file=sys.stderr)
+    return int(bool(failed))
 
-    def x(tokens: float) -> float:
-        return left + tokens / longest * (width - left - 20)
 
-    def y(share: float) -> float:
-        return height - bottom - share / top * (height - bottom - 20)
+def _job(job: Record, swept: Sequence[str]) -> Record:
+    """A job as a line of sweep.csv. What is swept may be called reward."""
+    run = Path(job["run"])
+    overrides = dict(o.lstrip("+~").split("=", 1) for o in job["overrides"] if "=" in o)
+    rewards = [value for _, value in _curve(run)]
+    # A run's first evaluation is on its own task, sampled where it samples; recipes/eval.py makes one called eval.
+    evals = [row for row in read_jsonl(run / "evals.jsonl") if "1" in row["pass@k"]]
+    before: Record = next((row["pass@k"]["1"] for row in evals if row["when"] == "before"), {})
+    after: Record = next((row["pass@k"]["1"] for row in evals if row["when"] in ("after", "eval")), {})
+    return {
+        "job": job["job"],
+        **{key: overrides.get(key, "") for key in swept},
+        "status": job["status"],
+        "stopped": job["stopped"],
+        "steps": len(rewards),
+        "mean reward": statistics.mean(rewards[-LAST:]) if rewards else None,
+        "pass@1 before": before.get("value"),
+        "pass@1": after.get("value"),
+        "low": after.get("low"),
+        "high": after.get("high"),
+        "minutes": job["seconds"] / 60,
+        "run": job["run"],
+    }
 
-    drawn = ""
-    for kind in ("greedy", "sampled"):
-        shown = [(n, row) for n, row in enumerate(rows, 1) if (row["decoding"] == "greedy") == (kind == "greedy")]
-        marks = [(x(r["mean_tokens"]), y(r["pass@1"]), y(r["low"]), y(r["high"]), n) for n, r in shown]
-        drawn += points(marks, kind)
-    ticks = "".join(
-        f'<text x="{left - 8}" y="{y(top * i / 4) + 4:.1f}" text-anchor="end">{top * i / 4:.2f}</text>'
-        f'<text x="{x(longest * i / 4):.1f}" y="{height - bottom + 20}" text-anchor="middle">'
-        f"{longest * i / 4:.0f}</text>"
-        for i in range(5)
+
+def _curve(run: Path) -> list[Point]:
+    """(step, reward) of a run; its loss where it learns from examples."""
+    steps = by_step(read_jsonl(run / "metrics.jsonl"))
+    key = "reward" if any("reward" in row for row in steps.values()) else "loss"
+    return [(step, row[key]) for step, row in steps.items() if finite(row.get(key))]
+
+
+def _cells(row: Record, swept: Sequence[str]) -> dict[str, str]:
+    """The names of the columns and what a job has there; a job that a signal stopped may have ended with status 0."""
+    ended = "stopped" if row["stopped"] else f"failed ({row['status']})" if row["status"] else "done"
+    measures = {f"reward, last {LAST}": row["mean reward"]} | {key: row[key] for key in ("pass@1 before", "pass@1")}
+    cells = {"job": str(row["job"])} | {key: row[key] for key in swept} | {"status": ended, "steps": str(row["steps"])}
+    cells |= {name: "" if value is None else number(value) for name, value in measures.items()}
+    return cells | {"minutes": f"{row['minutes']:.1f}"}
+
+
+def sweep_page(folder: Path, rows: Sequence[Record], swept: Sequence[str]) -> str:
+    """A self-contained page: the jobs' curves in one chart, then the table with links to the jobs' reports."""
+    lines = []
+    for row in rows:
+        cells, report = _cells(row, swept), Path(row["run"]) / "report.html"
+        if row["status"] and not row["stopped"]:
+            cells["status"] = Markup('<span class="bad">{}</span>').format(cells["status"])
+        if row["low"] is not None and row["high"] is not None:
+            cells["pass@1"] += f" [{number(row['low'])}, {number(row['high'])}]"
+        link = Markup('<a href="{}">report</a>').format(os.path.relpath(report, folder)) if report.exists() else ""
+        lines.append([*cells.values(), link])
+    curves = {f"job {row['job']}": _curve(Path(row["run"])) for row in rows}
+    chart = comparison_chart(curves, "reward by step")
+    note = (
+        "Each line is one job's reward (its loss where it learns from examples), smoothed over an eighth of its steps. "
     )
-    cells = "".join(
-        f"<tr><td>{n}</td><td>{html.escape(row['run'])}</td><td>{row['decoding']}</td>"
-        f"<td>{row['pass@1']:.3f} [{row['low']:.3f}, {row['high']:.3f}]</td><td>{row['mean_tokens']:.0f}</td>"
-        f"<td>{row['graded_samples']}</td><td>{row['minutes']:.1f}</td></tr>"
-        for n, row in enumerate(rows, 1)
-    )
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(task)}: pass@1 and length</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.4 system-ui, sans-serif; max-width: 60rem; margin: 1rem auto; padding: 0 1rem; }}
-svg {{ width: 100%; height: auto; }} svg text {{ fill: currentColor; font-size: 12px; }}
-.greedy circle {{ fill: #d5632a; }} .sampled circle {{ fill: #2a7bd5; }}
-g line {{ stroke: currentColor; opacity: .35; }} .axis {{ stroke: currentColor; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-td, th {{ padding: .2rem .6rem; text-align: right; }}
-td:nth-child(2), th:nth-child(2) {{ text-align: left; }} tr + tr td {{ border-top: 1px solid #8884; }}
-</style>
-<h1>{html.escape(task)}: pass@1 and length</h1>
-<p>Held-out problems, 95 % intervals over problems. {standard_error(rows)} Orange: greedy. Blue: sampled.</p>
-<svg viewBox="0 0 {width} {height}" role="img" aria-label="pass@1 against mean answer length">
-<line class="axis" x1="{left}" x2="{width - 20}" y1="{height - bottom}" y2="{height - bottom}"/>
-<line class="axis" x1="{left}" x2="{left}" y1="20" y2="{height - bottom}"/>{ticks}
-<text x="{width / 2}" y="{height - 8}" text-anchor="middle">mean tokens of an answer</text>
-<text x="14" y="{height / 2}" text-anchor="middle" transform="rotate(-90 14 {height / 2})">pass@1</text>
-{drawn}</svg>
-<table><tr><th></th><th>run</th><th>decoding</th><th>pass@1</th><th>tokens</th><th>graded samples</th>
-<th>minutes</th></tr>
-{cells}</table></html>
-"""
+    note += "pass@1 is that of held-out problems, with its 95 % interval."
+    section = {"chart": chart, "columns": [*_cells(rows[0], swept), ""], "rows": lines}
+    return render("comparison.html.j2", title=folder.name, note=note, sections=[section])
 
 
 main = small_command(keys_of(TableConfig), __doc__, show)

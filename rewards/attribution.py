@@ -1,7 +1,7 @@
-"""From characters to tokens: where each sampled token lies in the text, and how a span's reward is shared out.
+"""From characters to tokens: where each sampled token lies in the text, and how a span's reward is shared by tokens.
 
-Offsets are read off the sampled ids (each token's bytes, cumulative, then bytes to characters). Encoding the text again
-would give other tokens for about a third of the samples drawn at temperature 1.
+Offsets are computed from the sampled ids: each token's bytes are added up, then bytes are mapped to characters.
+Encoding the text again would give other tokens for about a third of the samples drawn at temperature 1.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class TokenBytes:
         self._cache: dict[int, bytes] = {}
 
     def __getitem__(self, token_id: int) -> bytes:
-        found = self._cache.get(token_id)
-        if found is None:
-            found = self._cache[token_id] = self._bytes(token_id)
-        return found
+        cached = self._cache.get(token_id)
+        if cached is None:
+            cached = self._cache[token_id] = self._bytes(token_id)
+        return cached
 
     def _bytes(self, token_id: int) -> bytes:
         if token_id in self._special:
@@ -61,15 +61,15 @@ _BYTE_OF_CHAR = _gpt2_byte_alphabet()
 
 
 def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list[tuple[int, int]]]:
-    """Text of a completion and the characters (start, end) of each of its tokens.
+    """The text of a completion and the characters (start, end) of each of its T tokens.
 
-    Tokens that share a character (a UTF-8 character split over byte-level tokens) overlap on it. Bytes that are no
-    UTF-8 become U+FFFD, as the tokenizer's own decoding does.
+    Tokens that share a character (a UTF-8 character split over byte-level tokens) overlap on it. Bytes that are not
+    UTF-8 become U+FFFD, as in the tokenizer's own decoding.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text: list[str] = []
     length = 0
-    owners: list[tuple[int, int]] = []  # for each byte: first and last character it may belong to
+    byte_chars: list[tuple[int, int]] = []  # for each byte of the stream, the characters (start, end) it may belong to
     pending = 0
     pieces = [token_bytes[i] for i in token_ids]
     stream = b"".join(pieces)
@@ -77,7 +77,7 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
         out = decoder.decode(stream[position : position + 1], final=position + 1 == len(stream))
         pending += 1
         if out:
-            owners.extend([(length, length + len(out))] * pending)
+            byte_chars.extend([(length, length + len(out))] * pending)
             pending = 0
             text.append(out)
             length += len(out)
@@ -85,26 +85,27 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
     start = 0
     for piece in pieces:
         if piece:
-            covered = owners[start : start + len(piece)]
+            covered = byte_chars[start : start + len(piece)]
             offsets.append((covered[0][0], covered[-1][1]))
         else:
-            here = owners[start][0] if start < len(owners) else length
+            here = byte_chars[start][0] if start < len(byte_chars) else length
             offsets.append((here, here))
         start += len(piece)
     return "".join(text), offsets
 
 
 def code_tokens(completion: Completion) -> list[int]:
-    """Indices of the tokens whose characters overlap the extracted code (C in CONTRIBUTING.md, Dense rewards)."""
+    """Indices of the tokens that overlap the extracted code (C in CONTRIBUTING.md, Dense rewards)."""
     if completion.code_span is None:
         return []
     return _overlapping(completion, *completion.code_span)
 
 
 def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
-    """Tokens with characters in [start, end), an empty place being the character that begins there.
+    """Indices of the tokens with characters in [start, end); an empty span stands for the character at `start`.
 
-    One character is one token's, the one with its first byte, over however many byte-level tokens it is split.
+    A single character belongs to one token, the one with its first byte, even if it is split over several byte-level
+    tokens.
     """
     tokens = [t for t, (s, e) in enumerate(completion.offsets) if s < max(end, start + 1) and e > start and e > s]
     return tokens if end > start + 1 else tokens[:1]
@@ -113,12 +114,12 @@ def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
 def attribute(
     completion: Completion, result: ChannelResult, judges_form: bool = False, spread: bool = True
 ) -> list[float]:
-    """Token rewards (length T) of one channel; they sum to the channel's score.
+    """Token rewards of one channel, T numbers that sum to the channel's score.
 
-    Each span is shared equally by the tokens that overlap it, only code tokens unless the channel judges form. A
-    channel that does not point is spread over the code tokens. What finds no token falls on the last one, where
-    sparse mode puts everything. Without `spread` so does what does not point, a span that covers all the code included:
-    a token's return holds only what is paid at it or later.
+    Each span is shared equally by the tokens that overlap it; only code tokens count unless the channel judges form.
+    Rewards without a location are spread over the code tokens, and a reward without any token falls on the last token.
+    With `spread` false, rewards without a location and spans that cover all the code also fall on the last token, so
+    that a token's return holds only rewards paid at it or later.
     """
     rewards = [0.0] * len(completion.token_ids)
     if not rewards:
@@ -147,12 +148,12 @@ def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:
 
 
 def at_the_end(completion: Completion, score: float) -> list[float]:
-    """Sparse placement: the whole score on the last token (the end of sequence where it was drawn)."""
+    """Sparse placement: the whole score on the last token, which is the end of sequence if it was drawn."""
     return [0.0] * (len(completion.token_ids) - 1) + [score] if completion.token_ids else []
 
 
 def evenly(completion: Completion, score: float) -> list[float]:
-    """Uniform placement: the score in equal parts on all tokens, which tells nothing of where it was earned."""
+    """Uniform placement: the score in equal parts on all tokens."""
     rewards = [0.0] * len(completion.token_ids)
     if rewards:
         _share(rewards, range(len(rewards)), score)

@@ -1,4 +1,4 @@
-"""What a reward channel sees and says: Completion, Span, ChannelResult, RewardChannel."""
+"""The types between the trainer and a reward channel: Completion, Span, ChannelResult, RewardChannel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from envs.task import Problem
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled answer.
+    """One sampled completion of T tokens.
 
-    text: the answer without special tokens.
-    token_ids: the T sampled ids, end-of-sequence included where it was drawn.
-    offsets: T pairs (start, end) in characters of `text`; special tokens have start == end.
-    code_span: (start, end) in characters of the code the task extracted, None where it found none.
-    finished: False where the length limit cut the answer.
-    closed: True where the code stands in a complete fenced block.
+    text: the completion without special tokens.
+    token_ids: the T sampled ids, including the end of sequence if it was drawn.
+    offsets: T pairs (start, end) in characters of `text`; for special tokens start == end.
+    code_span: (start, end) in characters of the code that the task extracted; None if there is no code.
+    finished: False if the length limit cut the completion.
+    closed: True if the code stands in a complete fenced block.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Span:
-    """`value` of reward earned by the characters `start` to `end` (end excluded) of a completion's text."""
+    """The reward `value` of the characters `start` to `end` (end excluded) of a completion's text."""
 
     start: int
     end: int
@@ -44,15 +44,16 @@ class Span:
 
 @dataclass(frozen=True)
 class ChannelResult:
-    """What a channel says of one completion.
+    """A channel's result for one completion.
 
-    score: the reward before weighting. Where `spans` are given it must equal the sum of their values.
-    spans: the characters responsible; empty where the channel cannot point.
-    passed: whether the answer is right, from channels that judge correctness; None from the others.
-    verdict: one word for logs ("pass", "fail", "timeout"...), empty where there is none.
+    score: the reward before weighting. If there are `spans`, it must equal the sum of their values.
+    spans: the characters responsible; empty if the channel cannot locate its reward.
+    passed: whether the code is correct, from channels that judge correctness; None from the others.
+    verdict: one word for logs ("pass", "fail", "timeout"...), may be empty.
     note: one line for a reader.
-    detail: further facts for logs and drawings, plain data.
-    silent: the channel has nothing to say of this completion; the others are paid its weight in proportion to theirs.
+    detail: further facts for logs and figures, plain data.
+    silent: the channel cannot judge this completion; its weight is divided among the other channels, in proportion to
+        their own weights.
     """
 
     score: float
@@ -67,12 +68,12 @@ class ChannelResult:
 class RewardChannel(Protocol):
     """A new channel is one file with a class like this and one entry under `reward:` in conf/task/<task>.yaml."""
 
-    judges_form: bool  # True: may reward tokens outside the code (fences, prose, length)
+    judges_form: bool  # True: the channel may reward tokens outside the code (fences, prose, length)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """One result a completion, in order. None: could not be graded (infrastructure), never a zero.
+        """One result for each completion, in order; None, never 0, if the infrastructure failed to grade it.
 
-        A channel may also have `async ready(problems)`: called before a model loads, it prepares what grading those
-        problems takes, and raises ValueError with one line where that cannot be had.
+        A channel may also have `async ready(problems)`, which is called before a model loads: it prepares what it needs
+        to grade those problems, and raises ValueError with a message of one line if that is not available.
         """
         ...

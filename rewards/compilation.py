@@ -1,9 +1,10 @@
-"""Compilation: does the file compile in a prepared Cactus tree (envs/etk/cactus.py)?
+"""Compilation: does the file compile in a prepared Cactus tree (envs/etk/build/cactus_tree.py)?
 
-Score 1 or 0. Where the compiler names lines of the file, the whole is paid 1 and those lines lose it; else 0 is spread
-over the code. Two ways, of which `mode` chooses: `syntax` asks a compiler for this file alone, in hundredths of a
-second, `build` rebuilds what depends on it, in a second or two. An empty file compiles: code without a token is 0.
-Silent for a language without a command, and for a problem whose reference does not compile in this tree.
+The score is 1 or 0. If the compiler names lines of the file, the code is paid 1 and those lines lose it; otherwise the
+0 is spread over the code. `mode` selects how it is checked: `syntax` runs a compiler on this file alone, in hundredths
+of a second; `build` rebuilds what depends on the file, in a second or two. An empty file compiles, so code without a
+token scores 0. The channel is silent for a language without a command, and for a problem whose reference does not
+compile in this tree.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.etk.cactus import CactusTree, Compiled, Setup, Source
-from envs.packaged import cache_dir
+from envs.etk.build.cactus_tree import CactusTree, Compiled, Setup, Source
+from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem, TaskError
+from rewards.analysis.code_tokens import has_code
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.similarity import has_code
 
 log = logging.getLogger("codegrain")
 MODES = ("syntax", "build")
-FIRST = 4
-"""References that are tried before a run."""
+TRIED_REFERENCES = 4
+"""Number of references that `ready` compiles before a run."""
 SILENT = ChannelResult(0.0, note="not checked", silent=True)
 
 
@@ -31,15 +32,15 @@ class Compilation:
     """
     Args:
         sandbox: where compilers run.
-        workdir: the tree.
+        workdir: folder of the tree.
         mode: one of MODES.
-        syntax, build: how a file is checked in each mode, fields of envs.etk.cactus.Setup.
-        target: where a file lies in the tree.
-        cache: folder for what became of references; None: the user's cache.
+        syntax, build: how a file is checked in each mode; fields of envs.etk.build.cactus_tree.Setup.
+        target: path of a file in the tree.
+        cache: folder for the results of references; None: the user's cache.
 
     Raises:
-        ValueError: another mode.
-        TaskError: no such tree, no such field, or a compiler that is not installed.
+        ValueError: an unknown mode.
+        TaskError: the tree or a field does not exist, or a compiler is not installed.
     """
 
     judges_form = False
@@ -55,7 +56,7 @@ class Compilation:
         cache: str | None = None,
     ):
         if mode not in MODES:
-            raise ValueError(f"task.reward.compile.mode={mode}: {' or '.join(MODES)}")
+            raise ValueError(f"task.reward.compile.mode={mode}: unknown mode; use {' or '.join(MODES)}")
         settings = syntax if mode == "syntax" else build
         try:
             setup = Setup(workdir=workdir, target=target, **(settings or {}))
@@ -64,33 +65,33 @@ class Compilation:
         self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Raises TaskError where the tree has no file that is asked for; warns where none of the first compiles."""
-        first = [_source(problem, problem.reference) for problem in problems if problem.reference]
-        placed = [source for source in first if self.tree.has(source)]
-        if first and not placed:
-            where = self.tree.setup.target_of(first[0])
-            raise TaskError(f"task.reward.compile: no {where} in {self.tree.setup.root}, and no other file asked for")
-        checked = [source for source in placed if self.tree.setup.command_for(source)][:FIRST]
-        found = await self.tree.check(checked, checked)
-        if found and not any(each is None or each.ok for each in found):
-            said = next(each.messages[0].text if each.messages else each.reason for each in found if each)
-            log.warning("compile: none of the first %d references compiles in this tree: %s", len(found), said)
+        """Warn if none of the first references compiles. Raises TaskError if the tree has no file of the problems."""
+        references = [_source(problem, problem.reference) for problem in problems if problem.reference]
+        in_tree = [source for source in references if self.tree.has(source)]
+        if references and not in_tree:
+            path = self.tree.setup.target_of(references[0])
+            raise TaskError(f"task.reward.compile: no {path} in {self.tree.setup.root}, and no other file asked for")
+        checked = [source for source in in_tree if self.tree.setup.command_for(source)][:TRIED_REFERENCES]
+        results = await self.tree.check(checked, checked)
+        if results and not any(result is None or result.ok for result in results):
+            message = next(r.messages[0].text if r.messages else r.reason for r in results if r)
+            log.warning("compile: none of the first %d references compiles in this tree: %s", len(results), message)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         references = [_source(problem, problem.reference) for problem in problems]
         usable = await self.tree.usable(references)
-        found: list[ChannelResult | None] = [None if each is None else SILENT for each in usable]
-        asked = []
+        results: list[ChannelResult | None] = [None if each is None else SILENT for each in usable]
+        checked = []
         for i, (problem, completion) in enumerate(zip(problems, completions, strict=True)):
             if usable[i] and has_code(problem, completion.code):
-                asked.append(i)
+                checked.append(i)
             elif usable[i]:
-                found[i] = ChannelResult(0.0, note="no code", verdict="no code", detail={"compiles": 0.0})
-        sources = [_source(problems[i], completions[i].code or "") for i in asked]
-        compiled = await self.tree.check(sources, [references[i] for i in asked])
-        for i, each in zip(asked, compiled, strict=True):
-            found[i] = None if each is None else _result(completions[i], each)
-        return found
+                results[i] = ChannelResult(0.0, note="no code", verdict="no code", detail={"compiles": 0.0})
+        sources = [_source(problems[i], completions[i].code or "") for i in checked]
+        compiled = await self.tree.check(sources, [references[i] for i in checked])
+        for i, each in zip(checked, compiled, strict=True):
+            results[i] = None if each is None else _result(completions[i], each)
+        return results
 
 
 def _source(problem: Problem, text: str) -> Source:
@@ -103,25 +104,27 @@ def _result(completion: Completion, compiled: Compiled) -> ChannelResult:
         return ChannelResult(1.0, note="compiles", verdict="compiles", detail=detail)
     errors = [message for message in compiled.messages if message.severity == "error"]
     note = errors[0].text if errors else compiled.reason
-    spans = _charged(completion, [e.offset for e in errors if e.offset is not None])
+    spans = _charged_spans(completion, [e.offset for e in errors if e.offset is not None])
     return ChannelResult(0.0, spans, note=note, verdict="does not compile", detail=detail)
 
 
-def _charged(completion: Completion, offsets: Sequence[int]) -> tuple[Span, ...]:
-    """The code is paid 1 and the lines lose it; no spans where there is no line to name."""
+def _charged_spans(completion: Completion, offsets: Sequence[int]) -> tuple[Span, ...]:
+    """The code is paid 1 and the lines at `offsets` lose it; no spans if there is no such line."""
     if completion.code_span is None or completion.code is None:
         return ()
     start, end = completion.code_span
     lines = completion.code.split("\n")
-    numbers = {_not_blank(lines, completion.code.count("\n", 0, offset)) for offset in offsets} - {None}
-    named, position = [], start
+    charged = {_last_nonblank(lines, completion.code.count("\n", 0, offset)) for offset in offsets} - {None}
+    places, position = [], start
     for number, line in enumerate(lines):
-        if number in numbers:
-            named.append((position + len(line) - len(line.lstrip()), position + len(line.rstrip())))
+        if number in charged:
+            places.append((position + len(line) - len(line.lstrip()), position + len(line.rstrip())))
         position += len(line) + 1
-    return (Span(start, end, 1.0), *(Span(a, b, -1 / len(named)) for a, b in named)) if named else ()
+    if not places:
+        return ()
+    return (Span(start, end, 1.0), *(Span(first, last, -1 / len(places)) for first, last in places))
 
 
-def _not_blank(lines: Sequence[str], number: int) -> int | None:
-    """The line itself, or the last one before it that has something to charge."""
+def _last_nonblank(lines: Sequence[str], number: int) -> int | None:
+    """The index of the last line that is not blank, up to `number`."""
     return next((n for n in range(number, -1, -1) if lines[n].strip()), None)

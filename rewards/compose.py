@@ -1,4 +1,4 @@
-"""The reward of a task: weighted channels, on the tokens responsible (dense, pointed), the last (sparse) or all."""
+"""The reward of a task: weighted channels, placed on the responsible tokens, on the last token or on all tokens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
 @dataclass(frozen=True)
 class Grade:
-    """What one completion earned.
+    """The graded reward of one completion of T tokens.
 
-    results: each channel's own word. rewards: each channel's token rewards before weighting, T numbers each.
+    results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
+    each channel's weight, rescaled if a channel is silent.
     """
 
     results: Mapping[str, ChannelResult]
@@ -33,7 +34,7 @@ class Grade:
 
     @property
     def passed(self) -> bool | None:
-        """Whether every channel that judges correctness says yes; None where none does."""
+        """Whether all channels that judge correctness accept the code; None if no channel does."""
         verdicts = [r.passed for r in self.results.values() if r.passed is not None]
         return all(verdicts) if verdicts else None
 
@@ -43,12 +44,12 @@ class Grade:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The scores of the channels that had something to say."""
+        """Scores by channel, without silent channels."""
         return {name: result.score for name, result in self.results.items() if not result.silent}
 
     @property
     def measures(self) -> dict[str, float]:
-        """The numbers among the channels' details, as "channel/name"; not seconds, which differ between equal runs."""
+        """The numbers in the channels' details, as "channel/name"; not seconds, which differ between equal runs."""
         return {
             f"{name}/{key}": float(value)
             for name, result in self.results.items()
@@ -58,7 +59,7 @@ class Grade:
 
     @property
     def token_rewards(self) -> list[float]:
-        """Weighted sum over channels, length T; its sum is `total`."""
+        """Weighted sum over channels, T numbers whose sum is `total`."""
         weighted = ([self.weights[name] * r for r in rewards] for name, rewards in self.rewards.items())
         return [sum(column) for column in zip(*weighted, strict=True)]
 
@@ -67,14 +68,15 @@ class Reward:
     """Grades completions with all channels at once.
 
     Args:
-        channels: name to channel.
-        weights: name to weight, the same names; a channel of weight 0 is measured and not paid.
-        placement: of PLACEMENTS; the sums are the same, only the tokens differ. "pointed" is dense where a channel
-            points and sparse where it does not; "uniform" pays every token alike, code or not, and is what dense is
-            measured against.
+        channels: channels by name.
+        weights: weights by the same names; a channel of weight 0 is measured and not paid.
+        placement: one of PLACEMENTS; the sums are equal and only the tokens differ. "dense" puts a channel's reward on
+            the characters that it locates, and spreads a reward without a location over the code tokens. "pointed" does
+            the first and puts the rest on the last token. "sparse" puts all on the last token. "uniform" pays all
+            tokens equally, code or not: the baseline that dense is compared with.
 
     Raises:
-        ValueError: names differ between channels and weights; a weight is negative, or none is above 0.
+        ValueError: channels and weights have different names; a weight is negative, or none is above 0.
     """
 
     def __init__(
@@ -84,25 +86,25 @@ class Reward:
         placement: Placement = "dense",
     ):
         if set(channels) != set(weights):
-            raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} name different things")
+            raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} must have the same names")
         if min(weights.values()) < 0 or max(weights.values()) <= 0:
-            raise ValueError(f"weights {dict(weights)}: none may be below 0, and one must be above")
+            raise ValueError(f"weights {dict(weights)}: none may be below 0, and one must be above 0")
         self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Channels with a `ready(problems)` prepare what they grade by. Raises ValueError where that cannot be had."""
+        """Call `ready(problems)` of each channel that has it. Raises ValueError if a channel cannot be prepared."""
         for channel in self.channels.values():
             if prepare := getattr(channel, "ready", None):
                 await prepare(problems)
 
     async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
-        """One grade a completion, in order; None where a channel could not grade it or all with a weight are silent."""
+        """One grade for each completion, in order; None if a channel could not grade it or all paid ones are silent."""
         columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))
         grades: list[Grade | None] = []
         for completion, row in zip(completions, zip(*columns, strict=True), strict=True):
             results = dict(zip(self.channels, row, strict=True))
-            heard = None not in row and any(w and not results[name].silent for name, w in self.weights.items())
-            grades.append(self._place(completion, results) if heard else None)
+            gradable = None not in row and any(w and not results[name].silent for name, w in self.weights.items())
+            grades.append(self._place(completion, results) if gradable else None)
         return grades
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
@@ -115,7 +117,7 @@ class Reward:
         return Grade(results, rewards, self._weights(results))
 
     def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:
-        """The weights, those of silent channels divided among the others."""
+        """The weights, with those of silent channels divided among the others."""
         silent = [name for name, result in results.items() if result.silent]
         if not silent:
             return self.weights

@@ -1,9 +1,9 @@
-"""Data flow: how much of the reference solution's data flow the code has, and no more than that.
+"""Data flow: how well the data flow of the code matches that of the reference solution, as F1.
 
-Score F1 in [0, 1] of the flows of rewards/flows.py; the note has the recall, CodeBLEU's figure, which 200 lines of
-calls with made-up names bring to 0.8. The code is paid 1, and what is missing to 1 is taken from the variables whose
-flow the reference has not; where all have, from the whole. A reference without data flow says nothing: 0 for all; a
-problem without a reference leaves the channel silent.
+The score lies in [0, 1] and compares the flows of rewards/analysis/python_dataflow.py. The note also has the recall,
+CodeBLEU's figure, which 200 lines of calls with invented names raise to 0.8. The code is paid 1 minus unmatched
+variables: they share what the score lacks to 1; if all variables match, the score is spread over the code. If the
+reference has no data flow, all completions score 0; for a problem without a reference the channel is silent.
 
     python -m rewards.dataflow match FILE     id, candidate, reference -> id, score, recall
 """
@@ -15,18 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.rows import answer, command, read_rows
+from envs.command_rows import answer, command, read_rows
 from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
-from rewards.analysis import CRASH, analyse
+from rewards.analysis.in_sandbox import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
 
 PACKAGES = ("tree_sitter", "tree_sitter_python")
 BATCH = 32
-"""Pairs that one process compares, about a millisecond each; the sandbox's workers share a step's."""
+"""Pairs that one process compares, about a millisecond each; the sandbox's workers share the pairs of a step."""
 SILENT = ChannelResult(0.0, note="no reference solution", silent=True)
+CRASH_NOTE = "the code crashes the parser"
 PROGRAM = (
-    Path(__file__).with_name("flows.py").read_text()
+    (Path(__file__).parent / "analysis" / "python_dataflow.py").read_text()
     + """
 import gc, json, sys
 gc.disable()  # trees have no cycles
@@ -38,7 +39,7 @@ print(json.dumps([match(candidate, reference) or [] for candidate, reference in 
 class Dataflow:
     """
     Args:
-        sandbox: where sources are parsed; its packages must have tree_sitter and tree_sitter_python.
+        sandbox: where sources are parsed; its packages must include tree_sitter and tree_sitter_python.
     """
 
     judges_form = False
@@ -47,24 +48,25 @@ class Dataflow:
         self.sandbox = sandbox
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """Raises RuntimeError where the sandbox lacks tree_sitter."""
+        """Raises RuntimeError if the sandbox lacks tree_sitter."""
         results: list[ChannelResult | None] = [
             ChannelResult(0.0, note="no code") if problem.reference else SILENT for problem in problems
         ]
-        there = [i for i, problem in enumerate(problems) if problem.reference and completions[i].code is not None]
-        pairs = [[completions[i].code, problems[i].reference] for i in there]
-        for i, found in zip(there, await analyse(self.sandbox, PROGRAM, pairs, BATCH), strict=True):
-            results[i] = self._result(completions[i], found)
+        compared = [i for i, problem in enumerate(problems) if problem.reference and completions[i].code is not None]
+        pairs = [[completions[i].code, problems[i].reference] for i in compared]
+        for i, match in zip(compared, await analyse(self.sandbox, PROGRAM, pairs, BATCH), strict=True):
+            results[i] = self._result(completions[i], match)
         return results
 
-    def _result(self, completion: Completion, found: Any) -> ChannelResult | None:
-        if found is None:
+    def _result(self, completion: Completion, match: Any) -> ChannelResult | None:
+        """`match`: see python_dataflow.Match; empty if the reference has no data flow, None if the sandbox failed."""
+        if match is None:
             return None
-        if found is CRASH or not found:
-            return ChannelResult(0.0, note="the reference has no data flow" if not found else "brings the parser down")
+        if match is CRASH or not match:
+            return ChannelResult(0.0, note="the reference has no data flow" if not match else CRASH_NOTE)
         assert completion.code_span is not None
         start, end = completion.code_span
-        f1, recall, _, _, unmatched = found
+        f1, recall, _, _, unmatched = match
         places = [(first, last) for first, last in unmatched if first < last]
         spans = [Span(start, end, 1.0 if places else f1)]
         spans += [Span(start + first, start + last, (f1 - 1) / len(places)) for first, last in places]
@@ -75,15 +77,15 @@ async def _match(path: str) -> None:
     rows = read_rows(path, "candidate", "reference")
     sandbox = LocalSandbox(2, packages=PACKAGES)
     pairs = [[row["candidate"], row["reference"]] for row in rows if "error" not in row]
-    found = await analyse(sandbox, PROGRAM, pairs)
+    matches = await analyse(sandbox, PROGRAM, pairs)
     await sandbox.close()
-    answer(rows, [_public(each) for each in found])
+    answer(rows, [_answer(match) for match in matches])
 
 
-def _public(found: Any) -> dict[str, Any]:
-    if found is CRASH or found is None:
-        return {"error": "brings the parser down" if found is CRASH else "the sandbox failed"}
-    return {"score": found[0], "recall": found[1]} if found else {"score": None, "recall": None}
+def _answer(match: Any) -> dict[str, Any]:
+    if match is CRASH or match is None:
+        return {"error": CRASH_NOTE if match is CRASH else "the sandbox failed"}
+    return {"score": match[0], "recall": match[1]} if match else {"score": None, "recall": None}
 
 
 main = command("rewards.dataflow", "match", __doc__.splitlines()[0], _match)

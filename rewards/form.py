@@ -1,8 +1,7 @@
-"""Form: is the answer a complete fenced block, and how long is it?
+"""Form: is the completion a complete fenced block, and how long is it?
 
-Score = `block` or `no_block`, minus `length_alpha` * tokens / 100 (0.01 to 0.03 keeps answers short), before the
-channel's weight (conf/task/<task>.yaml). The block's part lies on the fence lines, a missing block's and the length's
-on the text.
+Score = `block` or `no_block`, minus `length_alpha` * tokens / 100 (0.01 to 0.03 keeps completions short), before the
+channel's weight. The block's reward lies on the fence lines; those of a missing block and of the length on all tokens.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from rewards.channel import ChannelResult, Completion, Span
 class Form:
     """
     Args:
-        block: paid where the answer holds a complete fenced block (the last one counts).
-        no_block: paid where it holds none (DeepCoder: -1).
+        block: reward of a complete fenced block (the last one counts).
+        no_block: reward of a completion without one (DeepCoder: -1).
         length_alpha: penalty for each 100 tokens.
     """
 

@@ -1,8 +1,9 @@
-"""Simulation: the lines are put into their gap, the program is built and run, and its fields are compared.
+"""Simulation: the generated lines fill their gap, the program is built and run, and its fields are compared.
 
-Score in [0, 1]: the mean of compile, execution, header and density (envs/etk/completion), or `skill`, what the density
-adds to a run in which nothing happens. Where the compiler names places in the code, the whole is paid 1 and they lose
-what is missing; else the score is spread over the code. An empty answer is scored like any other.
+The score lies in [0, 1]: the weighted mean of compile, execution, header and density (envs/etk/completion), or `skill`,
+what the completion adds to a run in which nothing happens. If the compiler names places in the code, the code is paid 1
+and these places lose what the score lacks to 1; otherwise the score is spread over the code. An empty completion is
+scored like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs.etk.completion import CompletionScore, CompletionScorer, Request
-from envs.packaged import cache_dir
+from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
@@ -36,37 +37,37 @@ class Simulation:
         sandbox: where programs are built and run.
         paid: "total" or "skill".
         cache: folder for built sources and reference runs; None: the user's cache.
-        keep: what came of completions is kept there as well, for all later runs. False where what a program computes
-            is not the same each time.
+        keep: also store the scores of completions there, for all later runs. Use False if a program does not compute
+            the same values each time.
 
     Raises:
-        ValueError: another `paid`.
+        ValueError: an unknown `paid`.
     """
 
     judges_form = False
 
     def __init__(self, sandbox: Sandbox, paid: str = "total", cache: str | None = None, keep: bool = True):
         if paid not in ("total", "skill"):
-            raise ValueError(f"simulation.paid={paid}: total or skill")
+            raise ValueError(f"simulation.paid={paid}: unknown score; use total or skill")
         self.sandbox, self.paid, self.keep = sandbox, paid, keep
         self.cache = Path(cache) if cache else cache_dir() / "simulations"
         self._scorers: dict[str, CompletionScorer] = {}
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Build and run the applications as they are. Raises CompletionError where one cannot be."""
+        """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
         for scorer in dict.fromkeys(map(self._scorer, problems)):
             await scorer.ready()
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """Raises CompletionError where an application cannot be built as it is."""
+        """Raises ApplicationError if an unchanged application cannot be built."""
         results: list[ChannelResult | None] = [None] * len(problems)
         by_scorer: dict[CompletionScorer, list[int]] = {}
         for i, problem in enumerate(problems):
             by_scorer.setdefault(self._scorer(problem), []).append(i)
-        for scorer, places in by_scorer.items():
-            requests = [Request(problems[i].data["case"], completions[i].code or "") for i in places]
-            for i, found in zip(places, await scorer.score(requests), strict=True):
-                results[i] = None if found is None else self._result(completions[i], found)
+        for scorer, indices in by_scorer.items():
+            requests = [Request(problems[i].data["case"], completions[i].code or "") for i in indices]
+            for i, score in zip(indices, await scorer.score(requests), strict=True):
+                results[i] = None if score is None else self._result(completions[i], score)
         return results
 
     def _scorer(self, problem: Problem) -> CompletionScorer:
@@ -76,21 +77,22 @@ class Simulation:
             self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
         return self._scorers[application.name]
 
-    def _result(self, completion: Completion, found: CompletionScore) -> ChannelResult:
-        score = found.total if self.paid == "total" else found.skill or 0.0
-        right = found.total >= PERFECT
-        verdict = "pass" if right else "build" if not found.compile else "run" if not found.execution else "fields"
-        errors = [message for message in found.messages if message.severity == "error"]
-        note = f"density {found.density:.3f}" if found.execution else (found.reasons or ("not run",))[0]
-        if errors and not found.compile:
+    def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
+        score = measured.total if self.paid == "total" else measured.skill or 0.0
+        passed = measured.total >= PERFECT
+        stage = "build" if not measured.compile else "run" if not measured.execution else "fields"
+        errors = [message for message in measured.messages if message.severity == "error"]
+        note = f"density {measured.density:.3f}" if measured.execution else (measured.reasons or ("not run",))[0]
+        if errors and not measured.compile:
             note = errors[0].text
-        detail = {name: getattr(found, name) for name in MEASURED}
-        spans = _charged(completion, score, [e.offset for e in errors if e.offset is not None])
-        return ChannelResult(score, spans, passed=right, verdict=verdict, note=note, detail=detail)
+        detail = {name: getattr(measured, name) for name in MEASURED}
+        spans = _charged_spans(completion, score, [e.offset for e in errors if e.offset is not None])
+        verdict = "pass" if passed else stage
+        return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail)
 
 
-def _charged(completion: Completion, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
-    """The whole is paid 1 and the places lose what is missing; no spans where there is no place to name."""
+def _charged_spans(completion: Completion, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
+    """The code is paid 1, and the places at `offsets` share what `score` lacks to 1; no spans without such places."""
     if completion.code_span is None or score >= 1:
         return ()
     start, end = completion.code_span

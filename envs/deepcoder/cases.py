@@ -1,11 +1,11 @@
 """The `tests` column of DeepCoder's rows, in one typed form.
 
-It comes in these shapes, each perhaps as a JSON string, its items too:
-- a list of {input, output, testtype, metadata}: `testtype` stdin (stdin_stdout) or functional; arguments of a function
-  are one JSON value a line, its result is one JSON value, its name is in `metadata` (LiveCodeBench);
+The column has one of these shapes; it and its items may also be JSON strings:
+- a list of {input, output, testtype, metadata}, where `testtype` is stdin (stdin_stdout) or functional; a function's
+  arguments are one JSON value in each line, its result is one JSON value, its name is in `metadata` (LiveCodeBench);
 - the same with `type` (stdin_stdout, function_call) and `fn_name`, arguments and result as lists (PrimeIntellect);
-- {inputs, outputs, fn_name}: without `fn_name` programs (TACO, APPS);
-- a single {input, output, ...}, and lists without a type: functions where a name is known, else programs.
+- {inputs, outputs, fn_name}, without `fn_name` for programs (TACO, APPS);
+- a single {input, output, ...}, or a list without types: functions if a name is known, otherwise programs.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ FUNCTION = {"functional", "function_call", "function", "call_based"}
 
 
 class BadTests(ValueError):
-    """Tests that nothing can be judged by; the text is the reason, the same for all rows with that defect."""
+    """Tests that cannot be used; the message is the reason, equal for all rows with the same defect."""
 
 
 @dataclass(frozen=True)
 class Cases:
-    """A problem's tests: `entry_point` is None for programs."""
+    """A problem's tests; `entry_point` is None for programs."""
 
     entry_point: str | None
     cases: tuple[FunctionCase | StdioCase, ...]
 
 
 def normalise(tests: Any, metadata: Any = None, starter_code: str = "") -> Cases:
-    """The column `tests` of a row as cases; the row's `metadata` (or its JSON) and starter code may name the function.
+    """The column `tests` as cases; `metadata` (a mapping or its JSON) and the starter code may name the function.
 
     Raises BadTests.
     """
-    found = _items(_decoded(tests))
-    if not found:
+    items = _items(_decoded(tests))
+    if not items:
         raise BadTests("no tests")
     known = _name_of(_mapping(metadata)) or _name_in(starter_code)
-    names = {_entry_point(test, known) for test in found}
+    names = {_entry_point(test, known) for test in items}
     if len(names) > 1:
         raise BadTests("tests of several functions, or of both kinds")
     name = names.pop()
-    cases = _program_cases(found) if name is None else _function_cases(found)
+    cases = _program_cases(items) if name is None else _function_cases(items)
     return Cases(name, cases)
 
 
 def _decoded(value: Any) -> Any:
-    """JSON or, as some rows have it, Python's own notation, unpacked as often as it was packed."""
+    """A value from JSON or, in some rows, Python notation, decoded as often as it was encoded."""
     for _ in range(3):
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
@@ -75,7 +75,7 @@ def _value(text: str, reason: str) -> Any:
 
 
 def _items(tests: Any) -> list[Mapping[str, Any]]:
-    """One mapping of `input` and `output` a test."""
+    """For each test a mapping with `input` and `output`."""
     if isinstance(tests, Mapping) and "inputs" in tests:
         inputs, outputs = _list(tests["inputs"]), _list(tests.get("outputs"))
         if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
@@ -86,23 +86,23 @@ def _items(tests: Any) -> list[Mapping[str, Any]]:
         tests = [tests] if tests else []
     if not isinstance(tests, Sequence) or isinstance(tests, str):
         raise BadTests("no tests" if tests is None else "tests of an unknown shape")
-    found = [_decoded(test) if isinstance(test, str) else test for test in tests]
-    if not all(isinstance(test, Mapping) for test in found):
+    items = [_decoded(test) if isinstance(test, str) else test for test in tests]
+    if not all(isinstance(test, Mapping) for test in items):
         raise BadTests("tests of an unknown shape")
-    if not all("input" in test and "output" in test for test in found):
+    if not all("input" in test and "output" in test for test in items):
         raise BadTests("a test lacks its input or output")
-    return found
+    return items
 
 
 def _list(value: Any) -> Any:
-    """A list that may be packed in JSON; a single text is a list of one."""
+    """A list, which may be encoded as JSON; a single text becomes a list of one."""
     if isinstance(value, str):
         value = _decoded(value) if value.lstrip().startswith("[") else [value]
     return value
 
 
 def _entry_point(test: Mapping[str, Any], known: str) -> str | None:
-    """The function that a test calls, None where it runs a program."""
+    """The function that a test calls, None if it runs a program."""
     kind = str(test.get("testtype") or test.get("type") or "").lower()
     if kind in PROGRAM:
         return None
@@ -113,7 +113,7 @@ def _entry_point(test: Mapping[str, Any], known: str) -> str | None:
     if kind and not name:
         raise BadTests("no name of the function")
     if name and not name.isidentifier():
-        raise BadTests("a function's name that is none")
+        raise BadTests("a function's name is not an identifier")
     return name or None
 
 
@@ -131,7 +131,7 @@ def _name_of(fields: Mapping[str, Any]) -> str:
 
 
 def _name_in(starter_code: str) -> str:
-    """The last method of a starter code's `class Solution`, else nothing: other starter code may be a program's."""
+    """The last method of `class Solution` in a starter code; empty for other code, which may be a program's."""
     if "class Solution" not in starter_code:
         return ""
     names = [line.split("def ", 1)[1].split("(")[0].strip() for line in starter_code.splitlines() if "def " in line]
@@ -146,11 +146,11 @@ def _program_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[StdioCase, ...]:
 
 
 def _text(value: Any) -> str:
-    """Text, or a list of its lines."""
+    """A text, which may be given as a list of its lines."""
     if isinstance(value, list):
         return "\n".join(map(_text, value))
     if not isinstance(value, str | int | float):
-        raise BadTests("a program's input or output is no text")
+        raise BadTests("a program's input or output is not text")
     return str(value)
 
 
@@ -160,14 +160,14 @@ def _function_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[FunctionCase, .
         raise BadTests("tests expect nothing")
     cases = []
     for test, value in zip(tests, expected, strict=True):
-        given = test["input"]
-        if isinstance(given, Mapping):
-            cases.append(FunctionCase((), value, dict(given)))
-        elif isinstance(given, str):
-            lines = given.strip().split("\n") if given.strip() else []
+        inputs = test["input"]
+        if isinstance(inputs, Mapping):
+            cases.append(FunctionCase((), value, dict(inputs)))
+        elif isinstance(inputs, str):
+            lines = inputs.strip().split("\n") if inputs.strip() else []
             cases.append(FunctionCase(tuple(_value(line, "arguments are not JSON") for line in lines), value))
         else:
-            arguments = given if isinstance(given, list) else [given]
+            arguments = inputs if isinstance(inputs, list) else [inputs]
             cases.append(FunctionCase(tuple(map(_integer_keys, arguments)), value))
     encode = make_encoder(1 << 26)
     try:
@@ -179,9 +179,9 @@ def _function_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[FunctionCase, .
 
 
 def _results(outputs: list[Any], inputs: list[Any]) -> list[Any]:
-    """What the calls should return. Text beside arguments in text is JSON; elsewhere a value stands for itself, and
-    where each stands in a list of its own (APPS, TACO) these lists are not part of it."""
-    if all(isinstance(output, str) for output in outputs) and all(isinstance(given, str) for given in inputs):
+    """The expected results. If outputs and inputs are all text, the outputs are JSON; otherwise they are values, and if
+    each value is alone in a list (APPS, TACO), these lists are removed."""
+    if all(isinstance(output, str) for output in outputs) and all(isinstance(text, str) for text in inputs):
         return [_value(output, "a result is not JSON") for output in outputs]
     if all(isinstance(output, list) and len(output) == 1 for output in outputs):
         return [output[0] for output in outputs]
@@ -189,7 +189,7 @@ def _results(outputs: list[Any], inputs: list[Any]) -> list[Any]:
 
 
 def _integer_keys(argument: Any) -> Any:
-    """JSON knows no integer keys, so these datasets' readers restore them."""
+    """An argument with integer keys restored: JSON has none, and the readers of these datasets restore them too."""
     if not isinstance(argument, dict) or not argument:
         return argument
     integers = all(isinstance(key, str) and key.lstrip("-").isdecimal() for key in argument)

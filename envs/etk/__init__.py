@@ -1,1 +1,4 @@
-"""Einstein Toolkit: thorns of a Cactus checkout as a task, and what is judged by compiling and running."""
+"""The Einstein Toolkit: source files of thorns as a task, and in build/ and completion/ masked lines of a simulation.
+
+It may import the modules of envs; it must not import rewards or recipes.
+"""

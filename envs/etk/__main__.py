@@ -1,4 +1,4 @@
-"""Rows of the Einstein Toolkit task from Cactus checkouts, as JSON lines; prints a summary as one JSON line.
+"""Writes rows of the Einstein Toolkit task from Cactus checkouts as JSON lines, and prints a summary as one JSON line.
 
 python -m envs.etk build CHECKOUT... -o rows.jsonl.gz
 python -m envs.etk build Cactus --thornlist einsteintoolkit.th --languages c,c++ --drop-generated -o rows.jsonl
@@ -27,10 +27,10 @@ from envs.task import TaskError
 
 
 def build(options: argparse.Namespace) -> dict[str, Any]:
-    """Write the rows and return the summary. Raises TaskError or OSError; then there is no output file."""
+    """Write the rows and return the summary. After a TaskError or OSError there is no output file."""
     out = options.output
     if not out.name.endswith((".jsonl", ".jsonl.gz")) or (out.exists() and not out.is_file()):
-        raise TaskError(f"-o {out}: a file, .jsonl or .jsonl.gz")
+        raise TaskError(f"-o {out}: must be a file that ends in .jsonl or .jsonl.gz")
     if not out.absolute().parent.is_dir():
         raise TaskError(f"-o {out}: there is no folder {out.parent}")
     filters = Filters(
@@ -59,13 +59,16 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(checkouts: Checkouts, out: Path) -> tuple[Counter[Any], Counter[str]]:
-    """Rows to a file that appears whole; gzip where its name ends in .gz. Rows by thorn and by language."""
+    """Write rows to a file that appears only when complete, compressed if its name ends in .gz.
+
+    Returns the number of rows by thorn and by language.
+    """
     by_thorn, languages = Counter[Any](), Counter[str]()
     staging = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(staging.open("wb"))
-            if out.suffix == ".gz":  # no name and no time in it: the same rows are the same bytes
+            if out.suffix == ".gz":  # without name and time, so that equal rows give equal bytes
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
             text = stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n"))
             for thorn in tqdm(checkouts.thorns, unit="thorn", disable=not sys.stderr.isatty()):
@@ -90,7 +93,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     building.add_argument("checkout", nargs="+", type=Path, help="a Cactus tree, or a folder of arrangements or thorns")
     building.add_argument("-o", "--output", required=True, type=Path, metavar="OUT", help=".jsonl or .jsonl.gz")
     building.add_argument("--thornlist", type=Path, metavar="F", help="only these thorns, in its order")
-    building.add_argument("--arrangement", help="of thorns at the top level; the checkout folder's name if not given")
+    building.add_argument("--arrangement", help="name for thorns at the top level; default: the checkout folder's name")
     building.add_argument("--max-src-chars", type=int, metavar="N", help="leave out longer files")
     building.add_argument("--min-src-chars", type=int, metavar="N", help="leave out shorter files")
     building.add_argument("--languages", metavar="c,c++,fortran,make", help="leave out the others")
@@ -101,7 +104,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; the exit status is 1 where nothing could be written."""
+    """Command line; the exit status is 1 if nothing could be written."""
     options = parsed(arguments)
     try:
         print(json.dumps(build(options)))

@@ -1,4 +1,4 @@
-"""The code in an answer to a prompt that has opened a block: a thorn's file, or masked lines."""
+"""The code in an answer to a prompt that ends in an open code block: a thorn's file, or masked lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TAG = re.compile(
     r"[ \t]*(?:c|(?i:h|cc|cpp|cxx|c\+\+|hh|hpp|hxx|cu|cuda|f|f77|f90|f95|fortran|fortran77|fortran90|make|makefile|ccl"
     r"|text|txt|plaintext|code|source|python))[ \t]*\r?(?:\n|\Z)"
 )
-"""A line that is a language's tag and no code. A lone C is none: in fixed-form Fortran it is an empty comment."""
+"""A line that is only a language's tag. A single C is no tag: in fixed-form Fortran it is an empty comment."""
 
 
 def extracted(answer: str) -> Extracted:
-    """The code of an answer to a prompt that has opened a block; empty where there is none, never missing.
+    """The code of an answer that continues an open block; it may be empty.
 
-    1. An opening fence in the first line goes. Code ends at the first line after it that begins with three backquotes.
-    2. A first line that is a language's tag and nothing else goes; any other short line is code.
+    1. An opening fence in the first line is removed. The code ends at the next line that begins with three backquotes.
+    2. A first line that is only a language's tag is removed; any other short line is code.
     3. Leading blanks stay.
     """
     start = 0

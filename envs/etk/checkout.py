@@ -1,7 +1,7 @@
-"""Cactus checkouts to rows, one for each source file of each thorn, by the rules R1 to R14 of the specification.
+"""Converts Cactus checkouts to rows, one for each source file of each thorn, by the specification's rules R1 to R14.
 
-A row: thorn_name, src_filename, context, interface, schedule, param, configuration, src_code, context_filenames, url,
-as in the public dataset of this shape, and language.
+A row has the columns of the public dataset (thorn_name, src_filename, context, interface, schedule, param,
+configuration, src_code, context_filenames, url) and language.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ GENERATED = re.compile(
     r"|[ \t]*(?:[^\w\s]|$))",
     re.IGNORECASE | re.MULTILINE,
 )
-"""R14: what generators write at the head of a file."""
-MARKED = 3000
-"""Characters in which GENERATED is looked for."""
+"""R14: marks that generators write at the head of a file."""
+HEAD_CHARS = 3000
+"""Number of characters in which GENERATED is searched."""
 REMOTE = re.compile(r'^\[remote "origin"\][^\[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
 
 
 class Filters:
-    """Optional filters of files (R13, R14), all off by default. One object filters one dataset: it remembers texts.
+    """Optional filters of files (R13, R14), all off by default. One object filters one dataset, since it stores texts.
 
     Args:
-        max_src_chars, min_src_chars: lengths of a file, both included.
-        languages: of NAMES.
-        drop_generated: whether files with a generator's mark go.
-        drop_duplicates: whether a file goes whose text another thorn had before.
+        max_src_chars, min_src_chars: allowed lengths of a file, both included.
+        languages: allowed languages, of NAMES.
+        drop_generated: True removes files with a generator's mark.
+        drop_duplicates: True removes a file whose text an earlier thorn has.
 
     Raises:
-        TaskError: an unknown language, lengths that no file has.
+        TaskError: an unknown language, or lengths that no file can have.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class Filters:
 
     @property
     def on(self) -> dict[str, object]:
-        """The filters that are on, by name."""
+        """The active filters by name."""
         return {k: v for k, v in vars(self).items() if not k.startswith("_") and v is not None and v is not False}
 
     def reason(self, thorn: str, language: str, text: str) -> str | None:
-        """Why a file goes, None where it stays."""
+        """Why a file is removed, None if it stays."""
         if self.max_src_chars is not None and len(text) > self.max_src_chars:
             return "longer than max_src_chars"
         if self.min_src_chars is not None and len(text) < self.min_src_chars:
             return "shorter than min_src_chars"
         if self.languages is not None and language not in self.languages:
             return "of another language"
-        if self.drop_generated and GENERATED.search(text[:MARKED]):
+        if self.drop_generated and GENERATED.search(text[:HEAD_CHARS]):
             return "generated"
         if self.drop_duplicates and self._first.setdefault(hash(text), thorn) != thorn:
             return "duplicate of another thorn's"
@@ -94,17 +94,17 @@ class Checkouts:
 
     Args:
         names, arrangement: see find_thorns.
-        filters: what is left out; None for nothing. What is no row is in nobody's context either (R12).
-        url: of every row; None for that of the repository the thorn lies in.
-        sources: what is a source, see languages.SOURCES.
+        filters: remove files; None for no filters. A removed file is in no context either (R12).
+        url: url of every row; None for that of the thorn's repository.
+        sources: names of sources, see languages.SOURCES.
 
     Attributes:
-        thorns: those with a `src` folder, in order.
+        thorns: thorns with a `src` folder, in order.
         absent: listed names that no checkout has.
-        skipped: how many files and folders are no rows, by reason; complete when all rows have been read.
+        skipped: number of files and folders without a row, by reason; complete after all rows have been read.
 
     Raises:
-        TaskError: a checkout is no folder, or there is no thorn in any.
+        TaskError: a checkout is not a folder, or no checkout has a thorn.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class Checkouts:
         url: str | None = None,
         sources: Mapping[str, Language] = SOURCES,
     ):
-        found = find_thorns(checkouts, names, arrangement)
-        if not found.found:
-            where = ", ".join(map(str, checkouts))
-            missing = f", {len(found.absent)} of the list are absent" if found.absent else ""
-            raise TaskError(f"no thorn in {where}: none has interface.ccl, schedule.ccl and param.ccl{missing}")
-        self.absent, self.skipped = found.absent, found.skipped
+        thorns = find_thorns(checkouts, names, arrangement)
+        if not thorns.found:
+            folders = ", ".join(map(str, checkouts))
+            missing = f", {len(thorns.absent)} of the list are absent" if thorns.absent else ""
+            raise TaskError(f"no thorn in {folders}: no folder has interface.ccl, schedule.ccl and param.ccl{missing}")
+        self.absent, self.skipped = thorns.absent, thorns.skipped
         self.filters, self.url, self.sources = filters or Filters(), url, sources
-        self._files = self._claimed({thorn: self._listing(thorn) for thorn in found.found})
+        self._files = self._claimed({thorn: self._listing(thorn) for thorn in thorns.found})
         self.thorns = list(self._files)
 
     def rows(self, thorn: Thorn) -> Iterator[Row]:
@@ -132,8 +132,8 @@ class Checkouts:
         url = repository_url(os.path.realpath(thorn.folder)) if self.url is None else self.url
         files = [(name, text) for name, path in self._files[thorn] if (text := self._text(thorn, name, path))]
         for name, text in files:
-            # R12: neither the file itself nor a twin of it
-            others = [(other, its) for other, its in files if other != name and its != text]
+            # R12: neither the file itself nor a file with the same text
+            others = [(other, other_text) for other, other_text in files if other != name and other_text != text]
             language = language_of(name, self.sources)
             assert language is not None  # the listing has sources only
             yield {
@@ -153,22 +153,22 @@ class Checkouts:
         if not src.is_dir() or src.is_symlink():
             self.skipped["thorn whose src is a link" if src.is_dir() else "thorn without src"] += 1
             return None
-        found = []
-        for where, folders, files in os.walk(src):
+        sources = []
+        for folder, folders, files in os.walk(src):
             for name in folders:
                 if hidden(name):
                     self.skipped["hidden or version control's"] += 1
-                elif os.path.islink(os.path.join(where, name)):
+                elif os.path.islink(os.path.join(folder, name)):
                     self.skipped["link to a folder"] += 1
             folders[:] = [name for name in folders if not hidden(name)]
             for name in files:
-                path = Path(where, name)
+                path = Path(folder, name)
                 if reason := self._unwanted(path):
                     self.skipped[reason] += 1
                 else:
-                    # a name that is no UTF-8 is read as a text is
-                    found.append((decoded(os.fsencode(path.relative_to(src).as_posix())), path))
-        return sorted(found)
+                    # a name that is not UTF-8 is decoded like a text
+                    sources.append((decoded(os.fsencode(path.relative_to(src).as_posix())), path))
+        return sorted(sources)
 
     def _unwanted(self, path: Path) -> str | None:
         if hidden(path.name):  # R9
@@ -182,10 +182,10 @@ class Checkouts:
         return None if stat.S_ISREG(path.stat().st_mode) else "no plain file"
 
     def _claimed(self, listings: Mapping[Thorn, list[tuple[str, Path]] | None]) -> dict[Thorn, list[tuple[str, Path]]]:
-        """R6: every real file once; where a file and links to it are found, the file itself."""
-        everything = [(path.is_symlink(), path) for files in listings.values() for _, path in files or ()]
+        """Every real file once; of a file and links to it, the file (R6)."""
+        paths = [(path.is_symlink(), path) for files in listings.values() for _, path in files or ()]
         owners: dict[str, Path] = {}
-        for _, path in sorted(everything, key=lambda entry: entry[0]):
+        for _, path in sorted(paths, key=lambda entry: entry[0]):
             if owners.setdefault(os.path.realpath(path), path) != path:
                 self.skipped["the same file as another row's"] += 1
         kept = set(owners.values())
@@ -215,7 +215,7 @@ class Checkouts:
 
 
 def decoded(data: bytes) -> str:
-    """R11: UTF-8, or else Latin-1; line ends stay as they are."""
+    """R11: UTF-8, otherwise Latin-1; line ends are unchanged."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -223,21 +223,21 @@ def decoded(data: bytes) -> str:
 
 
 def _declaration(path: Path) -> str:
-    """R3: a declaration file's text, empty where there is none."""
+    """R3: the text of a declaration file, empty if there is none."""
     return decoded(path.read_bytes()) if path.is_file() else ""
 
 
 @functools.lru_cache(maxsize=4096)
 def repository_url(folder: str) -> str:
-    """Where the git repository around a folder came from, without user and password; empty where none is known."""
+    """The remote url of the git repository that contains a folder, without user and password; empty if unknown."""
     git = Path(folder, ".git")
     if not git.exists():
         parent = os.path.dirname(folder)
         return "" if parent == folder else repository_url(parent)
     try:
-        if git.is_file():  # a submodule's or a work tree's: "gitdir: PATH"
+        if git.is_file():  # of a submodule or a work tree: "gitdir: PATH"
             git = git.parent / git.read_text().removeprefix("gitdir:").strip()
-        found = REMOTE.search((git / "config").read_text())
+        remote = REMOTE.search((git / "config").read_text())
     except (OSError, UnicodeDecodeError):
         return ""
-    return re.sub(r"(?<=://)[^/@]*@", "", found[1]) if found else ""
+    return re.sub(r"(?<=://)[^/@]*@", "", remote[1]) if remote else ""

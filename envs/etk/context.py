@@ -1,5 +1,4 @@
-"""Files of a thorn as one text: a row's `context` (R12), the files in it again, and the part of them that a prompt has
-room for."""
+"""The files of a thorn as one text: a row's `context` (R12), its files again, and the part that fits into a prompt."""
 
 from __future__ import annotations
 
@@ -17,33 +16,33 @@ Count = Callable[[str], int]
 """The length of a text, in characters or tokens."""
 HEADER = re.compile(r"^(\S[^\n]*):\n```[^\n`]*\n", re.MULTILINE)
 FOOTER = re.compile(r"\n```[ \t]*\n\s*(?=\S[^\n]*:\n```|(?:\S[^\n]*(?::\n`{0,2})?)?\Z)")
-"""Before the next header, whole or cut, or the end."""
+"""The end of a block: before the next header, complete or cut, or the end of the text."""
 CUT_FOOTER = re.compile(r"\n`{0,3}\Z")
 FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 SHARE = 0.25
-"""Of the room for the context: what one file may always have."""
-LEAST = 0.02
-"""Of the room: less of a file is not worth its name and fences."""
-CHARS_A_TOKEN = 8
-"""More than a token of code has: that many characters are enough for a cut to tokens."""
+"""Share of the limit that one file may always use."""
+MIN_SHARE = 0.02
+"""A part of a file below this share of the limit is not shown."""
+MAX_CHARS_PER_TOKEN = 8
+"""Upper bound for code, so that texts can be cut to this many characters before tokens are counted."""
 
 
 def joined(files: Files) -> str:
-    """R12: each file's name, colon, line end, its text in a fenced block, blank line."""
+    """R12: for each file its name, a colon, a line end, its text in a fenced block, and a blank line."""
     return "".join(f"{name}:\n```\n{text}\n```\n\n" for name, text in files)
 
 
 def parted(context: str) -> list[tuple[str, str]]:
-    """The files of a context that `joined` or its like made; the last may be cut. A text of another form is one file
+    """The files of a context in the form of `joined`, whose last file may be cut. A text of another form is one file
     without a name."""
     files = []
     position = 0
-    while found := HEADER.match(context, position):
-        end = FOOTER.search(context, found.end() - 1)
+    while header := HEADER.match(context, position):
+        end = FOOTER.search(context, header.end() - 1)
         if end is None:  # cut within this file, or within its closing fence
-            files.append((found[1], CUT_FOOTER.sub("", context[found.end() :])))
+            files.append((header[1], CUT_FOOTER.sub("", context[header.end() :])))
             return files
-        files.append((found[1], context[found.end() : end.start()]))
+        files.append((header[1], context[header.end() : end.start()]))
         position = end.end()
     rest = context[position:]
     if rest.strip() and not files:
@@ -52,23 +51,23 @@ def parted(context: str) -> list[tuple[str, str]]:
 
 
 def fenced(text: str, tag: str = "") -> str:
-    """A block that closes, whatever fences the text has."""
-    fence = "`" * max([3, *(len(found[1]) + 1 for found in FENCE.finditer(text))])
+    """A fenced block whose fence is longer than any fence in the text."""
+    fence = "`" * max([3, *(len(match[1]) + 1 for match in FENCE.finditer(text))])
     end = "" if text.endswith("\n") or not text else "\n"
     return f"{fence}{tag}\n{text}{end}{fence}"
 
 
 def block(name: str, text: str) -> str:
-    """A file of the context, its name before it."""
+    """A file of the context as a fenced block after its name."""
     language = language_of(name)
     return f"{name or 'Further code'}:\n{fenced(text, language.tag if language else '')}\n\n"
 
 
 def cut(text: str, limit: int, count: Count = len) -> str:
-    """The longest beginning within `limit`; by another count than of characters it may be shorter by 2 %."""
+    """The longest beginning within `limit`; if `count` does not count characters, it may be up to 2 % shorter."""
     if count is len or limit <= 0:
         return text[: max(limit, 0)]
-    fits, exceeds, tried = 0, len(text) + 1, min(len(text), 3 * limit)  # code has about 3 characters to the token
+    fits, exceeds, tried = 0, len(text) + 1, min(len(text), 3 * limit)  # code has about 3 characters in a token
     while True:
         if count(text[:tried]) <= limit:
             fits = tried
@@ -80,7 +79,7 @@ def cut(text: str, limit: int, count: Count = len) -> str:
 
 
 def useful_first(files: Files) -> list[tuple[str, str]]:
-    """Headers and make.code.defn, then the shortest files: what is cut off matters least."""
+    """Headers and make.code.defn first, then files by length, so that a cut removes the least useful ones."""
 
     def rank(file: tuple[str, str]) -> tuple[bool, int, str]:
         path = PurePosixPath(file[0])
@@ -91,7 +90,7 @@ def useful_first(files: Files) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Piece:
-    """A file as a block of a context. `frame`: what its name and fences take of its `size`."""
+    """A file as a block of a context. size: length of the block. frame: length of its name and fences."""
 
     name: str
     text: str
@@ -101,28 +100,28 @@ class Piece:
 
 
 class Room:
-    """Room for the files of a context.
+    """Selects and cuts the files of a context to a limit.
 
     Args:
-        limit: of all that is shown, fences and names included.
-        count: what the limit counts.
+        limit: of all shown blocks together, including names and fences.
+        count: the length of a text in the limit's unit.
     """
 
     def __init__(self, limit: int, count: Count = len):
         self.limit, self.count = limit, count
-        # a thorn's files come again in each of its rows
+        # a thorn's files occur in each of its rows
         self._piece = functools.lru_cache(1024)(self._measured)
         self._beginning = functools.lru_cache(1024)(self._cut)
 
     def fitted(self, files: Files) -> str:
-        """The chosen files in blocks, every fence closed."""
+        """The chosen files as blocks, every fence closed."""
         return "".join(piece.block for piece in self.chosen(files))
 
     def chosen(self, files: Files) -> list[Piece]:
-        """What is shown, in the files' order.
+        """The shown parts, in the order of the files.
 
-        A file longer than its share is cut at a line's end; one that a few lines have no room of is left out. The share
-        is SHARE of the limit, or more where the other files leave more.
+        A file longer than its share is cut at the end of a line; it is left out if too little of it fits. The share is
+        SHARE of the limit, or more if the other files leave more.
         """
         pieces = [self._piece(name, text) for name, text in files]
         share = self._share([piece.size for piece in pieces])
@@ -131,30 +130,30 @@ class Room:
         for piece in pieces:
             space = min(share, room)
             if piece.size > space:
-                if space - piece.frame < self.limit * LEAST:
+                if space - piece.frame < self.limit * MIN_SHARE:
                     continue
                 piece = self._beginning(piece, space)
-            if piece.text and piece.size <= room:  # counts of tokens do not add up exactly
+            if piece.text and piece.size <= room:  # token counts of parts do not add up exactly
                 shown.append(piece)
                 room -= piece.size
         return shown
 
     def _measured(self, name: str, text: str) -> Piece:
-        most = self.limit * (1 if self.count is len else CHARS_A_TOKEN)
-        found = block(name, text[:most])
-        size = self.count(found)
+        most = self.limit * (1 if self.count is len else MAX_CHARS_PER_TOKEN)
+        whole = block(name, text[:most])
+        size = self.count(whole)
         frame = self.count(block(name, ""))
-        return Piece(name, text[:most], found, max(size, self.limit + 1) if len(text) > most else size, frame)
+        return Piece(name, text[:most], whole, max(size, self.limit + 1) if len(text) > most else size, frame)
 
     def _cut(self, piece: Piece, space: int) -> Piece:
-        """Its beginning, of whole lines, perhaps none."""
+        """The beginning of a file in whole lines; it may be empty."""
         beginning = cut(piece.text, space - piece.frame, self.count)
         beginning = beginning[: beginning.rfind("\n") + 1]
-        found = block(piece.name, beginning)
-        return Piece(piece.name, beginning, found, self.count(found), piece.frame)
+        cut_block = block(piece.name, beginning)
+        return Piece(piece.name, beginning, cut_block, self.count(cut_block), piece.frame)
 
     def _share(self, sizes: Sequence[int]) -> int:
-        """The level at which blocks, each cut to it, fill the room; SHARE of it at least."""
+        """The length to which each block is cut so that all together fill the limit; at least SHARE of the limit."""
         room = self.limit
         for place, size in enumerate(sorted(sizes)):
             level = room // (len(sizes) - place)

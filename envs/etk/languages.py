@@ -1,4 +1,4 @@
-"""What the files below a thorn's `src` are: language by name (R10), and which names are no sources (R9)."""
+"""Files below a thorn's `src`: their language by name (R10), and names that are not sources (R9)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from envs.task import TaskError
 @dataclass(frozen=True)
 class Language:
     """
-    name: "c", "c++", "fortran" or "make": whose comments and tokens the file has.
-    spoken: what a prompt calls such a file.
-    tag: what follows the three backquotes of a fenced block.
+    name: "c", "c++", "fortran" or "make": the language of the file's comments and tokens.
+    spoken: the name of the language in prompts.
+    tag: the text after the three backquotes of a fenced block.
     """
 
     name: str
@@ -35,7 +35,7 @@ FREE = Language("fortran", "free-form Fortran", "fortran")
 INCLUDE = Language("fortran", "Fortran include file", "fortran")
 MAKE = Language("make", "make fragment", "make")
 OTHER = Language("c++", "source", "")
-"""For rows of a dataset whose files were chosen by other rules."""
+"""For rows of a dataset that selected its files by other rules."""
 NAMES = ("c", "c++", "fortran", "make")
 
 SOURCES: Mapping[str, Language] = {
@@ -62,44 +62,44 @@ SOURCES: Mapping[str, Language] = {
     "make.configuration.defn": MAKE,
     "make.configuration.deps": MAKE,
 }
-"""R10: extensions and whole names that are sources, by case."""
+"""R10: extensions and whole names of sources, case-sensitive."""
 HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".H"})
 LEFTOVERS = (
     "*~", "*#", "*.swp", "*.swo", "*.swn", "*.bak", "*.BAK", "*.back", "*.backup", "*.old", "*.orig", "*.rej", "*.save",
     "*.sav", "*.tmp", "*.temp", "*.copy", "*.mine", "*_old", "*_OLD", "*_orig", "*_bak", "*_backup", "*_save",
 )  # fmt: skip
-"""R9: what editors, version control and careful people leave behind."""
+"""R9: files of editors and version control, and manual backups."""
 VERSION_CONTROL = frozenset({"CVS", "RCS", "SCCS", "_darcs", "{arch}"})
-"""R9; those that begin with a dot are hidden anyway."""
+"""R9: names of version control that do not begin with a dot."""
 
 
 def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Language | None:
-    """The language of a file by its name (R10), None where it is no source."""
+    """The language of a file by its name (R10), None if it is not a source."""
     path = PurePosixPath(filename)
     return sources.get(path.name) or sources.get(path.suffix)
 
 
 def changed_sources(changes: Sequence[str]) -> dict[str, Language]:
-    """SOURCES with changes to it: ".cl=.c" takes .cl files as .c files are taken, ".inc=" takes no .inc files.
+    """SOURCES with changes: ".cl=.c" treats .cl files like .c files, ".inc=" excludes .inc files.
 
     Raises TaskError for a change of another form.
     """
     sources = dict(SOURCES)
     for change in changes:
-        name, equals, like = change.partition("=")
-        if not equals or like not in ("", *SOURCES):
-            raise TaskError(f"unknown source {change}: NAME=LIKE, where LIKE is empty or of {', '.join(SOURCES)}")
+        name, equals, model = change.partition("=")
+        if not equals or model not in ("", *SOURCES):
+            raise TaskError(f"unknown source {change}: use NAME=LIKE, LIKE empty or one of {', '.join(SOURCES)}")
         sources.pop(name, None)
-        if like:
-            sources[name] = SOURCES[like]
+        if model:
+            sources[name] = SOURCES[model]
     return sources
 
 
 def hidden(name: str) -> bool:
-    """Whether a file or folder belongs to version control or is hidden (R9)."""
+    """Whether a file or folder is hidden or belongs to version control (R9)."""
     return name.startswith(".") or name in VERSION_CONTROL
 
 
 def leftover(name: str) -> bool:
-    """Whether a file is an editor's or a backup (R9)."""
+    """Whether a file is a backup or an editor's own file (R9)."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFTOVERS)

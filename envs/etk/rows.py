@@ -1,4 +1,4 @@
-"""Rows of the Einstein Toolkit dataset as source files: from the hub, from files, or of thorns written on the spot."""
+"""Rows of the Einstein Toolkit dataset as source files: from the hub, from files, or from thorns that nrpy writes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.data import Row, data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows
 from envs.etk.checkout import Checkouts
 from envs.etk.context import parted
 from envs.etk.languages import OTHER, Language, language_of
-from envs.packaged import cache_dir
+from envs.json_lines import Row
+from envs.local_models import cache_dir
 from envs.task import TaskError
 
 HUB = "xinshuo/ET_code_with_context"
@@ -26,14 +27,14 @@ NEEDED = ("thorn_name", "src_filename", "src_code", "context", "interface", "sch
 COLUMNS = (*NEEDED, "context_filenames", "url", "language")
 SOURCES = ("nrpy", "hub", "path")
 EXAMPLES = ("carpet_wavetoy_thorns", "carpetx_wavetoy_thorns")
-"""Of nrpy: a wave equation's three thorns in C, and in C++."""
+"""Examples of nrpy: a wave equation's three thorns in C, and in C++."""
 NRPY_SECONDS = 300.0
 NRPY_URL = "https://github.com/nrpy/nrpy"
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One row. `files`: names and texts of the others of its thorn; `context`: the same as the row has it, cut."""
+    """One row. files: names and texts of its thorn's other files. context: the beginning of the row's `context`."""
 
     thorn: str
     name: str
@@ -55,11 +56,11 @@ class SourceFile:
 
 
 def dataset(source: str, path: str | None) -> Iterator[Row]:
-    """Rows of one of SOURCES, `path` for "path". Raises TaskError."""
+    """The rows of one of SOURCES; `path` belongs to "path" alone. Raises TaskError."""
     if source not in SOURCES:
         raise TaskError(f"task.env.source={source}: one of {', '.join(SOURCES)}")
     if (path is not None) != (source == "path"):
-        raise TaskError("task.env.path names the rows of task.env.source=path, and of that alone: set both or neither")
+        raise TaskError("task.env.path belongs to task.env.source=path alone: set both or neither")
     if path is not None:
         return file_rows(data_files(Path(path)), COLUMNS)
     if source == "hub":
@@ -69,13 +70,13 @@ def dataset(source: str, path: str | None) -> Iterator[Row]:
 
 
 def source_files(rows: Iterable[Row], context_chars: int, dropped: Counter[str]) -> Iterator[SourceFile]:
-    """Rows as source files, those without code counted in `dropped`.
+    """Rows as source files; rows without code or name are counted in `dropped`.
 
     Args:
-        context_chars: how much of `context` is kept; its files are kept whole, each text once for all rows.
+        context_chars: number of characters of `context` to keep; its files are kept whole, each text once for all rows.
 
     Raises:
-        TaskError: a row lacks a column or its name.
+        TaskError: a row lacks a column.
     """
     texts: dict[str, str] = {}
     for row in rows:
@@ -100,9 +101,9 @@ def source_files(rows: Iterable[Row], context_chars: int, dropped: Counter[str])
 
 
 def nrpy_thorns() -> Path:
-    """A folder with the thorns that nrpy's examples write, made once (3 s) and kept in the cache.
+    """A folder with the thorns that nrpy's examples write, created once (3 s) and stored in the cache.
 
-    Raises TaskError where the package is missing or fails.
+    Raises TaskError if the package is missing or fails.
     """
     try:
         version = importlib.metadata.version("nrpy")
@@ -110,7 +111,7 @@ def nrpy_thorns() -> Path:
         raise TaskError(
             "task=etk writes its thorns with the package nrpy: pip install nrpy, or set task.env.source=hub or path"
         ) from None
-    folder = cache_dir() / f"nrpy-{version}" / "NRPy"  # its name becomes the arrangement's (R1)
+    folder = cache_dir() / f"nrpy-{version}" / "NRPy"  # its name becomes that of the arrangement (R1)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,7 @@ def nrpy_thorns() -> Path:
         try:
             os.replace(staging / "project" / "et_wavetoy", folder)
         except OSError:
-            if not folder.is_dir():  # else another process was first
+            if not folder.is_dir():  # otherwise another process was faster
                 raise
     except OSError as error:
         raise TaskError(f"nrpy {version} wrote no thorns: {error}") from error
@@ -131,8 +132,11 @@ def nrpy_thorns() -> Path:
 
 
 def _run_example(example: str, folder: Path) -> None:
-    """In a process of its own: nrpy keeps its state in its modules. It needs clang-format, which pip puts beside the
-    interpreter, and gets a cache of its own, since two processes would write to the user's at once."""
+    """Run an example in a process of its own, because nrpy keeps its state in its modules.
+
+    It needs clang-format, which pip installs next to the interpreter, and gets a cache of its own, because two
+    processes would write to the user's cache at the same time.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     try:
         done = subprocess.run(

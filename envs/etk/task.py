@@ -1,4 +1,4 @@
-"""ETK: write one source file of a thorn of the Einstein Toolkit from the rest of the thorn."""
+"""ETK: write one source file of a thorn of the Einstein Toolkit, given the rest of the thorn."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from envs.etk.answer import extracted
 from envs.etk.checkout import Filters
-from envs.etk.prompt import Prompt
+from envs.etk.prompts import Prompt
 from envs.etk.rows import SourceFile, dataset, source_files
 from envs.task import Extracted, Problem, Prompted, Split, TaskError, seeded_split
 
 log = logging.getLogger("codegrain")
 SPLITS = ("arrangement", "thorn")
 FLAVOUR = re.compile(r"(?<=[a-z0-9_])_?(?:CUDA|CXX|CPP|C|X|F77|F90|FreeF90)$")
-"""What the names of one thorn's variants differ in: WaveToyC and WaveToyF77, WaveToyNRPy and WaveToyNRPyX."""
+"""The suffixes of a thorn's variants: WaveToyC and WaveToyF77, WaveToyNRPy and WaveToyNRPyX."""
 
 
 class Etk:
@@ -24,18 +24,18 @@ class Etk:
     Args:
         source: "nrpy": 22 files of two wave equations, written by the package nrpy; "hub": the public dataset; "path":
             rows as `python -m envs.etk build` writes them.
-        path: of those rows, .jsonl, .jsonl.gz, .parquet or a folder of them.
-        split: what stays together, since files of a thorn are in each other's prompts (R13): "arrangement" or "thorn"
-            (with its variants). None: by arrangement, by thorn for nrpy's one arrangement.
-        test_share, validation_share: of the problems, held out at most; at least one arrangement or thorn where the
-            share is not 0.
-        split_seed: of the split.
+        path: the file of those rows, .jsonl, .jsonl.gz or .parquet, or a folder of them.
+        split: the unit that is not divided, because files of a thorn are in each other's prompts (R13): "arrangement"
+            or "thorn" (with its variants). None: by arrangement, but by thorn for nrpy, which has one arrangement.
+        test_share, validation_share: largest share of the problems that is held out; at least one arrangement or thorn
+            if the share is not 0.
+        split_seed: seed of the split.
         style, context_limit, ccl_limit, count_tokens, context_order, own_language: see Prompt.
-        max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates: see Filters; here they choose what
-            is asked for, and the context stays.
+        max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates: see Filters; here they select the
+            requested files, and the context is unchanged.
 
     Raises:
-        TaskError: settings or rows that make no task, a package or dataset that is not here.
+        TaskError: invalid settings or rows, or a missing package or dataset.
     """
 
     name = "etk"
@@ -82,15 +82,15 @@ class Etk:
         return self._splits[split]
 
     def messages(self, problem: Problem) -> Prompted:
-        """System, user, and the beginning of the assistant's answer, up to an opened block; or one literal text."""
+        """System message, user message and the beginning of the assistant's, an open block; or one literal text."""
         return self.prompt.messages(self._files[problem.id], problem.question)
 
     def extract(self, answer: str) -> Extracted:
-        """The code of an answer, perhaps empty: an empty file is an answer."""
+        """The code of an answer; it may be empty, since an empty file is an answer."""
         return extracted(answer)
 
     def complete(self, answer: str) -> bool:
-        """The line that closes the block ends an answer."""
+        """Whether the block is closed."""
         return extracted(answer).closed
 
     def _problems(self, source: str, path: str | None, filters: Filters) -> list[Problem]:
@@ -128,7 +128,7 @@ class Etk:
         return problems
 
     def _hold_out(self, problems: list[Problem], size: float, seed: int) -> tuple[list[Problem], list[Problem]]:
-        """Whole families of at most `size` problems together, the smallest one where none fits, and the rest."""
+        """Families with at most `size` problems together, or the smallest if none fits; and all other problems."""
         if size == 0:
             return [], problems
         sizes = Counter(p.family for p in problems)
@@ -143,7 +143,7 @@ class Etk:
 
 
 def family(file: SourceFile, split_by: str) -> str:
-    """What a file's problem is kept together with (R13)."""
+    """The name of the unit that stays on one side of the split (R13)."""
     if split_by == "arrangement":
         return file.arrangement
     return FLAVOUR.sub("", file.thorn)

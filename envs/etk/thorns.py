@@ -1,4 +1,4 @@
-"""Thorns of a Cactus checkout: which folders are thorns and what they are called (R1, R4, R6, R7, R8)."""
+"""Thorns of a Cactus checkout: which folders are thorns, and their names (R1, R4, R6, R7, R8)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from envs.etk.languages import hidden
 from envs.task import TaskError
 
 DECLARATIONS = ("interface", "schedule", "param")
-"""Cactus' own build takes a folder for a thorn where it has these three .ccl files."""
+"""Cactus' own build takes a folder as a thorn if it has these three .ccl files."""
 
 
 @dataclass(frozen=True)
 class Thorn:
-    """name: "<arrangement>/<thorn>" (R1). folder: where it lies."""
+    """name: "<arrangement>/<thorn>" (R1). folder: its location."""
 
     name: str
     folder: Path
@@ -26,9 +26,9 @@ class Thorn:
 @dataclass
 class Thorns:
     """
-    found: in a fixed order (R8): by name within a checkout, or as the list has them.
-    absent: names of a thorn list that no checkout has (R7).
-    skipped: folders that were passed over, by reason.
+    found: thorns in a fixed order (R8): by name within a checkout, or in the order of the thorn list.
+    absent: names of the thorn list that no checkout has (R7).
+    skipped: number of skipped folders by reason.
     """
 
     found: list[Thorn] = field(default_factory=list)
@@ -42,11 +42,11 @@ def find_thorns(
     """The thorns of some checkouts.
 
     Args:
-        names: a thorn list's (see `listed`); None for all.
-        arrangement: of thorns at a checkout's top level (R1); None for the checkout folder's own name.
+        names: names of a thorn list (see `listed`); None for all thorns.
+        arrangement: name for thorns at a checkout's top level (R1); None for the name of the checkout's folder.
 
     Raises:
-        TaskError: a checkout is no folder.
+        TaskError: a checkout is not a folder.
     """
     thorns, seen = Thorns(), set[str]()
     for checkout in checkouts:
@@ -72,8 +72,8 @@ def find_thorns(
 
 
 def listed(text: str) -> list[str]:
-    """The names of a thorn list in order (R7): `#` starts a comment, `!` a directive, and names count while the
-    latest directive is !CHECKOUT, or in a list that has no directives at all."""
+    """The names of a thorn list in order (R7): `#` starts a comment and `!` a directive. Names count if the latest
+    directive is !CHECKOUT, or if the list has no directives."""
     lines = [line.split("#", 1)[0].strip() for line in text.splitlines()]
     counts = not any(line.startswith("!") for line in lines)
     names: dict[str, None] = {}
@@ -86,7 +86,7 @@ def listed(text: str) -> list[str]:
 
 
 def arrangements(checkout: Path) -> Path | None:
-    """The folder of arrangements of a checkout, of the one Cactus folder in it, or that the checkout itself is."""
+    """The folder of arrangements: the checkout itself, or in the checkout, or in its only Cactus folder."""
     if checkout.name == "arrangements":
         return checkout
     if (checkout / "arrangements").is_dir():
@@ -104,13 +104,13 @@ def _declared(folder: Path) -> int:
 
 
 def _listed_folders(roots: Sequence[Path], names: Sequence[str], absent: list[str]) -> Iterator[Thorn]:
-    """R6: below `arrangements/`, where the link is followed; the first checkout that has the thorn gives it."""
+    """Listed thorns below `arrangements/`, with links followed, from the first checkout that has them (R6)."""
     bases = [arrangements(root) or root for root in roots]
     for name in names:
-        found = [base / name for base in bases if ".." not in Path(name).parts and (base / name).is_dir()]
-        if found:
-            whole = [folder for folder in found if _declared(folder) == len(DECLARATIONS)]
-            yield Thorn("/".join(Path(name).parts[-2:]), (whole or found)[0])
+        folders = [base / name for base in bases if ".." not in Path(name).parts and (base / name).is_dir()]
+        if folders:
+            complete = [folder for folder in folders if _declared(folder) == len(DECLARATIONS)]
+            yield Thorn("/".join(Path(name).parts[-2:]), (complete or folders)[0])
         else:
             absent.append(name)
 
@@ -122,7 +122,7 @@ def _all(checkout: Path, arrangement: str | None, skipped: Counter[str]) -> Iter
     yield from arranged
     if base is None:
         yield from _walk(checkout, top, skipped)
-    elif base.parent.parent == checkout:  # around the Cactus folder there may be more
+    elif base.parent.parent == checkout:  # there may be thorns outside the Cactus folder
         known = {os.path.realpath(thorn.folder) for thorn in arranged}
         for thorn in _walk(checkout, top, skipped, but=base.parent):
             if os.path.realpath(thorn.folder) not in known:
@@ -130,7 +130,7 @@ def _all(checkout: Path, arrangement: str | None, skipped: Counter[str]) -> Iter
 
 
 def _arranged(base: Path, top: str) -> Iterator[Thorn]:
-    """R6: names are those of the links, each followed once."""
+    """Thorns in arrangements (R6): each link is followed once and gives the name."""
     for group in _folders(base):
         if _declared(group) == len(DECLARATIONS):
             yield Thorn(f"{top}/{group.name}", group)
@@ -144,14 +144,14 @@ def _folders(base: Path) -> list[Path]:
 
 
 def _walk(checkout: Path, top: str, skipped: Counter[str], but: Path | None = None) -> Iterator[Thorn]:
-    """R6: links to folders are not followed. A thorn's own folders are not looked into: its sources belong to it; nor
-    is the folder `but`."""
+    """Thorns in any folder (R6): links are not followed, and neither the folders of a thorn nor the folder `but` are
+    searched."""
 
     def unreadable(error: OSError) -> None:
         skipped["folder that cannot be read"] += 1
 
-    for where, folders, files in os.walk(checkout, onerror=unreadable):
-        folder = Path(where)
+    for path, folders, files in os.walk(checkout, onerror=unreadable):
+        folder = Path(path)
         if any(f"{name}.ccl" in files for name in DECLARATIONS):
             parent = top if folder.parent == checkout else folder.parent.name
             yield Thorn(f"{parent}/{folder.name}", folder)

@@ -1,8 +1,8 @@
 """MBPP (Austin et al. 2021, arXiv 2108.07732, CC BY 4.0): trained on OpenCodeInstruct, evaluated on MBPP problems.
 
-Train: a seeded sample of nvidia/OpenCodeInstruct (envs/mbpp/instruct.py), as the dense-rewards work. Test: MBPP 11 to
-510, its sanitized half, or MBPP+ (envs/mbpp/plus.py). Each set is read when it is first asked for, so that evaluating
-needs no training data and the other way round.
+Training: a seeded sample of nvidia/OpenCodeInstruct (envs/mbpp/instruct.py), as in the dense-rewards work. Test: MBPP
+11 to 510, its sanitized half, or MBPP+ (envs/mbpp/plus.py). Each set is read at its first use, so that an evaluation
+needs no training data and training needs no test data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.data import Row, data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows
+from envs.json_lines import Row
 from envs.mbpp import instruct, plus
 from envs.task import CodeBlockTask, Extracted, Problem, Split, TaskError, extract_fenced, require_tests
 
@@ -35,18 +36,18 @@ class Mbpp(CodeBlockTask):
     """
     Args:
         evaluate: "mbpp", "sanitized" or "plus".
-        path: the file of that set (mbpp.jsonl, sanitized-mbpp.jsonl, MbppPlus.jsonl; .gz too); None for the hub, and
-            for plus what MBPP_OVERRIDE_PATH names, EvalPlus's own variable.
-        train_path: OpenCodeInstruct rows in files; None for the hub.
-        train_size, validation_size: problems sampled from them.
-        split_seed: of the sample.
+        path: the file of that set (mbpp.jsonl, sanitized-mbpp.jsonl, MbppPlus.jsonl, or .gz); None for the hub, and for
+            "plus" the file in EvalPlus's variable MBPP_OVERRIDE_PATH.
+        train_path: file or folder of OpenCodeInstruct rows; None for the hub.
+        train_size, validation_size: number of problems that are sampled from it.
+        split_seed: seed of the sample.
         system: the system message; empty for the chat template's own.
-        shown_tests: how many of MBPP's asserts the prompt shows.
-        every_id: evaluate all 974 of "mbpp", not only those kept for testing.
-        limit: evaluate only the first problems; None: all.
+        shown_tests: number of MBPP's asserts that the prompt shows.
+        every_id: True evaluates all 974 problems of "mbpp", not only those reserved for testing.
+        limit: evaluate only the first `limit` problems; None: all.
 
     Raises:
-        TaskError: an unknown set, missing or malformed data; when the set is first asked for.
+        TaskError: an unknown set; missing or invalid data, at the first use of the set.
     """
 
     def __init__(
@@ -68,26 +69,26 @@ class Mbpp(CodeBlockTask):
         self.evaluate, self.path, self.train_path, self.system = evaluate, path, train_path, system
         self.train_size, self.validation_size, self.split_seed = train_size, validation_size, split_seed
         self.shown_tests, self.every_id, self.limit = shown_tests, every_id, limit
-        for named in (path, train_path):
-            if named is not None:
-                data_files(Path(named))
+        for given in (path, train_path):
+            if given is not None:
+                data_files(Path(given))
 
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: train and validation of OpenCodeInstruct, test of MBPP."""
+        """The problems of a split: train and validation from OpenCodeInstruct, test from MBPP."""
         if split == "test":
             return self._test
         train = self._instructions[: self.train_size]
         return train if split == "train" else self._instructions[self.train_size :]
 
     def extract(self, answer: str) -> Extracted | None:
-        """The last fenced block, else what `extract_definitions` finds."""
+        """The last fenced block, or else the result of `extract_definitions`."""
         return extract_fenced(answer) or extract_definitions(answer)
 
     @functools.cached_property
     def _instructions(self) -> list[Problem]:
-        wanted = self.train_size + self.validation_size
+        size = self.train_size + self.validation_size
         rows = instruct.rows(self.train_path, self.split_seed)
-        problems = instruct.sample(rows, wanted, self.split_seed, in_order=self.train_path is None)
+        problems = instruct.sample(rows, size, self.split_seed, in_order=self.train_path is None)
         if len(problems) <= self.validation_size:
             raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
         self.train_size = min(self.train_size, len(problems) - self.validation_size)
@@ -120,20 +121,20 @@ class Mbpp(CodeBlockTask):
 
 
 def mbpp_problem(row: Row, shown_tests: int = 1) -> Problem:
-    """One row of MBPP, original or sanitized. Its tests lean on what the reference imports, never on the answer's
-    imports; its set-up code comes after the answer, whose classes it may use (tasks 367 and 927)."""
+    """One row of MBPP, original or sanitized. Its tests use the reference's imports, never the answer's; its set-up
+    code runs after the answer, whose classes it may use (tasks 367 and 927)."""
     code = row["code"].replace("\r\n", "\n")
     tests = "\n".join(row["test_list"])
     text = row.get("text") or row.get("prompt") or ""
     entry_point = called(row["test_list"], defined(code))
-    asked = f"{text}\n\nThe function is named `{entry_point}`."
+    question = f"{text}\n\nThe function is named `{entry_point}`."
     if shown_tests:
-        asked += " It must pass:\n\n```python\n" + "\n".join(row["test_list"][:shown_tests]) + "\n```"
+        question += " It must pass:\n\n```python\n" + "\n".join(row["test_list"][:shown_tests]) + "\n```"
     setup = "\n".join([*IMPORT.findall(code), *(row.get("test_imports") or [])])
     after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
     return Problem(
         id=f"mbpp/{row['task_id']}",
-        question=asked,
+        question=question,
         entry_point=entry_point,
         check_src="\n".join(filter(str.strip, [after, tests])),
         setup=setup or None,
@@ -147,8 +148,8 @@ def defined(code: str) -> list[str]:
 
 
 def called(tests: Sequence[str], among: Sequence[str] = ()) -> str:
-    """The function under test: of `among`, or of all names that are no builtins, the one that is called outermost in
-    the first test. Raises TaskError where there is none."""
+    """The tested function: the name that the first test calls outermost, of `among`, or of all names that are not
+    builtins. Raises TaskError if there is none."""
     for test in tests:
         try:
             tree = ast.parse(test.strip())
@@ -163,22 +164,23 @@ def called(tests: Sequence[str], among: Sequence[str] = ()) -> str:
 
 
 def extract_definitions(answer: str) -> Extracted | None:
-    """From the first line that begins a definition or an import, as far as that is a program; where it is none, through
-    the last line that is indented, empty or another beginning."""
-    found = BEGINS.search(answer)
-    if found is None:
+    """The code from the first line that begins a definition or an import, as far as it is a valid program; if no part
+    is valid, up to the last line that is indented, empty or begins another definition or import."""
+    beginning = BEGINS.search(answer)
+    if beginning is None:
         return None
-    start = found.start()
+    start = beginning.start()
     lines = answer[start:].split("\n")
     count = _lines_of_program(lines) or _lines_by_pattern(lines)
     return Extracted(start, min(start + sum(len(line) + 1 for line in lines[:count]), len(answer)), closed=False)
 
 
 def _lines_of_program(lines: Sequence[str]) -> int:
-    """Of the most lines that parse, those through the last statement that binds a name, since a single word of prose
-    is an expression; 0 where nothing is defined.
+    """The number of lines up to the last statement that binds a name, within the longest part that parses; 0 if nothing
+    is defined.
 
-    Parts end before a line at the margin: an error in a function is not to be cut off with the rest of it.
+    Later statements do not count, because a single word of prose is an expression. A part ends before a line without
+    indentation, so that no function is cut in the middle.
     """
     ends = [n for n, line in enumerate(lines) if n and line[:1].strip()] + [len(lines)]
     while ends:
@@ -188,7 +190,7 @@ def _lines_of_program(lines: Sequence[str]) -> int:
             try:
                 body = ast.parse("\n".join(lines[:end])).body
             except SyntaxError as error:
-                ends = [each for each in ends if each < (error.lineno or end)]  # any that reaches its line has it too
+                ends = [each for each in ends if each < (error.lineno or end)]  # a longer part has the same error
                 continue
             except (ValueError, RecursionError, MemoryError):
                 continue
@@ -198,5 +200,5 @@ def _lines_of_program(lines: Sequence[str]) -> int:
 
 
 def _lines_by_pattern(lines: Sequence[str]) -> int:
-    ours = itertools.takewhile(lambda line: not line[:1].strip() or BEGINS.match(line), lines)
-    return max(n for n, line in enumerate(ours, 1) if line.strip())
+    code_lines = itertools.takewhile(lambda line: not line[:1].strip() or BEGINS.match(line), lines)
+    return max(n for n, line in enumerate(code_lines, 1) if line.strip())

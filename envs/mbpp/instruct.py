@@ -1,7 +1,7 @@
-"""OpenCodeInstruct (Ahmad et al. 2025, arXiv 2504.04030, CC BY 4.0): instructions with asserts, to train on.
+"""OpenCodeInstruct (Ahmad et al. 2025, arXiv 2504.04030, CC BY 4.0): instructions with asserts, for training.
 
-Nine columns, all of them text; `unit_tests` holds a JSON list of asserts. Kept: rows of domain `generic` (all rows of a
-copy without that column) whose tests are not empty and call a function.
+The dataset has nine text columns; `unit_tests` holds a JSON list of asserts. A row is used if its domain is `generic`
+(or the copy has no such column) and its tests call a function.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from envs.data import Row, data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows
+from envs.json_lines import Row
 from envs.task import Problem, TaskError, extract_fenced
 
 HUB = "nvidia/OpenCodeInstruct"
 COLUMNS = ("id", "input", "output", "domain", "unit_tests", "tests_execution_status", "average_test_score")
-MOST_TESTS = 20
+MAX_TESTS = 20
 
 
 def rows(path: str | None, seed: int) -> Iterator[Row]:
-    """From files, or streamed from the hub in a random order."""
+    """Rows from files, or streamed from the hub in a random order."""
     if path is not None:
         return file_rows(data_files(Path(path)), COLUMNS)
     return hub_rows(HUB, "train", "train", COLUMNS, seed=seed)
 
 
-def sample(found: Iterable[Row], wanted: int, seed: int, in_order: bool) -> list[Problem]:
-    """`wanted` usable rows as problems: the first ones where the rows come shuffled (`in_order`), else at random.
+def sample(candidates: Iterable[Row], size: int, seed: int, in_order: bool) -> list[Problem]:
+    """At most `size` usable rows as problems: the first ones if the rows are already shuffled (`in_order`), otherwise
+    a random sample.
 
-    No more than those are kept, and few more are parsed, however many rows there are. Raises TaskError where not one is
-    usable, with the reasons counted.
+    Memory holds at most `size` problems, and few more rows are parsed. Raises TaskError, with the number of rows for
+    each reason, if no row is usable.
     """
     dropped: Counter[str] = Counter()
     draws = random.Random(seed)
-    kept: list[tuple[float, int, Problem]] = []  # a heap of the smallest keys, negative: the largest comes out first
+    kept: list[tuple[float, int, Problem]] = []  # a heap of negated keys, which removes the largest key first
     limit = math.inf
-    for number, row in enumerate(found):
+    for number, row in enumerate(candidates):
         key = number if in_order else draws.random()
         if key >= limit:
             continue
@@ -51,9 +53,9 @@ def sample(found: Iterable[Row], wanted: int, seed: int, in_order: bool) -> list
             heapq.heappush(kept, (-key, number, problem(row)))
         except TaskError as error:
             dropped[str(error)] += 1
-        if len(kept) > wanted:
+        if len(kept) > size:
             limit = -heapq.heappop(kept)[0]
-        if in_order and len(kept) == wanted:
+        if in_order and len(kept) == size:
             break
     if not kept:
         raise TaskError(f"no usable row of OpenCodeInstruct ({dict(dropped) or 'no rows'})")
@@ -61,7 +63,7 @@ def sample(found: Iterable[Row], wanted: int, seed: int, in_order: bool) -> list
 
 
 def problem(row: Row) -> Problem:
-    """A row as a problem. Raises TaskError with the reason why it is none."""
+    """A row as a problem. Raises TaskError, with the reason, for an unusable row."""
     if row.get("domain", "generic") != "generic":
         raise TaskError(f"domain {row['domain'] or 'empty'}")
     question = row.get("input")
@@ -83,7 +85,7 @@ def problem(row: Row) -> Problem:
 
 
 def asserts(column: Any) -> list[str]:
-    """The asserts of `unit_tests`, a JSON list in text or a list, each one that parses, at most MOST_TESTS."""
+    """The asserts of `unit_tests` (a list or its JSON) that parse, at most MAX_TESTS."""
     if isinstance(column, str):
         try:
             column = json.loads(column)
@@ -91,8 +93,8 @@ def asserts(column: Any) -> list[str]:
             return []
     if not isinstance(column, list):
         return []
-    found = (test.strip() for test in column if isinstance(test, str))
-    return [test for test in found if _is_assert(test)][:MOST_TESTS]
+    tests = (test.strip() for test in column if isinstance(test, str))
+    return [test for test in tests if _is_assert(test)][:MAX_TESTS]
 
 
 def _is_assert(test: str) -> bool:
@@ -104,7 +106,7 @@ def _is_assert(test: str) -> bool:
 
 
 def function_under_test(tests: Iterable[str]) -> str | None:
-    """The name that most tests call; a builtin is none."""
+    """The name that most tests call, builtins excluded; None if there is none."""
     counted: Counter[str] = Counter()
     for test in tests:
         calls = (node.func.id for node in ast.walk(ast.parse(test)) if _calls_a_name(node))  # type: ignore[attr-defined]
@@ -117,7 +119,7 @@ def _calls_a_name(node: ast.AST) -> bool:
 
 
 def reference(output: Any, name: str) -> str:
-    """The code of a model's recorded answer, "" where it does not define the function or class."""
+    """The code of a model's recorded answer; empty if it does not define the function or class."""
     if not isinstance(output, str):
         return ""
     code = extract_fenced(output)

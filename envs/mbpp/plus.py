@@ -1,8 +1,8 @@
-"""MBPP+ (Liu et al. 2023, arXiv 2305.01210; EvalPlus v0.2.0, Apache-2.0): MBPP with some thirty times the tests.
+"""MBPP+ (Liu et al. 2023, arXiv 2305.01210; EvalPlus v0.2.0, Apache-2.0): MBPP with about thirty times the tests.
 
-A row has inputs and a reference whose results are what is expected. JSON has no tuples, sets or complex numbers: which
-arguments are some is a fact of each task, listed here. Verdicts agree with the package evalplus 0.3.1, task by task
-(tests/envs/test_mbpp.py), special comparisons included, but the answer runs in the sandbox.
+A row has inputs and a reference, whose results are the expected values. JSON has no tuples, sets or complex numbers, so
+the tasks whose arguments have these types are listed here. Verdicts agree with the package evalplus 0.3.1 on every task
+(tests/envs/test_mbpp.py), including its special comparisons, but the answer runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envs.task import Problem, TaskError
 
 COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
 LIMITS = Limits(cpu_s=120.0, wall_s=150.0, most_wall_s=900.0)
-"""A hundred inputs and their reference in one job; some sum the numbers up to a hundred million."""
+"""One job runs a hundred inputs, also on the reference; some sum the numbers up to a hundred million."""
 Convert = Callable[[Any], Any]
 
 
@@ -48,31 +48,12 @@ def _pairs(value: Any) -> Any:
     return tuple(tuple(each) if isinstance(each, list) else each for each in value)
 
 
+TUPLE_TASKS = (
+    2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616, 630, 726, 740, 744, 809,
+)  # fmt: skip
+"""Tasks whose arguments are all tuples."""
 FORMS: dict[Callable[[list[Any]], Any], tuple[int, ...]] = {
-    _each(tuple): (
-        2,
-        116,
-        132,
-        143,
-        222,
-        261,
-        273,
-        394,
-        399,
-        421,
-        424,
-        429,
-        470,
-        560,
-        579,
-        596,
-        616,
-        630,
-        726,
-        740,
-        744,
-        809,
-    ),
+    _each(tuple): TUPLE_TASKS,
     _each(_rows_of): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780),
     _by_place(_rows_of): (75, 413, 444, 753),
     _by_place(_same, tuple): (106, 750),
@@ -86,7 +67,7 @@ FORMS: dict[Callable[[list[Any]], Any], tuple[int, ...]] = {
     _deep: (580, 615, 791),
 }
 CONVERTED = {task: form for form, tasks in FORMS.items() for task in tasks}
-"""Task number to what makes its JSON arguments the reference's."""
+"""Task number to the conversion of its JSON arguments to those of the reference."""
 
 CHECK = """
 import copy, math
@@ -154,21 +135,21 @@ def check(candidate):
 
 
 def problems(path: str | None) -> list[Problem]:
-    """The tasks of MbppPlus.jsonl(.gz). Raises TaskError where it is missing or not what it should be."""
+    """The tasks of MbppPlus.jsonl(.gz). Raises TaskError if the file or one of its columns is missing."""
     path = path or os.environ.get("MBPP_OVERRIDE_PATH")
     if path is None:
         raise TaskError(
-            "MBPP+ is not at hand: set task.env.path (or MBPP_OVERRIDE_PATH) to MbppPlus-v0.2.0.jsonl.gz of "
+            "MBPP+ is missing: set task.env.path (or MBPP_OVERRIDE_PATH) to MbppPlus-v0.2.0.jsonl.gz of "
             "github.com/evalplus/mbppplus_release"
         )
-    found = list(file_rows(data_files(Path(path)), COLUMNS))
-    if missing := [key for key in COLUMNS for row in found if key not in row]:
+    rows = list(file_rows(data_files(Path(path)), COLUMNS))
+    if missing := [key for key in COLUMNS for row in rows if key not in row]:
         raise TaskError(f"{path}: rows need {missing[0]}")
-    return [plus_problem(row) for row in found]
+    return [plus_problem(row) for row in rows]
 
 
 def plus_problem(row: dict[str, Any]) -> Problem:
-    """One row as a problem whose check runs the reference beside the answer."""
+    """One row as a problem whose check also runs the reference."""
     number = int(row["task_id"].split("/")[-1])
     convert = CONVERTED.get(number, _same)
     inputs = [convert(arguments) for arguments in (*row["base_input"], *row["plus_input"])]

@@ -1,6 +1,10 @@
-"""RoboEval and RoboSim: simulated robots, what their programs did, and whether it was what was asked."""
+"""RoboEval and RoboSim: simulators of a robot, verdicts on its programs, and the task.
 
-from envs.roboeval.judge import (
+It may import envs.sandbox, envs.data, envs.json_lines and envs.task; it must not import rewards or recipes. The modules
+that bundle.py sends into the sandbox may import only each other and the standard library.
+"""
+
+from envs.roboeval.verdicts import (
     Exploration,
     Failure,
     Judgement,

@@ -1,4 +1,4 @@
-"""Robot programs from JSON-lines files, one JSON object a row on standard output.
+"""Judges robot programs of JSON-lines files; prints one JSON object for each row.
 
 python -m envs.roboeval judge FILE --benchmark DIR [--mode compat]    id, task, program -> id, verdict, worlds, ...
 python -m envs.roboeval check FILE --benchmark DIR                    id, task, world, trace -> id, sat
@@ -17,37 +17,37 @@ from typing import Any
 
 from tqdm import tqdm
 
+from envs.command_rows import Row, answer, read_rows
 from envs.roboeval.checks import conditions
 from envs.roboeval.extraction import EXTRACTIONS, extracted
-from envs.roboeval.judge import Exploration, Judgement, Request, explorations, judge
 from envs.roboeval.trace import satisfied
+from envs.roboeval.verdicts import Exploration, Judgement, Request, explorations, judge
 from envs.roboeval.worlds import Benchmark
-from envs.rows import Row, answer, read_rows
 from envs.sandbox import LocalSandbox
 from envs.task import TaskError
 
 FAILED = {"error": "the sandbox failed"}
 
 
-def good(rows: Sequence[Row]) -> list[Row]:
+def valid(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if "error" not in row]
 
 
-def know_task(rows: Sequence[Row], benchmark: Benchmark) -> None:
+def refuse_unknown_tasks(rows: Sequence[Row], benchmark: Benchmark) -> None:
     """Turn rows of unknown tasks into errors."""
-    for row in good(rows):
+    for row in valid(rows):
         if row["task"] not in benchmark.worlds:
             refuse(row, f"RoboEval has no task {row['task']!r}")
 
 
-def refuse(row: Row, why: str) -> None:
+def refuse(row: Row, reason: str) -> None:
     identity = row.get("id")
     row.clear()
-    row.update(id=identity, error=why)
+    row.update(id=identity, error=reason)
 
 
 def towards(bar: Any) -> Callable[[int], None]:
-    """Moves a progress bar to a number."""
+    """A function that moves a progress bar to a number."""
 
     def move(done: int) -> None:
         bar.update(done - bar.n)
@@ -58,42 +58,42 @@ def towards(bar: Any) -> Callable[[int], None]:
 async def judge_rows(options: argparse.Namespace) -> None:
     benchmark = Benchmark(options.benchmark)
     rows = read_rows(options.file, "task", "program")
-    know_task(rows, benchmark)
+    refuse_unknown_tasks(rows, benchmark)
     requests = [
         Request(row["program"], benchmark.worlds[row["task"]], conditions(row["task"]), options.mode)
-        for row in good(rows)
+        for row in valid(rows)
     ]
     sandbox = LocalSandbox(options.workers)
     try:
         with tqdm(total=len(requests), unit="program", disable=not sys.stderr.isatty()) as bar:
-            found = await judge(sandbox, requests, towards(bar))
+            judgements = await judge(sandbox, requests, towards(bar))
     finally:
         await sandbox.close()
-    answer(rows, [FAILED if each is None else public_judgement(each, options.traces) for each in found])
+    answer(rows, [FAILED if each is None else public_judgement(each, options.traces) for each in judgements])
 
 
-def public_judgement(found: Judgement, traces: bool) -> dict[str, Any]:
+def public_judgement(judgement: Judgement, traces: bool) -> dict[str, Any]:
     worlds = []
-    for result in found.worlds:
+    for result in judgement.worlds:
         row = asdict(result)
         row["error_span"] = row.pop("span")
         worlds.append(row if traces else {name: row[name] for name in row if name != "trace"})
-    span = None if found.span is None else asdict(found.span)
+    span = None if judgement.span is None else asdict(judgement.span)
     return {
-        "verdict": found.verdict,
-        "extracted": found.extracted,
+        "verdict": judgement.verdict,
+        "extracted": judgement.extracted,
         "worlds": worlds,
         "error_span": span,
-        "note": found.note,
+        "note": judgement.note,
     }
 
 
 async def check_rows(options: argparse.Namespace) -> None:
     benchmark = Benchmark(options.benchmark)
     rows = read_rows(options.file, "task")
-    know_task(rows, benchmark)
+    refuse_unknown_tasks(rows, benchmark)
     answers: list[Row] = []
-    for row in tqdm(good(rows), unit="trace", disable=not sys.stderr.isatty()):
+    for row in tqdm(valid(rows), unit="trace", disable=not sys.stderr.isatty()):
         try:
             number, trace = row["world"], row["trace"]
             if type(number) is not int or not 0 <= number < len(benchmark.worlds[row["task"]]):
@@ -104,7 +104,7 @@ async def check_rows(options: argparse.Namespace) -> None:
             continue
         try:
             answers.append({"sat": satisfied(conditions(row["task"])[number], events)})
-        except TypeError as error:  # RoboEval counts it as an error of the program
+        except TypeError as error:  # RoboEval counts this as an error of the program
             answers.append({"sat": False, "checker_error": f"TypeError: {error}"})
     answer(rows, answers)
 
@@ -113,18 +113,18 @@ async def extract_rows(options: argparse.Namespace) -> None:
     rows = read_rows(options.file, "raw")
     programs = [
         EXTRACTIONS[options.rule](row["raw"])
-        for row in tqdm(good(rows), unit="answer", disable=not sys.stderr.isatty())
+        for row in tqdm(valid(rows), unit="answer", disable=not sys.stderr.isatty())
     ]
     answer(rows, [{"program": program, "extracted": extracted(program)} for program in programs])
 
 
 async def robosim_rows(options: argparse.Namespace) -> None:
     rows = read_rows(options.file, "program")
-    programs = [row["program"] for row in good(rows)]
+    programs = [row["program"] for row in valid(rows)]
     sandbox = LocalSandbox(options.workers)
     try:
         with tqdm(total=len(programs), unit="program", disable=not sys.stderr.isatty()) as bar:
-            found = await explorations(
+            explored = await explorations(
                 sandbox,
                 programs,
                 "compat",
@@ -136,7 +136,7 @@ async def robosim_rows(options: argparse.Namespace) -> None:
             )
     finally:
         await sandbox.close()
-    answer(rows, [FAILED if each is None else public_exploration(each["none"], each["text"]) for each in found])
+    answer(rows, [FAILED if each is None else public_exploration(each["none"], each["text"]) for each in explored])
 
 
 def public_exploration(plain: Exploration, perturbed: Exploration) -> dict[str, Any]:
@@ -169,12 +169,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     for command in (judging, checking):
         command.add_argument("--benchmark", required=True, metavar="DIR", help="RoboEval's prompts, tests and worlds")
     for command in (judging, exploring):
-        command.add_argument("--workers", type=int, default=2, help="programs that run at once")
+        command.add_argument("--workers", type=int, default=2, help="number of programs that run at the same time")
     judging.add_argument("--mode", choices=["compat", "hardened"], default="hardened")
-    judging.add_argument("--traces", action="store_true", help="with the trace of each world")
+    judging.add_argument("--traces", action="store_true", help="also print the trace of each world")
     extracting.add_argument("--rule", choices=list(EXTRACTIONS), default="robo_instruct")
-    exploring.add_argument("--paths", type=int, default=2000, help="runs of an exploration at most")
-    exploring.add_argument("--runs", type=int, default=5, help="random runs with shaking")
+    exploring.add_argument("--paths", type=int, default=2000, help="largest number of runs of an exploration")
+    exploring.add_argument("--runs", type=int, default=5, help="number of random runs with shaking")
     exploring.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
@@ -183,11 +183,12 @@ COMMANDS = {"judge": judge_rows, "check": check_rows, "extract": extract_rows, "
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; the exit status is 0 unless a file or the benchmark cannot be read or nothing can be confined."""
+    """Command line; the exit status is 0 unless a file or the benchmark cannot be read, or no tier of confinement
+    holds."""
     options = parsed(arguments)
     try:
         asyncio.run(COMMANDS[options.command](options))
-    except (OSError, RuntimeError, TaskError) as error:
+    except (OSError, UnicodeDecodeError, RuntimeError, TaskError) as error:
         print(f"envs.roboeval: {error}", file=sys.stderr)
         return 1
     return 0

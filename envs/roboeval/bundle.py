@@ -1,8 +1,9 @@
-"""Programs that the sandbox is sent: this package's modules as compiled code, a batch of requests on standard input,
-JSON lines on a descriptor of their own: the parts of an answer, and {} at its end.
+"""Runs simulations as sandbox jobs.
 
-Several programs share a job only if `program.is_plain` holds for each, so that none can reach another; a program that
-is not plain answers `{"alone": true}`, which asks for jobs of its own.
+A job consists of this package's modules as compiled code and a batch of requests on standard input. It writes JSON
+lines to a descriptor of its own: the parts of each answer, followed by {}. Several programs share a job only if
+`program.is_plain` holds for each, so that none can access another. A program that is not plain has the answer
+`{"alone": true}`, and then gets a job of its own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from envs.sandbox import Job, Limits, Outcome, Sandbox
 
 Kind = Literal["closed", "open"]
 PACKAGE = __name__.rpartition(".")[0]
-MODULES = ("rewriting", "program", "closed", "closed_run", "lazy", "lazy_run", "serve")
-"""In the order in which they import each other."""
+MODULES = ("rewriting", "program", "closed_world", "closed_world_run", "open_world", "open_world_run", "serve")
+"""Modules of a job; each imports only earlier ones."""
 LIMITS: dict[Kind, Limits] = {
     "closed": Limits(wall_s=4.0, most_wall_s=60.0, cpu_s=4.0, memory_mib=512, output_kib=1 << 14, processes=8),
     "open": Limits(wall_s=30.0, most_wall_s=120.0, cpu_s=30.0, memory_mib=512, output_kib=1 << 14, processes=8),
@@ -46,7 +47,7 @@ load()({kind!r})
 
 @functools.cache
 def job_program(kind: Kind) -> str:
-    """The text of the job that serves requests of a kind, "closed" or "open"."""
+    """The program of a job that serves requests of a kind, "closed" or "open"."""
     compiled = []
     for name in MODULES:
         path = Path(__file__).with_name(f"{name}.py")
@@ -58,7 +59,7 @@ def job_program(kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a job said of one program; not `whole` where the process ended before it had said all."""
+    """A job's answer to one request. `whole` is False if the process ended before the answer was complete."""
 
     parts: Sequence[dict[str, Any]]
     whole: bool
@@ -71,35 +72,38 @@ async def ask(
     progress: Callable[[int], None] | None = None,
     alone: bool = False,
 ) -> list[Answer | None]:
-    """The answer to each request, in order, None where the sandbox failed.
+    """The answer to each request, in order; None if the sandbox failed.
 
     Args:
-        alone: a job for each request.
-        progress: called with about how many are answered.
+        alone: True runs each request in a job of its own.
+        progress: called with the approximate number of answered requests.
     """
     answers: list[Answer | None] = [None] * len(requests)
     size = 1 if alone else BATCH[kind]
-    todo = [list(range(start, min(start + size, len(requests)))) for start in range(0, len(requests), size)]
-    while todo:
-        left, jobs = sum(map(len, todo)), []
-        for number, places in enumerate(todo):
-            data = json.dumps({"single": len(places) == 1, "requests": [requests[place] for place in places]})
+    batches = [list(range(start, min(start + size, len(requests)))) for start in range(0, len(requests), size)]
+    while batches:
+        remaining, jobs = sum(map(len, batches)), []
+        for number, indices in enumerate(batches):
+            data = json.dumps({"single": len(indices) == 1, "requests": [requests[index] for index in indices]})
             jobs.append(Job(f"roboeval/{number}", "program", job_program(kind), stdin=data, limits=LIMITS[kind]))
 
-        def finished(done: int, left: int = left, most: int = len(jobs)) -> None:
+        def finished(done: int, remaining: int = remaining, total: int = len(jobs)) -> None:
             if progress is not None:
-                progress(len(requests) - left + left * done // most)
+                progress(len(requests) - remaining + remaining * done // total)
 
         outcomes = await sandbox.run(jobs, finished)
-        todo = [_accept(places, outcome, answers) for places, outcome in zip(todo, outcomes, strict=True)]
-        todo = [places for places in todo if places]
+        batches = [_accept(indices, outcome, answers) for indices, outcome in zip(batches, outcomes, strict=True)]
+        batches = [indices for indices in batches if indices]
     return answers
 
 
-def _accept(places: Sequence[int], outcome: Outcome, answers: list[Answer | None]) -> list[int]:
-    """Put answers in their places. The first program that has none brought the process down, since those before it
-    left nothing behind; returns those after it."""
-    left, parts = list(places), []
+def _accept(indices: Sequence[int], outcome: Outcome, answers: list[Answer | None]) -> list[int]:
+    """Store the answers of one job, and return the indices of requests that must run again.
+
+    The first program without a complete answer ended the process, because earlier ones cannot affect it; the requests
+    after it run again.
+    """
+    unanswered, parts = list(indices), []
     if not outcome.graded:
         return []
     for line in outcome.stdout.split("\n")[:-1]:
@@ -107,13 +111,13 @@ def _accept(places: Sequence[int], outcome: Outcome, answers: list[Answer | None
             part = json.loads(line)
         except (ValueError, RecursionError):
             break
-        if not left or not isinstance(part, dict):
+        if not unanswered or not isinstance(part, dict):
             break
         if part:
             parts.append(part)
         else:
-            answers[left.pop(0)] = Answer(parts, True)
+            answers[unanswered.pop(0)] = Answer(parts, True)
             parts = []
-    if left:
-        answers[left.pop(0)] = Answer(parts, False)
-    return left
+    if unanswered:
+        answers[unanswered.pop(0)] = Answer(parts, False)
+    return unanswered

@@ -1,8 +1,7 @@
-"""What each of RoboEval's 16 tasks asks of a trace in each of its 52 worlds (Hu et al. 2024, arXiv 2311.11183), as
-conditions of the trace language.
+"""The conditions on traces of RoboEval's 16 tasks in each of their 52 worlds (Hu et al. 2024, arXiv 2311.11183).
 
-Prompts and worlds are not here: their licence allows evaluation only, and they are read from a folder that the user
-names (worlds.py).
+Prompts and worlds are not part of this package: their licence allows evaluation only, and they are read from a folder
+that the user names (worlds.py).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ TREATS: Sequence[Sequence[str | None]] = [
     ["caramel", "gumm", "caramel"],
     ["choco", "choco", None],
 ]
-"""What is answered in each office, in each world; None where nobody is."""
+"""The answer in each office of each world; None if nobody is there."""
 
 
 def office(name: str) -> str:
@@ -59,7 +58,7 @@ def office(name: str) -> str:
 
 
 def asks(trace: TraceTerm, location: str, pattern: Pattern) -> Condition:
-    """During the first stay at a place, a question or one of its options matches."""
+    """During the first stay at a place, a question or one of its options matches `pattern`."""
     return some(visit(trace, location, ask(pattern)), visit(trace, location, ask(ANY, pattern)))
 
 
@@ -308,11 +307,11 @@ TASKS: dict[str, tuple[Callable[[int], Condition], int]] = {
     "StaplerSupply": (delivery.stapler_supply, 3),
     "WeatherPoll": (weather_poll, 5),
 }
-"""Name of a task: its condition by number of the world, and how many worlds there are."""
+"""By name of the task: its condition by number of the world, and the number of its worlds."""
 
 
 @functools.cache
 def conditions(task: str) -> Sequence[Condition]:
-    """The condition of each world of a task. Raises KeyError for a task that RoboEval has not."""
+    """The condition of each world of a task. Raises KeyError for an unknown task."""
     build, worlds = TASKS[task]
     return tuple(build(world) for world in range(worlds))

@@ -1,4 +1,4 @@
-"""Those of RoboEval's tasks in which something is looked for or carried. See checks.py."""
+"""Conditions of the RoboEval tasks in which an object is searched or carried; see checks.py."""
 
 from __future__ import annotations
 

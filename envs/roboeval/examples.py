@@ -139,4 +139,4 @@ def task_program():
 """,
     ),
 )
-"""(instruction, program). None of them is work of the training instructions or of the evaluation tasks."""
+"""(instruction, program). None of them is among the training instructions or the evaluation tasks."""

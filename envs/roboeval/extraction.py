@@ -1,5 +1,5 @@
-"""The program in a model's answer: the rules of Robo-Instruct (Hu et al. 2025, arXiv 2405.20179), of the dense-rewards
-paper's evaluation, and of the last fenced block."""
+"""Extraction of the program from a model's answer: the rule of Robo-Instruct (Hu et al. 2025, arXiv 2405.20179), that
+of the dense-rewards paper's evaluation, and the last fenced block."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HEADER = "<|start_header_id|>assistant<|end_header_id|>"
 
 
 def robo_instruct(answer: str) -> str:
-    """Robo-Instruct's extraction: always a text that begins with the definition line, which it adds where missing.
+    """Robo-Instruct's extraction. The result always begins with the definition line, which is added if it is missing.
 
-    The text ends before the first later line with something in its first column, the line after the definition
-    excepted: a helper function, a comment or a closing bracket at the margin ends it too.
+    It ends before the first line without indentation, except the line directly after the definition; a helper function,
+    a comment or a closing bracket without indentation ends it too.
     """
     text = answer
     if HEADER in text:
@@ -34,15 +34,15 @@ def robo_instruct(answer: str) -> str:
 
 
 def seed_paper(answer: str) -> str:
-    """From the first definition to the next fence or the end; empty where there is no definition."""
+    """The text from the first definition to the next fence or the end; empty if there is no definition."""
     start = answer.find(DEFINITION)
     return "" if start < 0 else answer[start:].partition(FENCE)[0]
 
 
 def fenced(answer: str) -> str:
-    """The last fenced block, empty where there is none; helper functions and imports stay."""
-    found = extract_fenced(answer)
-    return "" if found is None else answer[found.start : found.end]
+    """The last fenced block, with helper functions and imports; empty if there is none."""
+    code = extract_fenced(answer)
+    return "" if code is None else answer[code.start : code.end]
 
 
 EXTRACTIONS: dict[str, Callable[[str], str]] = {
@@ -53,5 +53,5 @@ EXTRACTIONS: dict[str, Callable[[str], str]] = {
 
 
 def extracted(program: str) -> bool:
-    """Whether there is a program at all: more than white space and the definition line."""
+    """Whether there is a program: more than white space and the definition line."""
     return bool(program.replace(DEFINITION, "", 1).strip())

@@ -1,6 +1,6 @@
-"""A program made ready to run: counters in its syntax tree instead of a clock, and the places of its errors.
+"""Prepares a program to run, with counters in its syntax tree instead of a clock, and locates its errors.
 
-Runs in the sandbox: the standard library only.
+This module runs in the sandbox and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAFE_BUILTINS = frozenset(SAFE_NAMES.split()) | {
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 SAFE = {name: value for name, value in vars(builtins).items() if name in SAFE_BUILTINS}
-"""Builtins from which nothing leads to other programs, to modules or to frames."""
+"""Builtins that give no access to other programs, modules or frames."""
 SAFE_MODULES = ("time", "math", "random", "re", "string")
 PLAIN_NAMES = """
 mod stmt expr expr_context boolop operator unaryop cmpop comprehension ExceptHandler arguments arg keyword alias
@@ -35,21 +35,22 @@ PLAIN_NODES = tuple(getattr(ast, name) for name in PLAIN_NAMES.split())
 ODD_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.With, ast.Match, ast.ImportFrom)
 FOLLOWS = re.compile(r"\{[^{}:!]*[.\[]")
 INNER = ("_", "format_map", "gi_", "cr_", "ag_", "tb_", "f_", "co_", "func_")
-"""How names of attributes begin that lead to frames, code and globals."""
+"""Prefixes of attributes that give access to frames, code and globals."""
 OWN_METHODS = frozenset({"__init__", "__str__", "__repr__"})
 
 
 class TimeLimit(BaseException):
-    """The program's turns are used up; no `except Exception` of its own holds this up."""
+    """The program has used up its turns. `except Exception` of the program does not catch it."""
 
 
 class Source:
     """A program's text as it is compiled.
 
     Args:
-        program: the text as given.
-        compat: rewrite it as RoboEval does, behind a first statement and before a call; else it stays as it is.
-        text: in place of the rewritten program.
+        program: the original text.
+        compat: True rewrites it as RoboEval does, with a statement before it and a call after it; False leaves it
+            unchanged.
+        text: use this text instead of the rewritten program.
     """
 
     def __init__(self, program: str, compat: bool, text: Text | None = None) -> None:
@@ -62,7 +63,7 @@ class Source:
         return f"pass\n{self.text.text}\n\ntask_program(robot)\n" if self.compat else self.text.text
 
     def span(self, rows: tuple[int, int], columns: tuple[int, int], in_bytes: bool = True) -> list[int] | None:
-        """[start, end] in the program of a stretch of `code`, None where it lies outside."""
+        """[start, end] in the program for rows and columns of `code`; None if they lie outside the program."""
         text, span = self.text.text, []
         starts = line_starts(text)
         for row, column in zip(rows, columns, strict=True):
@@ -77,13 +78,13 @@ class Source:
 
 
 class Prepared:
-    """A compiled program; `plain` says whether it may share a process.
+    """A compiled program; `plain` is whether it may share a process.
 
     Args:
-        shake: let __shake__ decide tests of literals in names (RoboSim).
+        shake: True lets __shake__ decide tests of literals in names (RoboSim).
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError, OverflowError: it does not compile.
+        SyntaxError, ValueError, RecursionError, MemoryError, OverflowError: the program does not compile.
     """
 
     def __init__(self, source: Source, shake: bool = False) -> None:
@@ -99,9 +100,11 @@ class Prepared:
 
 
 def is_plain(tree: ast.AST) -> bool:
-    """Whether nothing in a program can reach beyond its own objects and the robot's functions, so that several can
-    share a process: no imports but those of SAFE_MODULES (for which it gets copies), no attribute that leads to
-    frames or classes, no builtin outside SAFE_BUILTINS, no formatting that follows attributes."""
+    """Whether a program can access only its own objects and the robot's functions, so that several can share a process.
+
+    It must not import modules other than SAFE_MODULES (of which it gets copies), use attributes that give access to
+    frames or classes, builtins outside SAFE_BUILTINS, or formats with attributes.
+    """
     imports = stores = False
     for node in ast.walk(tree):
         if not isinstance(node, PLAIN_NODES) or isinstance(node, ODD_NODES):
@@ -121,7 +124,7 @@ def is_plain(tree: ast.AST) -> bool:
             node.name.startswith("__") and node.name not in OWN_METHODS
         ):
             return False
-    return not (imports and stores)  # functions of a module's copy are the module's own
+    return not (imports and stores)  # the functions in a module's copy are those of the module
 
 
 def _plain_name(name: str) -> bool:
@@ -135,7 +138,7 @@ def _plain_format(value: ast.AST) -> bool:
 
 
 def _tick(place: ast.AST, last: ast.AST | None = None) -> ast.Call:
-    """A call of the counter that an error blames on `place`."""
+    """A call of the counter, whose errors are located at `place`."""
     node = ast.Call(ast.Name(TICK, ast.Load()), [], [])
     for part in (node, node.func):
         ast.copy_location(part, last or place)
@@ -143,7 +146,7 @@ def _tick(place: ast.AST, last: ast.AST | None = None) -> ast.Call:
 
 
 def insert_ticks(tree: ast.AST) -> None:
-    """Count loop iterations, those of comprehensions too, and function entries."""
+    """Insert counters of loop iterations, including comprehensions, and of function entries."""
     for node in list(ast.walk(tree)):
         if isinstance(node, ast.While):
             node.body.insert(0, _statement(_tick(node.test)))
@@ -164,8 +167,10 @@ def _statement(call: ast.Call) -> ast.Expr:
 
 
 def shake_tests(tree: ast.AST) -> int:
-    """Let __shaken__(i) say whether the i-th test `"literal" in name` is replaced, and __shake__(i) by what; returns
-    how many there are. The name may have a method called on it, `name.lower()`."""
+    """Let __shaken__(i) decide whether the i-th test `"literal" in name` is replaced, and __shake__(i) by what.
+
+    The name may have a method call, `name.lower()`. Returns the number of tests.
+    """
     number = 0
     for parent in list(ast.walk(tree)):
         for field, value in ast.iter_fields(parent):
@@ -200,8 +205,8 @@ def _is_test(node: Any) -> bool:
 
 
 def counter(most: int) -> tuple[Callable[[], bool], Callable[[], int]]:
-    """A function that raises TimeLimit from its `most` + 1st call on and is true before, and one that says how often
-    it was called."""
+    """A function that returns True and raises TimeLimit after `most` calls, and a function that returns the number of
+    calls."""
     left = most
 
     def tick() -> bool:
@@ -215,7 +220,7 @@ def counter(most: int) -> tuple[Callable[[], bool], Callable[[], int]]:
 
 
 def namespace(plain: bool, name: str, modules: Mapping[str, Any]) -> dict[str, Any]:
-    """Globals for one run. A plain program gets builtins and modules of its own."""
+    """The globals of one run. A plain program gets its own builtins and modules."""
     space: dict[str, Any] = {"__name__": name}
     if not plain:
         return {**space, "__builtins__": builtins}
@@ -237,11 +242,11 @@ def namespace(plain: bool, name: str, modules: Mapping[str, Any]) -> dict[str, A
 
 
 def own_module(name: str) -> types.ModuleType:
-    """What a module makes public but for its classes, in a module that nobody else has; random numbers come from a
-    seed of its own."""
-    module, found = types.ModuleType(name), __import__(name)
-    source = found.Random(0) if name == "random" else found
-    for key in getattr(found, "__all__", None) or dir(found):
+    """A new module with the public names of a module, except its classes; random numbers come from a seed of its
+    own."""
+    module, original = types.ModuleType(name), __import__(name)
+    source = original.Random(0) if name == "random" else original
+    for key in getattr(original, "__all__", None) or dir(original):
         value = getattr(source, key, None)
         if value is not None and not key.startswith("_") and not isinstance(value, type):
             setattr(module, key, value)
@@ -252,22 +257,22 @@ def own_module(name: str) -> types.ModuleType:
 
 
 def place_of(source: Source, error: BaseException) -> list[int] | None:
-    """[start, end] in characters of the program: the innermost expression of it that was being evaluated, or what
-    does not parse; None where the error has no place in it."""
+    """[start, end] in characters of the program: the innermost expression that was being evaluated, or the part that
+    does not parse; None if the error has no location in the program."""
     if isinstance(error, SyntaxError) and error.filename == FILE and error.lineno:
         return _of_syntax_error(source, error)
-    traces, found = [], None
+    traces, innermost = [], None
     trace = error.__traceback__
     while trace is not None:
         traces.append(trace)
         trace = trace.tb_next
-    while traces and found is None:
+    while traces and innermost is None:
         last = traces.pop()
-        with contextlib.suppress(RuntimeError):  # the frame of a world, which is guarded
-            found = last if last.tb_frame.f_code.co_filename == FILE else None
-    if found is None:
+        with contextlib.suppress(RuntimeError):  # the frame of a world is guarded
+            innermost = last if last.tb_frame.f_code.co_filename == FILE else None
+    if innermost is None:
         return None
-    line, end_line, column, end_column = list(found.tb_frame.f_code.co_positions())[found.tb_lasti // 2]
+    line, end_line, column, end_column = list(innermost.tb_frame.f_code.co_positions())[innermost.tb_lasti // 2]
     if line is None or end_line is None or column is None or end_column is None:
         return None
     return source.span((line, end_line), (column, end_column))
@@ -283,7 +288,7 @@ def _of_syntax_error(source: Source, error: SyntaxError) -> list[int] | None:
 
 
 def described(program: str, span: list[int]) -> dict[str, int]:
-    """A stretch of a program as lines from 1, columns in characters from 0, and character offsets."""
+    """A span of a program as lines from 1, columns in characters from 0, and character offsets."""
     starts = line_starts(program)
     start, end = (min(max(offset, 0), len(program)) for offset in span)
     (line, column), (end_line, end_column) = position(starts, start), position(starts, max(start, end))

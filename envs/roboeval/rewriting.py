@@ -1,6 +1,6 @@
-"""RoboEval's rewriting of a program's text before it runs, and the way back from the new text to the old.
+"""RoboEval's rewriting of a program's text before it runs, with a mapping from the new text back to the old.
 
-Runs in the sandbox: the standard library only.
+This module runs in the sandbox and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ CALL = re.compile(rf"(?=(?:{'|'.join(API)})\()")
 SLEEP = re.compile(r"time\.sleep\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 LINE_END = re.compile(r"\r\n|\r|\n")
 Edit = tuple[int, int, int, int]
-"""Stretch of the new text, and of the old text that it stands for."""
+"""Start and end in the new text, then start and end of the replaced part in the old text."""
 
 
 class Text:
-    """A text and the edits that made it, one list a pass, with offsets in characters."""
+    """A text with the edits that made it, one list for each pass; offsets are in characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.passes: list[list[Edit]] = []
 
     def replace(self, pattern: re.Pattern[str], new: str | None) -> None:
-        """Replace each match by `new` (in which \\1 is the first group), or by its lower case."""
+        """Replace each match by `new` (in which \\1 is the first group); None: by its lower case."""
         spans = []
-        for found in pattern.finditer(self.text):
-            text = found.group().lower() if new is None else found.expand(new)
-            if text != found.group():
-                spans.append((*found.span(), text))
+        for match in pattern.finditer(self.text):
+            text = match.group().lower() if new is None else match.expand(new)
+            if text != match.group():
+                spans.append((*match.span(), text))
         self.put(spans)
 
     def put(self, spans: list[tuple[int, int, str]]) -> None:
-        """Replace stretches, given in order, by texts."""
+        """Replace spans (start, end, new text), given in order."""
         pieces, edits, old, length = [], [], 0, 0
         for first, last, new in spans:
             pieces += [self.text[old:first], new]
@@ -48,7 +48,7 @@ class Text:
             self.passes.append(edits)
 
     def original(self, offset: int, end: bool = False) -> int:
-        """Where a character of the new text, or the end of a stretch of it, was in the old one."""
+        """The offset in the old text of a character of the new text, or with `end` of the end of a span."""
         for edits in reversed(self.passes):
             place = bisect.bisect_right(edits, offset, key=lambda edit: edit[0] + end) - 1
             if place < 0:
@@ -64,13 +64,15 @@ class Text:
 
 
 def rewritten(program: str) -> Text:
-    """The program as RoboEval runs it, but for the call that it appends. See `rewrite`."""
+    """The program as RoboEval runs it, without the appended call; see `rewrite`."""
     return rewrite(Text(program))
 
 
 def rewrite(text: Text) -> Text:
-    """What stands in double quotes becomes lower case, anywhere in the text; `task_program()` gets a parameter; each
-    of the API's names before a bracket gets "robot." in front, whatever comes before; `time.sleep(x)` sleeps (x) * 0.
+    """Apply RoboEval's rewriting.
+
+    All text in double quotes becomes lower case; `task_program()` gets a parameter; each name of the API before a
+    bracket gets the prefix "robot.", whatever precedes it; `time.sleep(x)` sleeps (x) * 0.
     """
     text.replace(QUOTED, None)
     text.replace(DEFINITION, "task_program(robot)")
@@ -80,8 +82,8 @@ def rewrite(text: Text) -> Text:
 
 
 def line_starts(text: str) -> list[int]:
-    """Offsets of the beginnings of lines, as Python counts lines."""
-    return [0, *(found.end() for found in LINE_END.finditer(text))]
+    """Offsets at which lines begin, with Python's line breaks."""
+    return [0, *(match.end() for match in LINE_END.finditer(text))]
 
 
 def position(starts: list[int], offset: int) -> tuple[int, int]:

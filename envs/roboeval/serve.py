@@ -1,4 +1,4 @@
-"""The main program of a sandbox job: requests from standard input, answers as JSON lines. See bundle.py."""
+"""The main program of a sandbox job: it reads requests from standard input and writes JSON lines; see bundle.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from envs.roboeval import closed_run, lazy_run
+from envs.roboeval import closed_world_run, open_world_run
 from envs.roboeval.program import TimeLimit
 
 SOFT_S, HARD_S = 0.13, 0.16
-"""Processor time of one run after which it is stopped (between two instructions), or killed with its process: for
-what the counters do not see."""
+"""Processor time after which a run is stopped (between two instructions), or killed with its process. They limit what
+the counters do not see."""
 LOOKERS = """
 gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.setprofile sys._current_frames
 sys._current_exceptions sys.addaudithook
@@ -23,12 +23,14 @@ sys._current_exceptions sys.addaudithook
 REFUSED = frozenset(LOOKERS.split())
 INNER = frozenset({"gi_frame", "gi_code", "cr_frame", "ag_frame", "__code__"})
 MODULES = ("ctypes", "_ctypes", "_signal", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
-WORLDS = ("<closed>", "<lazy>")
+WORLDS = ("<closed_world>", "<open_world>")
 
 
 def make_guard() -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that refuses what leads into the frame of a generator, where a world is kept, or would put other
-    code into it. Nothing but the interpreter has it, so that nobody can change it."""
+    """An audit hook that refuses access to the frame of a generator, which holds a world, and changes of its code.
+
+    Only the interpreter has a reference to the hook, so that no program can change it.
+    """
     looking, refused, inner, modules, worlds = False, REFUSED, INNER, MODULES, WORLDS
 
     def guard(event: str, arguments: tuple[Any, ...]) -> None:
@@ -48,10 +50,11 @@ def make_guard() -> Callable[[str, tuple[Any, ...]], None]:
             refuse_worlds(frame)
 
     def refuse_worlds(frame: Any) -> None:
-        """Raises RuntimeError for the frame of a world, or one called from there (by the garbage collector, say)."""
+        """Raise RuntimeError for the frame of a world, or one that was called from it (by the garbage collector,
+        say)."""
         while frame is not None:
             if frame.f_code.co_filename in worlds:
-                raise RuntimeError("a world's frame is not to be had")
+                raise RuntimeError("a world's frame is not accessible")
             frame = frame.f_back
 
     return guard
@@ -62,24 +65,24 @@ def no_handler(*_: object) -> None:
 
 
 def close_doors() -> None:
-    """For the rest of this process."""
+    """Disable signal handlers and ctypes, and install the guard, for the rest of this process."""
     import _signal
 
     for name in ("ctypes", "_ctypes"):
-        sys.modules.pop(name, None)  # to be imported again, which the guard sees
+        sys.modules.pop(name, None)  # so that a program must import them again, which the guard refuses
     signal.signal = _signal.signal = no_handler  # type: ignore[assignment]
     sys.addaudithook(make_guard())
 
 
 def stop(number: int, frame: Any) -> None:
     if frame is not None and frame.f_code.co_filename in WORLDS:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)  # a world that is interrupted has no trace any more
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)  # an interrupted world would lose its trace
     else:
         raise TimeLimit
 
 
 def limited(run: Callable[[], Any]) -> Any:
-    """A run within its processor time."""
+    """Run with a limit of processor time."""
     signal.setitimer(signal.ITIMER_PROF, HARD_S)
     signal.setitimer(signal.ITIMER_VIRTUAL, SOFT_S)
     try:
@@ -90,15 +93,15 @@ def limited(run: Callable[[], Any]) -> Any:
 
 
 def serve(kind: str) -> None:
-    """Answer all requests and leave."""
-    asked = json.loads(os.pread(0, os.fstat(0).st_size, 0))  # no stream keeps a copy of it
+    """Answer all requests and exit."""
+    asked = json.loads(os.pread(0, os.fstat(0).st_size, 0))  # read without a stream, which would keep a copy
     channel = os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
     for place in range(3):
         os.dup2(null, place)
     signal.signal(signal.SIGVTALRM, stop)
     close_doors()
-    answer = closed_run.answer if kind == "closed" else lazy_run.answer
+    answer = closed_world_run.answer if kind == "closed" else open_world_run.answer
     write, dumps, leave, requests = os.write, json.dumps, os._exit, asked["requests"]
     gc.freeze()
 
@@ -110,6 +113,6 @@ def serve(kind: str) -> None:
     while requests:
         for part in answer(requests.pop(0), asked["single"], limited):
             say(part)
-        gc.collect()  # what one program leaves may not take memory from the next
+        gc.collect()  # garbage of one program must not take memory from the next
         say({})
     leave(0)

@@ -1,18 +1,18 @@
 """Programs for a robot: trained on instructions with RoboSim's open world, evaluated in closed worlds with checks.
 
-Train: the shipped instructions, or zichao22/robo-instruct (Hu et al. 2025, arXiv 2405.20179) from the hub or a file.
-Test: the shipped tasks; with `benchmark_dir` the 80 prompts of RoboEval (Hu et al. 2024, arXiv 2311.11183), whose
-licence allows evaluation and forbids training: they are in no split but `test`, and not shipped.
+Training: the shipped instructions, or zichao22/robo-instruct (Hu et al. 2025, arXiv 2405.20179) from the hub or a file.
+Test: the shipped tasks, or with `benchmark_dir` the 80 prompts of RoboEval (Hu et al. 2024, arXiv 2311.11183). Their
+licence allows evaluation and forbids training, so they are only in the split `test`, and not part of this package.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.data import Row, data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows
+from envs.json_lines import Row, read_json_lines
 from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.extraction import DEFINITION, EXTRACTIONS
@@ -33,17 +33,17 @@ TASK = (
 class RoboEval:
     """
     Args:
-        train: "shipped", "hub", or rows in files with the hub's columns `text` and `program`.
-        benchmark_dir: RoboEval's folder (prompts.jsonl, tests.jsonl, worlds.json) to evaluate on; None for the shipped
+        train: "shipped", "hub", or a file or folder of rows with the hub's columns `text` and `program`.
+        benchmark_dir: RoboEval's folder (prompts.jsonl, tests.jsonl, worlds.json) for evaluation; None for the shipped
             evaluation tasks.
         style: "chat", or "completion" for base models: one text that ends with the definition line.
-        examples: worked examples in the prompt, at most six.
+        examples: number of worked examples in the prompt, at most six.
         extraction: "fenced", "robo_instruct" or "seed_paper".
-        train_size: None for all.
-        split_seed: of the sample where there are more.
+        train_size: number of training instructions; None for all.
+        split_seed: seed of their sample.
 
     Raises:
-        TaskError: an unknown style or extraction, missing data.
+        TaskError: an unknown style or extraction, or missing data.
     """
 
     name = "roboeval"
@@ -59,9 +59,12 @@ class RoboEval:
         split_seed: int = 0,
     ):
         if style not in STYLES or extraction not in EXTRACTIONS:
-            raise TaskError(f"task.env: style is {' or '.join(STYLES)}, extraction one of {', '.join(EXTRACTIONS)}")
+            raise TaskError(
+                f"task.env.style={style}, task.env.extraction={extraction}: style must be {' or '.join(STYLES)}, "
+                f"extraction one of {', '.join(EXTRACTIONS)}"
+            )
         if not 0 <= examples <= len(EXAMPLES):
-            raise TaskError(f"task.env.examples={examples}: there are {len(EXAMPLES)}")
+            raise TaskError(f"task.env.examples={examples}: must be from 0 to {len(EXAMPLES)}")
         self.style, self.examples, self.extraction = style, EXAMPLES[:examples], extraction
         self.closing = "`\n" if style == "chat" else "\n"
         test = shipped_tasks() if benchmark_dir is None else benchmark_tasks(benchmark_dir)
@@ -75,7 +78,7 @@ class RoboEval:
         return self._splits[split]
 
     def messages(self, problem: Problem) -> Prompted:
-        """Chat: preamble as system message, worked examples as turns. Completion: one text to go on with."""
+        """Chat: preamble as system message, worked examples as turns. Completion: one text to continue."""
         if self.style == "completion":
             shown = "".join(f"{MARK} {text}\n{program.rstrip()}\n\n" for text, program in self.examples)
             return f"{PREAMBLE}\n\n{shown}{MARK} {problem.question}\n{DEFINITION}"
@@ -86,7 +89,7 @@ class RoboEval:
         return [*turns, {"role": "user", "content": f"{MARK} {problem.question}"}]
 
     def extract(self, answer: str) -> Extracted | None:
-        """Where the program is; what precedes it (a definition line that the prompt gave) is not part of it."""
+        """The program in the answer, without the definition line that the prompt may have given."""
         if self.extraction == "fenced" and self.style == "chat":
             return extract_fenced(answer)
         program = EXTRACTIONS[self.extraction](answer)
@@ -98,7 +101,7 @@ class RoboEval:
         return Extracted(start, start + len(text), closed)
 
     def complete(self, answer: str) -> bool:
-        """Chat: one closed block. Completion: a line that is not part of the function has begun."""
+        """Chat: whether there is one closed block. Completion: whether a line outside the function has begun."""
         if self.style == "chat":
             code = extract_fenced(answer)
             return code is not None and code.closed
@@ -106,7 +109,7 @@ class RoboEval:
 
 
 def program_of(code: str) -> str:
-    """The whole program of an extracted code, whose definition line the prompt may have given."""
+    """The whole program of extracted code, with the definition line, which the prompt may have given."""
     if DEFINITION in code:
         return code
     return f"{DEFINITION}{code}" if code.startswith("\n") else f"{DEFINITION}\n{code}"
@@ -114,7 +117,6 @@ def program_of(code: str) -> str:
 
 def shipped_tasks() -> list[Problem]:
     """Evaluation tasks written for this collection."""
-    rows = [json.loads(line) for line in (DATA / "eval.jsonl").read_text().splitlines()]
     return [
         Problem(
             id=f"roboeval/{row['id']}",
@@ -122,7 +124,7 @@ def shipped_tasks() -> list[Problem]:
             reference=row["program"],
             data={"worlds": [World.of(world) for world in row["worlds"]], "conditions": row["conditions"]},
         )
-        for row in rows
+        for row in read_json_lines(DATA / "eval.jsonl")
     ]
 
 
@@ -142,18 +144,21 @@ def benchmark_tasks(folder: str) -> list[Problem]:
 
 def _train(source: str) -> Iterable[Problem]:
     if source == "shipped":
-        rows: Iterable[Row] = (json.loads(line) for line in (DATA / "train.jsonl").read_text().splitlines())
+        rows = read_json_lines(DATA / "train.jsonl")
         return [_instruction(row["text"], row["program"], row["id"], row) for row in rows]
-    rows = hub_rows(HUB, None, "train", COLUMNS) if source == "hub" else file_rows(data_files(Path(source)), COLUMNS)
-    found = [_from_text(row, number) for number, row in enumerate(rows)]
-    kept = [problem for problem in found if problem is not None]
-    if not kept:
+    if source == "hub":
+        source_rows = hub_rows(HUB, None, "train", COLUMNS)
+    else:
+        source_rows = file_rows(data_files(Path(source)), COLUMNS)
+    parsed = (_from_text(row, number) for number, row in enumerate(source_rows))
+    problems = [problem for problem in parsed if problem is not None]
+    if not problems:
         raise TaskError(f"task.env.train={source}: no row with `text` ({MARK} ...) and `program`")
-    return kept
+    return problems
 
 
 def _from_text(row: Row, number: int) -> Problem | None:
-    """A row of Robo-Instruct: `text` holds stubs, the instruction behind its mark, the program."""
+    """A row of Robo-Instruct, whose `text` has function stubs, the instruction after its mark, and the program."""
     text, program = row.get("text"), row.get("program")
     if not isinstance(text, str) or not isinstance(program, str) or MARK not in text or DEFINITION not in program:
         return None
@@ -162,5 +167,5 @@ def _from_text(row: Row, number: int) -> Problem | None:
 
 
 def _instruction(text: str, program: str, name: str, row: dict[str, Any]) -> Problem:
-    asked: dict[str, Sequence[str]] = {key: row.get(key, ()) for key in ("nouns", "actions")}
-    return Problem(id=f"roboeval/{name}", question=text, reference=program, data=asked)
+    named: dict[str, Sequence[str]] = {key: row.get(key, ()) for key in ("nouns", "actions")}
+    return Problem(id=f"roboeval/{name}", question=text, reference=program, data=named)

@@ -1,16 +1,16 @@
-"""The language in which a task says what a trace must look like: conditions as data, builders for them, the evaluator.
+"""The language of conditions on traces: conditions as data, functions that build them, and the evaluator.
 
 A trace is a list of events (kind, text, options): kind GoTo, CheckEntity, Ask, Say, Pick or Place; options a list for
-Ask, else None. Everything below is plain JSON, so that a task of one's own can be a JSON file:
+Ask, else None. All of the following is plain JSON, so that a new task can be a JSON file:
 
-    pattern     "text"                     a regular expression, searched, ignoring case; "" holds for every text
+    pattern     "text"                     a regular expression, searched, ignoring case; "" matches every text
                 {"has": ["a/b", "c"]}      contains a or b, and contains c (plain text)
                 {"all": [pattern...]}  {"any": [pattern...]}  {"not": pattern}
     event       {"go": pattern}, likewise check, say, pick, place
                 {"ask": pattern, "options": pattern}   the question, and at least one option
                 {"away": "place"}          a GoTo whose text lacks that place as whole words
     trace       "trace", or {"after": [trace, event]}, likewise before, after_last, before_last: the events after or
-                before the first (last) such event; the whole trace where there is none
+                before the first (last) such event; the whole trace if there is none
     condition   {"in": [trace, event]}
                 {"visit": [trace, "place", event]}     the event happens during the first stay at the place
                 {"anyvisit": [trace, "place", event]}  during some stay
@@ -18,8 +18,8 @@ Ask, else None. Everything below is plain JSON, so that a task of one's own can 
                 {"count": [trace, event], "least": n, "most": n}
                 {"and": [condition...]}  {"or": [condition...]}  {"not": condition}
 
-Every part of a condition is evaluated, without short cut: an option that is no text raises TypeError wherever some
-part asks about it, as in RoboEval (Hu et al. 2024, arXiv 2311.11183).
+All parts of a condition are evaluated: an option that is not text raises TypeError if any part tests it, as in RoboEval
+(Hu et al. 2024, arXiv 2311.11183).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KINDS = {"go": "GoTo", "check": "CheckEntity", "say": "Say", "pick": "Pick", "pl
 
 
 def has(*items: str) -> Pattern:
-    """Contains each item; "a/b" is a or b."""
+    """Contains all items; "a/b" means a or b."""
     return {"has": list(items)}
 
 
@@ -143,15 +143,15 @@ def satisfied(condition: Condition, trace: Trace) -> bool:
     """Whether a trace satisfies a condition.
 
     Raises:
-        ValueError: the condition is not one of the language.
-        TypeError: some part asks about an option that is no text.
+        ValueError: the condition is not part of the language.
+        TypeError: a part tests an option that is not text.
     """
     return compiled(json.dumps(condition))(trace)
 
 
 @functools.lru_cache(maxsize=4096)
 def compiled(condition: str) -> Checker:
-    """The checker of a condition given as JSON text. Raises ValueError with the part that is wrong."""
+    """The checker of a condition in JSON. Raises ValueError with the invalid part."""
     return _condition(json.loads(condition))
 
 
@@ -162,10 +162,10 @@ def _wrong(what: str, value: Any) -> ValueError:
 def _pattern(value: Any) -> Matcher:
     if isinstance(value, str):
         try:
-            found = re.compile(value, re.IGNORECASE).search
+            search = re.compile(value, re.IGNORECASE).search
         except re.error as error:
             raise ValueError(f"not a regular expression: {value[:100]!r} ({error})") from error
-        return lambda text: found(text) is not None
+        return lambda text: search(text) is not None
     if not isinstance(value, dict) or len(value) != 1:
         raise _wrong("pattern", value)
     [(name, parts)] = value.items()
@@ -173,8 +173,8 @@ def _pattern(value: Any) -> Matcher:
         inner = _pattern(parts)
         return lambda text: not inner(text)
     if name == "has" and _texts(parts):
-        found_all = [re.compile("|".join(map(re.escape, item.split("/"))), re.IGNORECASE).search for item in parts]
-        return lambda text: all(found(text) is not None for found in found_all)
+        searches = [re.compile("|".join(map(re.escape, item.split("/"))), re.IGNORECASE).search for item in parts]
+        return lambda text: all(search(text) is not None for search in searches)
     if name in ("all", "any") and isinstance(parts, list):
         matchers, combine = [_pattern(part) for part in parts], all if name == "all" else any
         return lambda text: combine([matches(text) for matches in matchers])
@@ -293,20 +293,21 @@ def _count(value: dict[str, Any]) -> Checker:
 
 
 def _visit(cut: Cutter, location: str, test: Tester, first: bool) -> Checker:
-    """During the first stay at a place, or during any: a stay lasts until the next GoTo elsewhere."""
+    """Whether the event happens during the first stay at a place, or during any. A stay lasts until the next GoTo to
+    another place."""
     arrives, leaves = _event(go(re.escape(location))), _event(away(location))
 
     def visited(trace: Trace) -> bool:
-        rest, found = cut(trace), False
+        rest, happened = cut(trace), False
         arrival: int | None = 0
         while arrival is not None:
             arrival = _first(arrives, rest)
             rest = rest if arrival is None else rest[arrival + 1 :]
             departure = _first(leaves, rest)
             held = _first(test, rest if departure is None else rest[:departure]) is not None
-            found |= held and arrival is not None
+            happened |= held and arrival is not None
             if first:
                 break
-        return found
+        return happened
 
     return visited

@@ -1,4 +1,4 @@
-"""Closed worlds, and RoboEval's own: read from a folder that the user names, since their licence (BSD 3-Clause with a
+"""Closed worlds. RoboEval's own are read from a folder that the user names, because their licence (BSD 3-Clause with a
 machine-learning restriction) allows evaluation but not training."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from envs.json_lines import read_json_lines
 from envs.roboeval.checks import TASKS
 from envs.task import TaskError
 
@@ -19,10 +20,10 @@ from envs.task import TaskError
 class World:
     """One closed world.
 
-    rooms: in the order in which `get_all_rooms` gives them; the robot starts in `robot_start`, one of them.
-    objects: labels by room. people: for each person of a room the queue of answers. Rooms, labels and answers are
-    regular expressions, searched in the program's text, ignoring case.
-    may_timeout: a program may wait here for ever; its trace is judged all the same.
+    rooms: in the order of `get_all_rooms`; the robot starts in `robot_start`, one of them. objects: labels by room.
+    people: for each person of a room the queue of answers. Rooms, labels and answers are regular expressions, searched
+    in the program's text, ignoring case. may_timeout: a program may wait here forever; its trace is judged
+    nevertheless.
     """
 
     rooms: tuple[str, ...]
@@ -33,7 +34,7 @@ class World:
 
     @classmethod
     def of(cls, row: Any) -> World:
-        """From JSON, as in worlds.json. Raises TaskError."""
+        """A world from JSON, as in worlds.json. Raises TaskError."""
         try:
             rooms = tuple(row["rooms"])
             objects = {room: tuple(labels) for room, labels in row.get("objects", {}).items()}
@@ -51,7 +52,7 @@ class World:
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What a simulator is given."""
+        """Plain data for the simulator."""
         return {
             "rooms": list(self.rooms),
             "robot_start": self.robot_start,
@@ -73,17 +74,17 @@ class Benchmark:
     """RoboEval's folder: worlds.json, prompts.jsonl and tests.jsonl.
 
     Raises:
-        TaskError: something is missing or is not RoboEval's; the message says what.
+        TaskError: a file is missing or invalid.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        found = self._read("worlds.json")
-        if not isinstance(found, dict):
-            raise TaskError(f"{self.folder}/worlds.json: an object with a list of worlds for each task is needed")
+        rows_by_task = self._read("worlds.json")
+        if not isinstance(rows_by_task, dict):
+            raise TaskError(f"{self.folder}/worlds.json: must be an object with a list of worlds for each task")
         self.worlds: dict[str, Sequence[World]] = {}
         for task, (_, number) in TASKS.items():
-            rows = found.get(task)
+            rows = rows_by_task.get(task)
             if not isinstance(rows, list) or len(rows) != number:
                 raise TaskError(f"{self.folder}/worlds.json: {number} worlds are needed for {task}")
             self.worlds[task] = tuple(World.of(row) for row in rows)
@@ -111,12 +112,11 @@ class Benchmark:
     def _read(self, name: str) -> Any:
         path = self.folder / name
         try:
-            text = path.read_text(encoding="utf-8")
-            return json.loads(text) if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
+            return read_json_lines(path) if path.suffix == ".jsonl" else json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise TaskError(
                 f"{path} cannot be read ({error.strerror}): --benchmark takes a folder with RoboEval's worlds.json, "
                 "prompts.jsonl and tests.jsonl"
             ) from error
         except ValueError as error:
-            raise TaskError(f"{path} is not JSON ({error})") from error
+            raise TaskError(f"{path} cannot be read: {error}") from error

@@ -1,5 +1,5 @@
-"""`python -m envs.sandbox run FILE` grades a JSON-lines file; `doctor` says which walls hold on this
-machine."""
+"""`python -m envs.sandbox run FILE` grades a JSON-lines file; `doctor` reports which layers of confinement this machine
+supports."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from envs.json_lines import json_lines
 from envs.sandbox.local import TIERS, LocalSandbox
 from envs.sandbox.protocol import FunctionCase, Job, Outcome, StdioCase
 
@@ -23,8 +24,7 @@ OUTPUT = ("id", "verdict", "passed", "total", "seconds", "note")
 
 
 def job_of(row: dict[str, Any]) -> Job:
-    """The job that a row of data/adversarial describes. Raises KeyError, TypeError or ValueError for a bad
-    row."""
+    """The job that a row describes. Raises KeyError, TypeError or ValueError for an invalid row."""
     kind = row["kind"]
     if kind not in ("function", "stdio", "check"):
         raise ValueError(f"unknown kind {kind!r}")
@@ -53,27 +53,23 @@ def _text(value: object) -> str:
     return value
 
 
-def read_rows(lines: Sequence[str]) -> list[tuple[object, Job | str]]:
-    """Each non-blank line's id with its job, or with what is wrong with it."""
-    found: list[tuple[object, Job | str]] = []
-    for line in lines:
-        if not line.strip():
-            continue
+def read_jobs(path: str) -> list[tuple[object, Job | str]]:
+    """For each row its id, and its job or the reason why it is invalid. Raises OSError."""
+    jobs: list[tuple[object, Job | str]] = []
+    for _, row in json_lines(path):
         identity: object = None
         try:
-            row = json.loads(line)
-            identity = row.get("id") if isinstance(row, dict) else None
-            if not isinstance(row, dict):
-                raise TypeError("not a JSON object")
-            found.append((identity, job_of(row)))
+            if isinstance(row, Exception):
+                raise row
+            identity = row.get("id")
+            jobs.append((identity, job_of(row)))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            found.append((identity, f"{type(error).__name__}: {error}"))
-    return found
+            jobs.append((identity, f"{type(error).__name__}: {error}"))
+    return jobs
 
 
 async def _run(path: str, workers: int, require: str) -> None:
-    with open(path, encoding="utf-8") as file:
-        rows = read_rows(file.readlines())
+    rows = read_jobs(path)
     jobs = [job for _, job in rows if isinstance(job, Job)]
     sandbox = LocalSandbox(workers, require=require, packages=[name for name in PACKAGES if find_spec(name)])
     try:
@@ -95,8 +91,7 @@ def _public(outcome: Outcome) -> dict[str, Any]:
 
 
 async def _doctor() -> None:
-    """One JSON object: the layers in use, and why the better kinds of confinement are not to be had, if
-    so."""
+    """Print one JSON object: the layers in use, and why better tiers are not available."""
     report: dict[str, Any] = {}
     for tier in TIERS[:2]:
         sandbox = LocalSandbox(1, tier=tier)
@@ -111,18 +106,18 @@ async def _doctor() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; the exit status is 0 unless the file cannot be read or nothing can be confined."""
+    """Command line; the exit status is 0 unless the file cannot be read or no tier of confinement is available."""
     parser = argparse.ArgumentParser(prog="python -m envs.sandbox", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="grade a JSON-lines file")
     run.add_argument("file")
     run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    run.add_argument("--require", choices=TIERS, default="landlock", help="the least confinement that will do")
-    commands.add_parser("doctor", help="say which walls hold here")
+    run.add_argument("--require", choices=TIERS, default="landlock", help="the weakest tier that is accepted")
+    commands.add_parser("doctor", help="report which layers of confinement this machine supports")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(_doctor() if options.command == "doctor" else _run(options.file, options.workers, options.require))
-    except (OSError, RuntimeError) as error:
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
         print(f"envs.sandbox: {error}", file=sys.stderr)
         return 1
     return 0

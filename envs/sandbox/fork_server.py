@@ -1,7 +1,7 @@
-"""The caller's end of a fork server: start it, give it one program at a time, stop it.
+"""The caller's side of a fork server: it starts the server, gives it one program at a time, and stops it.
 
-It is executed fresh, never forked from the caller, so programs see nothing of the caller's memory, environment or
-descriptors, and a fork costs the same however large the caller is.
+The server is executed anew, never forked from the caller. Programs therefore see nothing of the caller's memory,
+environment or descriptors, and a fork costs the same for a caller of any size.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from envs.sandbox import judge, seccomp
+from envs.sandbox import seccomp, verdict
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
 
 PROGRAM = Path(__file__).with_name("worker") / "__main__.py"
 GRACE_S = 10.0
-"""How long after its own deadline a worker may stay silent."""
+"""How long a worker may stay silent after its own deadline."""
 START_S = 30.0
-CLEAN = {
+"""How long a worker may take to start."""
+ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",  # sets have one order in all runs; a candidate may know it, as it may know the test
-    "OPENBLAS_NUM_THREADS": "1",  # a server that has threads cannot be forked
+    "PYTHONHASHSEED": "0",  # sets have the same order in all runs; a candidate may know it
+    "OPENBLAS_NUM_THREADS": "1",  # a server with threads cannot be forked
     "OMP_NUM_THREADS": "1",
-    "LD_BIND_NOW": "1",  # or each program's process would look up for itself the functions that it is the first to call
+    "LD_BIND_NOW": "1",  # otherwise each process resolves functions again at their first call
 }
 
 
@@ -45,50 +46,50 @@ def _text(limits: Limits) -> str:
 
 
 class WorkerLost(RuntimeError):
-    """The worker died, hung or broke; the job it had may be given to another."""
+    """The worker died, hung or failed; its job may be given to another worker."""
 
 
 class Worker:
     """One fork server and the socket to it.
 
     Args:
-        tier: of TIERS.
+        tier: one of TIERS.
         packages: folders of libraries that programs may import.
-        processor: the only one that it and its programs run on; None: any.
+        processor: the only processor on which the server and its programs run; None: any.
     """
 
     def __init__(self, tier: str, packages: Sequence[str] = (), processor: int | None = None) -> None:
         chosen = seccomp.filters(tier == "landlock" and os.geteuid() != 0) if tier != "none" else {}
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        with theirs:
-            # -I would ignore PYTHONHASHSEED; the environment is ours, so -s -S isolate as well.
-            command = [sys.executable, "-s", "-S", str(PROGRAM), str(theirs.fileno())]
+        own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end.setblocking(False)
+        with worker_end:
+            # -I would ignore PYTHONHASHSEED; with this environment -s -S isolate equally well
+            command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
                 command,
-                env=CLEAN,
+                env=ENVIRONMENT,
                 cwd="/",
-                pass_fds=[theirs.fileno()],
+                pass_fds=[worker_end.fileno()],
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        self.control = ours
+        self.control = own_end
         self.tier, self.processor = tier, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
         hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
-        ours.send(json.dumps({**hello, "processor": processor}).encode())
+        own_end.send(json.dumps({**hello, "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
 
     async def ready(self) -> None:
-        """Wait until it serves. Raises WorkerLost with the worker's reason."""
+        """Wait until the server is ready. Raises WorkerLost with the server's reason."""
         self.layers = (await self._reply(START_S))["ready"]
 
     async def ask(
         self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
-    ) -> judge.Ended:
-        """Run one program, with `preload` imported before. Raises WorkerLost."""
+    ) -> verdict.Ended:
+        """Run one program after importing `preload`. Raises WorkerLost."""
         request = f'{{"kind": "{kind}", "limits": {_text(limits)}, "preload": {json.dumps(list(preload))}}}'.encode()
         try:
             socket.send_fds(self.control, [request], descriptors)
@@ -97,7 +98,7 @@ class Worker:
         reply = await self._reply(limits.wall_s + GRACE_S)
         while "waiting" in reply:
             reply = await self._reply(reply["waiting"] + GRACE_S)
-        return judge.Ended(**reply)
+        return verdict.Ended(**reply)
 
     async def _reply(self, patience: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -114,8 +115,11 @@ class Worker:
         return reply
 
     def stop(self) -> None:
-        """End it and what it runs. In its own pid namespace the kernel ends the programs with it; elsewhere
-        it is given a moment to end them itself, which it does when its socket closes."""
+        """Stop the server and its programs.
+
+        In a pid namespace of its own the kernel stops the programs with the server; otherwise the server has a moment
+        to stop them itself, which it does when its socket closes.
+        """
         self.control.close()
         if self.tier != "full":
             descriptor = os.pidfd_open(self.process.pid) if self.process.poll() is None else None
@@ -124,18 +128,18 @@ class Worker:
                 os.close(descriptor)
         self.process.kill()
         self.process.wait()
-        for left in Path("/tmp").glob(f"sandbox-{self.process.pid}-*"):  # of a server killed from outside
+        for folder in Path("/tmp").glob(f"sandbox-{self.process.pid}-*"):  # left by a server that was killed
             with contextlib.suppress(OSError):
-                remove_tree(str(left))
+                remove_tree(str(folder))
 
 
 class Memory:
-    """An anonymous file that is passed to a worker: no pipe can fill, no name can be guessed.
+    """An anonymous file that is passed to a worker: unlike a pipe it cannot fill up, and it has no name to guess.
 
     Args:
-        data: what is in it.
-        appended: whatever is written through this descriptor goes to the end, also where a program has opened the file
-            anew by /dev/stdout.
+        data: its content.
+        appended: True appends everything that is written through this descriptor, even if a program has opened the file
+            again as /dev/stdout.
     """
 
     def __init__(self, data: bytes = b"", appended: bool = False) -> None:
@@ -145,11 +149,11 @@ class Memory:
         if appended:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
-    def read(self, most: int) -> bytes:
-        return os.pread(self.fd, most, 0)
+    def read(self, max_bytes: int) -> bytes:
+        return os.pread(self.fd, max_bytes, 0)
 
     def output(self, limits: Limits) -> bytes:
-        """What was written, and at most one byte more than the output limit."""
+        """The content, cut after one byte more than the output limit."""
         return self.read((limits.output_kib << 10) + 1)
 
     def __enter__(self) -> Memory:

@@ -1,4 +1,4 @@
-"""A sandbox on this machine: N fork servers, each confined, each running one program at a time."""
+"""A sandbox on this machine: several confined fork servers, each of which runs one program at a time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envs.sandbox import judge, seccomp
+from envs.sandbox import seccomp, verdict
 from envs.sandbox.fork_server import Memory, Worker, WorkerLost
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase
 
 log = logging.getLogger(__name__)
 TIERS = ("full", "landlock", "none")
-"""Kinds of confinement, best first."""
-TRIES = 3
-LOOK_AT = 1 << 16
-"""Characters of a program that are looked through for imports."""
-ODD = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
-"""Modules that do more than define things when they are imported, or that are no program's business."""
+"""Kinds of confinement, strongest first."""
+MAX_TRIES = 3
+SEARCHED_CHARS = 1 << 16
+"""Number of characters of a program that are searched for imports."""
+NOT_PRELOADED = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
+"""Modules that have effects when they are imported, or that programs do not need."""
 IMPORT, NAME = re.compile(r"^.*\bimport\b.*$", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]{1,40}")
 
 
@@ -34,15 +34,16 @@ class LocalSandbox:
     """Runs jobs on `workers` fork servers; safe to use from several event loops and threads.
 
     Args:
-        workers: programs that run at once.
-        limits: of jobs that bring none of their own.
-        require: the least confinement that will do, of TIERS. "full": namespaces with a small read-only root, no
-            network, a tmpfs, own uid (for root), seccomp, Landlock, resource limits. "landlock": the same without
-            namespaces, for containers that refuse them. "none": accept programs that run with the caller's own rights.
-        packages: libraries outside the standard one that programs may import.
-        tier: exactly this kind of confinement.
+        workers: number of programs that run at the same time.
+        limits: limits of jobs without limits of their own.
+        require: the weakest accepted tier, of TIERS. "full": namespaces with a small read-only root, no network, a
+            tmpfs, a user of its own (for root), seccomp, Landlock and resource limits. "landlock": the same without
+            namespaces, for containers that refuse them. "none": programs may run with the caller's own rights.
+        packages: libraries outside the standard library that programs may import.
+        tier: use exactly this tier.
 
-    The best tier that holds is found at the first run, which raises RuntimeError where none does that is good enough.
+    The first run selects the strongest tier that this machine supports, and raises RuntimeError if it is weaker than
+    `require`.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class LocalSandbox:
         tier: str | None = None,
     ) -> None:
         if workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}")
+            raise ValueError(f"sandbox.workers={workers}: must be at least 1")
         for name in (require, tier or "none"):
             if name not in TIERS:
-                raise ValueError(f"sandbox.require={name}: one of {', '.join(TIERS)}")
+                raise ValueError(f"sandbox.require={name}: unknown tier; use one of {', '.join(TIERS)}")
         self.workers = workers
         self.limits = limits or Limits()
         self.tiers = (tier,) if tier else TIERS[: TIERS.index(require) + 1]
@@ -71,8 +72,8 @@ class LocalSandbox:
         self._lock = threading.Lock()
         self._idle: deque[Worker] = deque()
         self._all: set[Worker] = set()
-        # a job's processes take turns: on one processor they hand over without waking another. Jobs go to whichever
-        # worker is free, so a processor that has other work to do is given fewer
+        # A job's processes take turns, so on one processor none has to wake up another processor. Jobs go to any free
+        # worker, so a busy processor gets fewer.
         processors = sorted(os.sched_getaffinity(0))
         spread = self.workers >= len(processors)
         self._places = [processors[n % len(processors)] if spread else None for n in range(self.workers)]
@@ -83,15 +84,15 @@ class LocalSandbox:
         if self._closed:
             raise RuntimeError("the sandbox is closed")
         if self._pid != os.getpid():
-            self._reset()  # in a forked copy of the caller: its workers are not ours
+            self._reset()  # in a forked copy of the caller, whose workers belong to the original
         outcomes: list[Outcome | None] = [None] * len(jobs)
         waiting = iter(range(len(jobs)))
         done = 0
 
         async def lane() -> None:
             nonlocal done
-            for place in waiting:
-                outcomes[place] = await self._run_one(jobs[place])
+            for index in waiting:
+                outcomes[index] = await self._run_one(jobs[index])
                 done += 1
                 if progress is not None:
                     progress(done)
@@ -114,21 +115,21 @@ class LocalSandbox:
         self._idle.clear()
 
     async def layers(self) -> dict[str, Any]:
-        """Which walls hold here, by name. Raises RuntimeError as `run` does."""
+        """The active layers of confinement by name. Raises RuntimeError like `run`."""
         worker = await self._take()
         self._give(worker)
         return worker.layers
 
     async def describe(self) -> str:
-        """One line: the tier and its walls. Raises RuntimeError as `run` does."""
+        """One line: the tier and its layers. Raises RuntimeError like `run`."""
         layers = await self.layers()
-        walls = ", ".join(name.replace("_", " ") for name, holds in layers.items() if holds and name != "tier")
-        return f"sandbox: {layers['tier']} ({walls})"
+        active = ", ".join(name.replace("_", " ") for name, holds in layers.items() if holds and name != "tier")
+        return f"sandbox: {layers['tier']} ({active})"
 
     # --- workers --------------------------------------------------------------------------------------------
 
     async def _take(self) -> Worker:
-        """An idle worker, or a new one while fewer than `workers` exist, or the next that becomes idle."""
+        """An idle worker; a new one if there are fewer than `workers`; otherwise the next that becomes idle."""
         while True:
             with self._lock:
                 if self._idle:
@@ -184,20 +185,23 @@ class LocalSandbox:
     # --- one job --------------------------------------------------------------------------------------------
 
     async def _run_one(self, job: Job) -> Outcome:
-        """A worker that is lost costs another try. A program that outlives TRIES workers while a harmless one does not
-        lose its own is to blame, else the machine is."""
-        trouble, started = "", 0.0
-        for _ in range(TRIES):
+        """Run a job, and try again if its worker is lost.
+
+        If a program loses MAX_TRIES workers and a harmless program does not lose its worker, the program is the cause;
+        otherwise the machine is.
+        """
+        reason, started = "", 0.0
+        for _ in range(MAX_TRIES):
             worker = await self._take()
             started = time.monotonic()
             try:
                 outcome = await self._run_on(worker, job)
-            except judge.BadJob as error:
+            except verdict.BadJob as error:
                 self._give(worker)
-                return judge.not_graded(job, str(error))
-            except (WorkerLost, OSError) as error:  # OSError: this machine has no more memory or descriptors
+                return verdict.not_graded(job, str(error))
+            except (WorkerLost, OSError) as error:  # OSError: the machine is out of memory or descriptors
                 self._lose(worker)
-                trouble = str(error)
+                reason = str(error)
                 log.warning("sandbox worker lost on job %s: %s", job.id, error)
                 continue
             except BaseException:
@@ -207,69 +211,69 @@ class LocalSandbox:
             return outcome
         harmless = _harmless(job.kind, max(time.monotonic() - started, 1.0))
         if job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
-            note = f"lost its worker {TRIES} times ({trouble}), which a harmless program does not"
-            return judge.outcome(job, "killed", [False] * job.total, 0.0, note)
-        return judge.not_graded(job, trouble)
+            note = f"lost its worker {MAX_TRIES} times ({reason}), which a harmless program does not"
+            return verdict.outcome(job, "killed", [False] * job.total, 0.0, note)
+        return verdict.not_graded(job, reason)
 
     async def _run_on(self, worker: Worker, job: Job) -> Outcome:
         limits = job.limits or self.limits
-        preload = self._named_in(job.code)
-        if job.kind == "check" and worker.tier == "landlock":  # where a test may not be able to import for itself
-            preload = sorted({*preload, *self._named_in(f"{job.setup or ''}\n{job.check_src}")})[:64]
+        preload = self._modules_in(job.code)
+        if job.kind == "check" and worker.tier == "landlock":  # the test may not be able to import it later
+            preload = sorted({*preload, *self._modules_in(f"{job.setup or ''}\n{job.check_src}")})[:64]
         if job.kind == "function":
             return await self._run_function(worker, job, limits, preload)
         if job.kind == "check":
-            text, nonce = judge.check_payload(job)
-            with Memory(judge.candidate_payload(job)) as payload, Memory(text) as check:
+            text, nonce = verdict.check_payload(job)
+            with Memory(verdict.candidate_payload(job)) as payload, Memory(text) as check:
                 ended = await worker.ask("check", limits, [payload.fd, check.fd], preload)
-                return judge.judge_check(job, ended, check.output(limits), nonce)
+                return verdict.judge_check(job, ended, check.output(limits), nonce)
         if job.kind == "command":
-            text = judge.command_payload(job)
+            text = verdict.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory(b"", True) as stdout, Memory(b"", True) as stderr:
                 ended = await worker.ask("command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd])
                 raw = record.read((limits.file_mib << 20) * 2)
-                return judge.judge_command(job, limits, ended, raw, stdout.output(limits), stderr.output(limits))
+                return verdict.judge_command(job, limits, ended, raw, stdout.output(limits), stderr.output(limits))
         if job.kind == "program":
             run = await self._run_program(worker, job, job.stdin, limits, preload)
-            return judge.judge_program(job, limits, *run)
-        judge.check_stdio(job)
-        runs: list[tuple[judge.Ended, bytes, bytes]] = []
+            return verdict.judge_program(job, limits, *run)
+        verdict.check_stdio(job)
+        runs: list[tuple[verdict.Ended, bytes, bytes]] = []
         for case in job.cases:
-            assert isinstance(case, StdioCase)  # check_stdio saw to it
-            ended, said, printed, _ = await self._run_program(worker, job, case.stdin, limits, preload)
-            runs.append((ended, printed, said))
+            assert isinstance(case, StdioCase)  # check_stdio has checked it
+            ended, note, printed, _ = await self._run_program(worker, job, case.stdin, limits, preload)
+            runs.append((ended, printed, note))
             if ended.stopped_by:
                 break  # a program that hangs once would hang on every input
-        return judge.judge_stdio(job, limits, runs)
+        return verdict.judge_stdio(job, limits, runs)
 
     async def _run_function(self, worker: Worker, job: Job, limits: Limits, preload: Sequence[str]) -> Outcome:
-        """One process, or several where the times are those of one case."""
-        raw, seconds, left = b"", 0.0, job
+        """Run the cases in one process, or in several if the times are for one case."""
+        raw, seconds, remaining = b"", 0.0, job
         while True:
-            with Memory(judge.function_payload(left)) as payload, Memory() as results:
+            with Memory(verdict.function_payload(remaining)) as payload, Memory() as results:
                 ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
-                found = results.output(limits)
+                records = results.output(limits)
             seconds += ended.seconds
-            count = judge.answered(left, limits, ended, found)
+            count = verdict.answered(remaining, limits, ended, records)
             if not count:
-                return judge.judge_function(job, limits, replace(ended, seconds=seconds), raw + found)
-            raw += found[: found.rindex(b"\n") + 1]
-            left = replace(left, cases=left.cases[count:])
+                return verdict.judge_function(job, limits, replace(ended, seconds=seconds), raw + records)
+            raw += records[: records.rindex(b"\n") + 1]
+            remaining = replace(remaining, cases=remaining.cases[count:])
 
-    def _named_in(self, code: str) -> list[str]:
-        """Modules that the lines with an import in them name, for the worker to choose from."""
+    def _modules_in(self, code: str) -> list[str]:
+        """Names in the lines with an import, from which the worker chooses the modules to preload."""
         words: set[str] = set()
-        for line in IMPORT.findall(code[:LOOK_AT]):
-            words.update(name for name in NAME.findall(line) if not ODD.search(name))
-        known = {"numpy.random", "numpy.linalg"} if "numpy" in words and "numpy" in self.packages else set()
-        return sorted(words | known)[:64]
+        for line in IMPORT.findall(code[:SEARCHED_CHARS]):
+            words.update(name for name in NAME.findall(line) if not NOT_PRELOADED.search(name))
+        numpy_parts = {"numpy.random", "numpy.linalg"} if "numpy" in words and "numpy" in self.packages else set()
+        return sorted(words | numpy_parts)[:64]
 
     async def _run_program(
         self, worker: Worker, job: Job, stdin: str, limits: Limits, preload: Sequence[str]
-    ) -> tuple[judge.Ended, bytes, bytes, bytes]:
-        """How it ended, its note, standard output and standard error."""
+    ) -> tuple[verdict.Ended, bytes, bytes, bytes]:
+        """How the program ended, its note, its standard output and its standard error."""
         with (
-            Memory(judge.stdio_payload(job)) as payload,
+            Memory(verdict.stdio_payload(job)) as payload,
             Memory() as note,
             Memory(stdin.encode("utf-8", "surrogatepass")) as given,
             Memory(appended=True) as out,
@@ -283,17 +287,17 @@ class LocalSandbox:
 
 
 def _folders_of(package: str) -> list[str]:
-    """Where a library lies, with the folder of shared objects that its wheel brought. Raises ValueError."""
-    found = importlib.util.find_spec(package.partition(".")[0])
-    if found is None or not found.submodule_search_locations:
+    """The folder of a library, and that of its wheel's shared objects if there is one. Raises ValueError."""
+    spec = importlib.util.find_spec(package.partition(".")[0])
+    if spec is None or not spec.submodule_search_locations:
         raise ValueError(f"sandbox.packages names {package}, which is not installed")
-    parent, name = os.path.split(found.submodule_search_locations[0])
-    folder = f"{os.path.realpath(parent)}/{name}"  # a link to an environment leads nowhere in a new root
+    parent, name = os.path.split(spec.submodule_search_locations[0])
+    folder = f"{os.path.realpath(parent)}/{name}"  # a link to an environment does not exist in a new root
     return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 
 def _harmless(kind: str, seconds: float) -> Job:
-    """A job of that kind, but for its inputs, that does nothing for that long."""
+    """A job of the given kind that does nothing for `seconds`."""
     limits = Limits(wall_s=seconds + 5)
     code = "import time\ndef f(seconds): return time.sleep(seconds)"
     if kind == "check":

@@ -1,4 +1,4 @@
-"""What every sandbox speaks: jobs in, outcomes out, and nothing about how a program is run."""
+"""The interface of all sandboxes: jobs, limits and outcomes, independent of how programs are run."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ Kind = Literal["function", "stdio", "check", "program", "command"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Times cover a job's cases together (`function`, `check`) or one case (`stdio`, and
-    `function` with `each_case`).
+    """The resources of one program. Times are for all cases of a job together (`function`, `check`), or for one case
+    (`stdio`, and `function` with `each_case`).
 
-    CPU time decides. The clock is a backstop for programs that sleep: time in which a program was ready and waited for
-    a processor does not count, so that no verdict depends on what else the machine does.
+    CPU time is what counts. The wall-clock limit is for programs that sleep: time in which a program was ready to run
+    and waited for a processor does not count, so that no verdict depends on other work of the machine.
     """
 
     wall_s: float = 5.0
-    """Seconds on the clock less those spent waiting for a processor; beyond them the verdict is `timeout`."""
+    """Wall time in seconds, without waiting for a processor; beyond it the verdict is `timeout`."""
     most_wall_s: float = 120.0
-    """Seconds on the clock with all that."""
+    """Wall time in seconds, including waiting for a processor."""
     cpu_s: float = 4.0
-    """Seconds of CPU time of one process, rounded up to whole seconds; beyond them the verdict is
-    `killed`."""
+    """CPU time of one process, rounded up to whole seconds; beyond it the verdict is `killed`."""
     memory_mib: int = 1024
     """Address space of one process."""
     output_kib: int = 4096
-    """All results of a job, or the standard output (and as much standard error) of one program."""
+    """Size of all results of a job, or of the standard output (and likewise the standard error) of one program."""
     file_mib: int = 64
-    """The largest file, and all files together where the sandbox has a file system of its own."""
+    """Size of the largest file, and of all files together if the sandbox has a file system of its own."""
     processes: int = 64
-    """Processes and threads together."""
+    """Number of processes and threads together."""
     open_files: int = 64
-    """Open descriptors of one process."""
+    """Number of open descriptors of one process."""
     each_case: bool = False
-    """The times are those of one case of a `function` job too. A process answers cases until time runs out on it; while
-    all its answers are right, a fresh one goes on at the case that it was at."""
+    """True: the times are for one case of a `function` job too. A process answers cases until its time is over; if all
+    its answers are right, a new process continues at the interrupted case."""
 
 
 @dataclass(frozen=True)
 class FunctionCase:
-    """One call of the entry point. `expected` stays with the caller."""
+    """One call of the entry point. The expected result never leaves the caller's process."""
 
     args: tuple[Any, ...]
     expected: Any
@@ -54,7 +53,7 @@ class FunctionCase:
 
 @dataclass(frozen=True)
 class StdioCase:
-    """One run of a program. `stdout` (what is expected) stays with the caller."""
+    """One run of a program. The expected output `stdout` never leaves the caller's process."""
 
     stdin: str
     stdout: str
@@ -64,14 +63,15 @@ class StdioCase:
 class Job:
     """One program and its tests.
 
-    `function`: call `entry_point` on each case. `stdio`: run the program once for each case. `check`: run
-    `check_src`, which defines `check(candidate)` or holds bare asserts, with a stand-in for the entry point.
-    `program`: run it once on `stdin` and say what it printed. `command`: put `files` (contents by relative path) into
-    an empty folder, run `commands` there, one after another until one fails, and bring back the files that match
-    `keep` (patterns as in glob); these may start processes, a compiler's say. Both pass with exit status 0.
-    `setup` is trusted source that precedes the solution and that `check_src` may use.
-    `tol` is the absolute tolerance where a float is involved, at any depth; integers are compared exactly.
-    `as_json`: expected values came from JSON, so a tuple answers for a list, and any key for its text.
+    kind: `function`: call `entry_point` on each case. `stdio`: run the program once for each case. `check`: run
+        `check_src`, which defines `check(candidate)` or has plain asserts, with a proxy for the entry point. `program`:
+        run it once on `stdin` and return its output. `command`: write `files` (contents by relative path) to an empty
+        folder, run `commands` there one after another until one fails, and return the files that match `keep` (patterns
+        as in glob); commands may start processes, for example a compiler's. The last two pass with exit status 0.
+    setup: trusted source that runs before the solution and that `check_src` may use.
+    tol: absolute tolerance if a float is involved, at any depth; integers are compared exactly.
+    as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
+    limits: None for the sandbox's own limits.
     """
 
     id: str
@@ -91,18 +91,18 @@ class Job:
 
     @property
     def total(self) -> int:
-        """How many tests the job has; without cases it is one test."""
+        """Number of tests; a job without cases is one test."""
         return len(self.cases) if self.kind in ("function", "stdio") else 1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one job.
+    """The result of one job.
 
-    `pass`: every case was answered rightly. `fail`: a wrong answer, an exception, an early exit or source
-    that does not compile. `timeout`: the wall limit ended it. `killed`: a signal or another limit ended it.
-    `error`: the sandbox failed, also on a second try, so the program was not graded. `note` is the first
-    failure in one line.
+    verdict: `pass`: all cases were answered correctly. `fail`: a wrong answer, an exception, an early exit, or source
+        that does not compile. `timeout`: the wall-clock limit ended the program. `killed`: a signal or another limit
+        ended it. `error`: the sandbox failed repeatedly, so the program was not graded.
+    seconds: wall time of the program. note: the first failure in one line. cases: whether each case passed.
     """
 
     id: str
@@ -113,26 +113,26 @@ class Outcome:
     note: str = ""
     cases: tuple[bool, ...] = ()
     stdout: str = ""
-    """Of a `program` or `command`, as `stderr`, `exit_status` (of the last command) and `files` (those kept)."""
+    """For a `program` or `command`; so are `stderr`, `exit_status` (of the last command) and `files` (of `keep`)."""
     stderr: str = ""
     exit_status: int | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def graded(self) -> bool:
-        """Whether the verdict says something about the program."""
+        """Whether the program was graded."""
         return self.verdict != "error"
 
 
 class Sandbox(Protocol):
-    """Runs untrusted programs. Cancelling the task that awaits `run` stops the programs it started."""
+    """Runs untrusted programs. Cancelling the task that awaits `run` stops the programs that it started."""
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
-        """Outcomes in the order of `jobs`; `progress` is called with the number of jobs finished so far."""
+        """Outcomes in the order of `jobs`; `progress` is called with the number of finished jobs."""
         ...
 
     async def describe(self) -> str:
-        """One line for the log: how programs are confined. Raises RuntimeError where they cannot be."""
+        """One line for the log: how programs are confined. Raises RuntimeError if they cannot be confined."""
         ...
 
     async def close(self) -> None:
@@ -141,23 +141,23 @@ class Sandbox(Protocol):
 
 
 def run_sync(sandbox: Sandbox, jobs: Sequence[Job]) -> list[Outcome]:
-    """`sandbox.run` for callers without a loop; under a running loop it blocks that loop and uses a thread's
-    own."""
+    """`sandbox.run` for callers without an event loop. Inside a running loop it blocks that loop and uses another one
+    in a thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(sandbox.run(jobs))
-    box: list[list[Outcome] | BaseException] = []
+    results: list[list[Outcome] | BaseException] = []
 
     def target() -> None:
         try:
-            box.append(asyncio.run(sandbox.run(jobs)))
+            results.append(asyncio.run(sandbox.run(jobs)))
         except BaseException as error:
-            box.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=target, name="sandbox-run-sync")
     thread.start()
     thread.join()
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0]

@@ -1,8 +1,8 @@
-"""The system calls that programs are refused, as filters for the kernel, compiled once by libseccomp.
+"""The system calls that are denied to programs, as filters for the kernel, compiled once by libseccomp.
 
-A list of what is denied: processes, signals to others, sockets, other processes' memory, mounts, kernel facilities
-with a history of holes. Everything else is bounded by the other walls. `program` refuses new processes altogether, so
-one signal ends everything; `tools` lets a build run its compiler.
+Denied are new processes, signals to other processes, sockets, other processes' memory, mounts, and kernel facilities
+with a history of vulnerabilities. All other calls are bounded by the other layers of confinement. The filter `program`
+denies new processes altogether, so that one signal ends everything; `tools` allows a build to run its compiler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 
 NEW_PROCESS = "fork vfork execve execveat"
 SAME_USER = "setresuid setresgid"
-"""GNU make calls them with its own ids before each command, and without capabilities there are no others."""
+"""GNU make calls them with its own ids before each command; without capabilities other ids are impossible."""
 DENIED = """
 socket connect bind listen accept accept4 sendmmsg recvmmsg
 kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_getfd pidfd_send_signal
@@ -32,37 +32,37 @@ sched_setaffinity setpriority ioprio_set setuid setgid setreuid setregid setgrou
 capset seccomp _sysctl uselib ustat
 """
 MODES = "chmod fchmod fchmodat fchmodat2 utimensat"
-"""What changes a file's mode and times, by its name or once it is open for reading; Landlock does not cover it. A build
-needs these: they are put before the server (worker/modes.py)."""
+"""Calls that change a file's mode and times, by name or through a descriptor for reading; Landlock does not cover them.
+A build needs them, so each call is submitted to the server (worker/modes.py)."""
 METADATA = """
 chown fchown lchown fchownat setxattr fsetxattr lsetxattr setxattrat removexattr fremovexattr lremovexattr removexattrat
 utime utimes futimesat file_setattr
 """
-"""The like, which a build can do without."""
+"""Similar calls that a build does not need."""
 ATTRIBUTES = (0x40086602, 0x401C5820)
-"""ioctl's FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: the like."""
+"""The similar requests of ioctl, FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR."""
 NEWER = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
-"""Calls that kernels have and libseccomp may not know by name, by the number that they have on all processors."""
+"""Calls whose names libseccomp may not know, with their numbers, which are equal on all processors."""
 CLONE_THREAD = 0x10000
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
-"""clone's flags for new namespaces: of mounts, control groups, host name, IPC, users, processes, network."""
+"""Flags of clone for new namespaces: mounts, control groups, host name, IPC, users, processes, network."""
 OWNERS_AND_SIGNALS = (8, 10, 15)
-"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: a signal of choice, by way of a pipe, to any process of one's user."""
-
+"""F_SETOWN, F_SETSIG and F_SETOWN_EX of fcntl: with a pipe they send any signal to any process of the same user."""
 OWNERS_BY_IOCTL = (0x8901, 0x8902)
-"""FIOSETOWN and SIOCSPGRP, the same by ioctl."""
+"""FIOSETOWN and SIOCSPGRP: the same through ioctl."""
 
 
 class Unavailable(RuntimeError):
-    """Filters cannot be made on this machine; the text says what to install."""
+    """Filters cannot be compiled on this machine; the message says what to install."""
 
 
 @functools.cache
 def filters(callers_uid: bool = False) -> dict[str, bytes]:
-    """BPF of the filters `program` and `tools`. Raises Unavailable.
+    """BPF code of the filters `program` and `tools`. Raises Unavailable.
 
-    With `callers_uid` programs run as the user whose files lie around them, and leave those' modes, owners and times
-    alone; a third filter, `modes`, which `tools` goes with, makes a build ask.
+    With `callers_uid`, programs run as the user who owns the files around them, and the filters also deny changes of
+    these files' modes, owners and times. A third filter, `modes`, which is used together with `tools`, submits such
+    calls of a build to the server.
     """
     try:
         import pyseccomp
@@ -73,13 +73,13 @@ def filters(callers_uid: bool = False) -> dict[str, bytes]:
 
     def rules_for(names: str, action: int) -> pyseccomp.SyscallFilter:
         rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # libseccomp before 2.5 knows lists only
-            # a tree: the kernel runs the filter for each call there is whenever a process enters it
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # libseccomp before 2.5 has only lists
+            # A tree: the kernel evaluates the filter for every possible call when a process enters it.
             rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
         for name in names.split():
             try:
                 rules.add_rule(action, name)
-            except (OSError, ValueError, RuntimeError):  # this processor or this libseccomp has no such call
+            except (OSError, ValueError, RuntimeError):  # this processor or this libseccomp does not have the call
                 if name in NEWER:
                     rules.add_rule(action, NEWER[name])
         return rules
@@ -97,24 +97,24 @@ def filters(callers_uid: bool = False) -> dict[str, bytes]:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
         for request in (*OWNERS_BY_IOCTL, *(ATTRIBUTES if callers_uid else ())):
             rules.add_rule(denied, "ioctl", Arg(1, pyseccomp.EQ, request))
-        rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of others
-        rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket: send() names none
+        rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of other processes
+        rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket; send() has no name
         rules.add_rule(denied, "sendmsg")
         if threads_only:
             rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
         else:
             for flag in NAMESPACES:
                 rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, flag, flag))
-        # its flags lie in memory, where no filter sees them; the C library then asks by clone
+        # Its flags lie in memory, which a filter cannot read; after ENOSYS the C library calls clone instead.
         rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
         return compiled(rules)
 
     program, tools = f"{NEW_PROCESS} {SAME_USER} {DENIED}", DENIED
     if not callers_uid:
         return {"program": confined(program, True), "tools": confined(tools, False)}
-    made = {"program": confined(f"{program} {METADATA} {MODES}", True)}
+    compiled_filters = {"program": confined(f"{program} {METADATA} {MODES}", True)}
     try:
-        made["modes"] = compiled(rules_for(MODES, pyseccomp.NOTIFY))
-    except (OSError, ValueError, RuntimeError):  # libseccomp before 2.5 cannot ask
+        compiled_filters["modes"] = compiled(rules_for(MODES, pyseccomp.NOTIFY))
+    except (OSError, ValueError, RuntimeError):  # libseccomp before 2.5 cannot notify the server
         tools += MODES
-    return {**made, "tools": confined(f"{tools} {METADATA}", False)}
+    return {**compiled_filters, "tools": confined(f"{tools} {METADATA}", False)}

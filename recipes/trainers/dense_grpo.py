@@ -1,12 +1,14 @@
-"""GRPO with rewards on tokens: TRL's GRPOTrainer, its loss untouched, five steps of its own.
+"""GRPO with rewards on tokens: TRL's GRPOTrainer with its loss untouched.
 
-1. rollout: one prefill a prompt, graded while others are sampled, perhaps a batch ahead (recipes/trainers/rollouts.py)
-2. score: all reward channels at once, `None` takes a sample out (`_calculate_rewards`)
-3. advantages: group-relative, plus the token's own shaping, shape (B, T) (`_generate_and_score_completions`)
-4. degenerate groups cost no forward or backward pass (`_prepare_inputs`, `compute_loss`)
-5. log-probabilities with each prompt read once (`_get_per_token_logps_and_entropies`)
+For each micro-batch TRL's training loop calls 1, 3 and 4; the methods marked * are replaced here.
 
-Checkpoints appear whole or not at all and hold what is needed to go on exactly (`_save_checkpoint`).
+ 1. _prepare_inputs *                    gives the micro-batch; once a rollout it calls 2 and cuts what comes of it
+ 2. _generate_and_score_completions *    completions are sampled and graded, rewards become advantages (B,) or (B, T)
+ 3. compute_loss *                       an empty micro-batch costs nothing; else it calls 4
+ 4. _compute_loss                        TRL's: ratio, clipping, KL, the mean that recipe.trl.loss_type names; calls 5
+ 5. _get_per_token_logps_and_entropies * each prompt is read once; 2 calls it too, for the reference policy
+ 6. log                                  TRL's, once a step: means of what was noted in `_metrics`
+ 7. _save_checkpoint *                   whole or not at all, with what is needed to resume exactly
 """
 
 from __future__ import annotations
@@ -19,22 +21,28 @@ import torch
 from accelerate.utils import gather, gather_object
 from transformers import PreTrainedModel, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad, use_adapter
 
 from envs.task import Problem, Task
-from recipes.support.checkpoints import AtomicCheckpoints
-from recipes.support.console import log
-from recipes.support.grading import Grader
-from recipes.support.main import Stopped
-from recipes.support.prompt_rows import PromptRows
-from recipes.support.rollout import rollout_rows
-from recipes.support.run_log import RunLog
-from recipes.support.sampler import sampler_of
-from recipes.support.sampling import Decoding, end_ids
-from recipes.trainers.forward import require_plain_head
-from recipes.trainers.groups import degenerate_groups, nanstd_rows, rollout_metrics, weighted_alike
-from recipes.trainers.packing import full_attention, packed_logps
-from recipes.trainers.rollouts import GroupRollout, Rollouts, RolloutSettings
+from recipes.cli.console import log
+from recipes.cli.errors import Stopped
+from recipes.data.completions import rollout_rows
+from recipes.data.prompt_order import PromptRows
+from recipes.records.checkpoints import AtomicCheckpoints
+from recipes.records.log import RunLog
+from recipes.sampling.background_grading import Grader
+from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.group_rollouts import GroupRollout, Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.sampler import sampler_of
+from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
+from recipes.trainers.metrics import completion_metrics, group_metrics
+from recipes.trainers.micro_batches import micro_batches
 from rewards.compose import Reward
+
+MEANS_OVER_ROWS = ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
+"""Losses that are means over a micro-batch's rows (bnpo: its tokens): rows left out count as rows of zero loss."""
 
 
 class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
@@ -45,12 +53,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
             Sparse placement has none.
-        packing_max_tokens: longest row to pack a group into; longer groups take TRL's padded rows. 0: never pack.
+        packing_max_tokens: longest row to pack a group into, in tokens; longer groups take TRL's padded rows. 0: never.
         logits_at_once: completion tokens whose logits are in memory together; 0: all of a group. Packed groups only.
-        sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
+        sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself, with
+            lookahead from a copy in the policy's own dtype.
         rollout_rows: completions sampled together; None: all of a batch.
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
-        refill_rounds: how often a batch's degenerate groups are replaced by groups of further prompts.
+        refill, refill_rounds: whether, and how often at most, a batch's degenerate groups are replaced by groups of
+            further prompts (DAPO's dynamic sampling; Yu et al. 2025, arXiv 2503.14476, section 3.2).
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
             ratio is then of the policy to the sampler, token by token, and clipped as ever.
         server: address of a vLLM server to sample from; the ratio is to what it drew with.
@@ -58,6 +68,172 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     """
 
     _buffered_inputs: Any
+
+    def train(self, *args: Any, **kwargs: Any):
+        """Train as transformers' Trainer does, then stop the threads that sample and grade."""
+        log.info(self.rollouts.describe())
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            self.rollouts.close()
+
+    # 1. ---------------------------------------------------------------------------------------------------------
+
+    def _prepare_inputs(self, generation_batch):
+        if self._step % self._micro_batches_a_rollout == 0 or self._buffered_inputs is None:
+            batch = self._generate_and_score_completions(generation_batch)
+            count, size = self.args.steps_per_generation, self.args.per_device_train_batch_size
+            window = min(self.args.gradient_accumulation_steps, count)
+            # DeepSpeed's engine counts backward passes
+            least = (window - 1) * size + 1 if self.is_deepspeed_enabled else 0
+            self._buffered_inputs = micro_batches(batch, batch.pop("learns"), size, count, window, least)
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    # 2. ---------------------------------------------------------------------------------------------------------
+
+    def _generate_and_score_completions(self, inputs):
+        # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
+        rollout = self._next_rollout()
+        batch = self._padded(rollout)
+        rewards_NG = gather(rewards_of(rollout.grades).to(self.accelerator.device)).view(-1, self.num_generations)
+
+        first = self.accelerator.process_index * len(rollout.rows)
+        local = slice(first, first + len(rollout.rows))  # of what all processes have
+        advantages = group_relative(rewards_NG, self.scale_rewards).flatten()[local]
+        if self.reward.placement != "sparse" and self.shaping:
+            advantages = advantages[:, None] + self.shaping * self._own_rewards(rollout, batch, rewards_NG)[local]
+        degenerate = degenerate_groups(rewards_NG).repeat_interleave(self.num_generations)[local]
+        advantages[degenerate] = 0.0
+        learns = ~rewards_NG.flatten()[local].isnan()
+        if self.beta == 0 and not self._entropy_bonus_enabled:  # else rows of zero advantage have a gradient too
+            learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
+        batch["advantages"], batch["learns"] = advantages, learns
+
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            self._add_old_logps(batch, rollout)
+            self._add_reference_logps(batch)
+        self._log_rollout(rollout, rewards_NG, advantages)
+        return batch
+
+    def _next_rollout(self) -> GroupRollout:
+        """Sampled and graded completions. Raises Stopped, with a checkpoint, where the run is asked to stop."""
+        last = self.args.max_steps * self.args.gradient_accumulation_steps  # micro-batches of the whole run
+        try:
+            return self.rollouts.next(self.policy, more=self._step + self._micro_batches_a_rollout < last)
+        except Stopped:
+            if self.state.global_step:
+                self._save_checkpoint(self.model, trial=None)
+            raise
+
+    def _padded(self, rollout: GroupRollout) -> dict[str, torch.Tensor]:
+        """Prompts (B, P), padded at the left, completions (B, T), padded at the right, and their masks."""
+        batch: dict[str, torch.Tensor] = {}
+        completions = [list(completion.token_ids) for completion in rollout.completions]
+        for name, side, rows in (("prompt", "left", rollout.prompt_ids), ("completion", "right", completions)):
+            ids = [torch.tensor(row) for row in rows]
+            options = {"padding_side": side, "pad_to_multiple_of": self.pad_to_multiple_of}
+            padded = pad(ids, padding_value=self._tokenizer.pad_token_id, **options)
+            mask = pad([torch.ones_like(row) for row in ids], padding_value=0, **options)
+            batch |= {
+                f"{name}_ids": padded.to(self.accelerator.device),
+                f"{name}_mask": mask.to(self.accelerator.device),
+            }
+        if self.mask_truncated_completions:
+            finished = torch.tensor([c.finished for c in rollout.completions], device=self.accelerator.device)
+            batch["completion_mask"] = batch["completion_mask"] * finished[:, None]
+        batch["num_items_in_batch"] = gather(batch["completion_mask"].sum()).sum()
+        return batch
+
+    def _own_rewards(self, rollout: GroupRollout, batch: dict[str, Any], rewards_NG: torch.Tensor) -> torch.Tensor:
+        """What each token itself earned, as shaping of its advantage: (all processes' B, T)."""
+        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rewards_NG.device)
+        for row, grade in enumerate(rollout.grades):
+            if grade is not None:
+                own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
+        tokens = [len(completion.token_ids) for completion in rollout.completions]
+        lengths = gather(torch.tensor(tokens, device=own.device))
+        shaping = token_shaping(gather(own), lengths, rewards_NG, self.scale_rewards)
+        return shaping[:, : batch["completion_ids"].shape[1]]
+
+    def _add_old_logps(self, batch: dict[str, Any], rollout: GroupRollout) -> None:
+        """Log-probabilities (B, T) that the loss's ratio is to, where they are not those of the policy as it is.
+
+        Off-policy they are those that the sampler drew with; where a rollout serves several optimizer steps, the
+        policy's before the first.
+        """
+        if self._off_policy:
+            logps = [torch.tensor([torch.nan if p is None else p for p in row]) for row in rollout.logps]
+            drawn = pad(logps, padding_value=0.0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of)
+            batch["old_per_token_logps"] = drawn = drawn.to(self.accelerator.device)
+            if drawn.isnan().any():  # vLLM could not tell
+                batch["old_per_token_logps"] = torch.where(drawn.isnan(), self._logps(self.model, batch), drawn)
+        elif self.args.gradient_accumulation_steps % self._micro_batches_a_rollout:
+            batch["old_per_token_logps"] = self._logps(self.model, batch)
+
+    def _add_reference_logps(self, batch: dict[str, Any]) -> None:
+        """Log-probabilities (B, T) of the reference policy: a frozen model, or the policy with its first adapter."""
+        if self.beta == 0:
+            return
+        if self.ref_model is not None:
+            batch["ref_per_token_logps"] = self._logps(self.ref_model, batch)
+            return
+        with use_adapter(self.policy, adapter_name="ref" if "ref" in self.policy.peft_config else None):
+            batch["ref_per_token_logps"] = self._logps(self.model, batch)
+
+    def _logps(self, model: Any, batch: dict[str, Any]) -> torch.Tensor:
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+        width, rows = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
+        return self._get_per_token_logps_and_entropies(model, ids, mask, width, rows)[0]
+
+    def _log_rollout(self, rollout: GroupRollout, rewards_NG: torch.Tensor, advantages: torch.Tensor) -> None:
+        metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
+        metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
+        metrics |= group_metrics(rollout, rewards_NG)
+        if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
+            metrics["tokens_per_second"] = sum(len(c.token_ids) for c in rollout.completions) / seconds
+        for name, value in metrics.items():
+            self._metrics["train"][name].append(value)
+        rows = rollout_rows(rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
+        rows = gather_object(rows)
+        if self.accelerator.is_main_process:
+            self.run_log.completions(rows)
+
+    # 5. ---------------------------------------------------------------------------------------------------------
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
+    ):
+        width = input_ids.shape[1] - logits_to_keep
+        longest = int(attention_mask[:, :width].sum(1).max() + attention_mask[:, width:].sum())
+        if longest > self.packing_max_tokens or any(v is not None and v is not False for v in kwargs.values()):
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
+            )
+        rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens)
+        # None: no auxiliary loss of a router of experts
+        return *packed_logps(model, rows, self.temperature, compute_entropy, self.logits_at_once), None
+
+    # 3. ---------------------------------------------------------------------------------------------------------
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        if inputs is None:  # nothing to learn here: no forward, and a backward that touches no parameter
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        return loss * inputs["share"] if self.loss_type in MEANS_OVER_ROWS and "share" in inputs else loss
+
+    # 7. ---------------------------------------------------------------------------------------------------------
+
+    def extra_state(self) -> dict[str, Any]:
+        """The step within a rollout, the rollout where it is half used, the place in the data, the batch ahead."""
+        inputs = self._buffered_inputs if self._step % self._micro_batches_a_rollout else None
+        return {"step": self._step, "inputs": inputs, "rollouts": self.rollouts.state()}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        self._step, self._buffered_inputs = state["step"], state["inputs"]
+        self.rollouts.load_state(state["rollouts"], self.policy)
+
+    # construction -----------------------------------------------------------------------------------------------
 
     def __init__(
         self,
@@ -72,280 +248,77 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         sampling_dtype: torch.dtype | None = None,
         rollout_rows: int | None = None,
         grading_chunk: int = 8,
-        refill_rounds: int = 0,
-        lookahead: bool = False,
+        refill: bool = False,
+        refill_rounds: int = 4,
+        lookahead: bool | int = False,
         server: str | None = None,
         **kwargs: Any,
     ):
-        args.reward_weights = [reward.weights[name] for name in reward.channels]
-        # TRL wants a callable a column to name its metrics; the channels are asked together in _calculate_rewards
-        columns = [_column(name) for name in reward.channels]
-        super().__init__(model=model, args=args, reward_funcs=columns, callbacks=[run_log], **kwargs)
+        super().__init__(model=model, args=args, reward_funcs=_never_called, callbacks=[run_log], **kwargs)
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
-        self.task, self.reward, self.run_log = task, reward, run_log
-        self.shaping = shaping
+        self.task, self.reward, self.run_log, self.shaping = task, reward, run_log, shaping
         self.logits_at_once = logits_at_once
         if logits_at_once:
             require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
-        self._end_ids = end_ids(self._tokenizer, self.policy)
-        self.lookahead = lookahead
-        self._off_policy = lookahead or server is not None  # by a step, or by the server's arithmetic
-        grader = Grader(reward, grading_chunk)
-        self.rollouts = self._rollouts(grader, sampling_dtype, rollout_rows, refill_rounds, server)
-        self._rollout: GroupRollout | None = None
-        self._rewards: torch.Tensor | None = None
-
-    def _rollouts(
-        self,
-        grader: Grader,
-        sampling_dtype: torch.dtype | None,
-        rollout_rows: int | None,
-        refill_rounds: int,
-        server: str | None,
-    ) -> Rollouts:
-        args, rank, world = self.args, self.accelerator.process_index, self.accelerator.num_processes
-        external = self._sample_elsewhere if self.use_vllm or self._zero3 else None
-        settings = RolloutSettings(
-            rows=args.per_device_train_batch_size * args.steps_per_generation,
-            group=self.num_generations,
-            at_once=None if external or server else rollout_rows,
-            refill_rounds=refill_rounds,
-            lookahead=(sampling_dtype or self.policy.dtype) if self.lookahead else None,
-        )
-        prompts = args.generation_batch_size // self.num_generations
-        rows = PromptRows(
-            self.train_dataset, prompts, self.num_generations, args.seed, self.shuffle_dataset, rank, world
-        )
-        sampler = sampler_of(
-            self,
-            self._tokenizer,
-            Decoding(self.max_completion_length, self.temperature, self.top_p),
-            self._end_ids,
-            server=server,
-            copy_dtype=None if self.lookahead else sampling_dtype,
-            autocast=nullcontext if self.lookahead else self.accelerator.autocast,
-        )
-        return Rollouts(
-            settings,
+        self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
+        self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
+        elsewhere = self.use_vllm or self._zero3
+        self.rollouts = Rollouts(
+            RolloutSettings(
+                rows=args.per_device_train_batch_size * args.steps_per_generation,
+                group=self.num_generations,
+                at_once=None if elsewhere or server else rollout_rows,
+                refill_rounds=refill_rounds if refill else 0,
+                lookahead=(sampling_dtype or self.policy.dtype) if lookahead else None,
+            ),
             self.train_dataset,
-            rows,
+            self._prompt_order(),
             self.task,
             self.problems,
             self._tokenizer,
             {"chat_template": self.chat_template, **self.chat_template_kwargs},
-            sampler,
-            grader,
-            args.seed * world + rank,
-            external,
+            sampler_of(
+                self,
+                self._tokenizer,
+                Decoding(self.max_completion_length, self.temperature, self.top_p),
+                end_ids(self._tokenizer, self.policy),
+                server=server,
+                copy_dtype=None if lookahead else sampling_dtype,
+                autocast=nullcontext if lookahead else self.accelerator.autocast,
+            ),
+            Grader(reward, grading_chunk),
+            args.seed * self.accelerator.num_processes + self.accelerator.process_index,
+            self._sample_by_trl if elsewhere else None,
         )
 
-    @property
-    def policy(self) -> PreTrainedModel:
-        """The model that is trained, out of what training wraps it in."""
-        return self.accelerator.unwrap_model(self.model)
+    def _prompt_order(self) -> PromptRows:
+        """TRL's own order of prompts, which a step may take more of than TRL would."""
+        prompts = self.args.generation_batch_size // self.num_generations
+        place = (self.accelerator.process_index, self.accelerator.num_processes)
+        return PromptRows(
+            self.train_dataset, prompts, self.num_generations, self.args.seed, self.shuffle_dataset, *place
+        )
 
-    def train(self, *args: Any, **kwargs: Any):
-        """As transformers' Trainer does; ends what runs beside it."""
-        log.info(self.rollouts.describe())
-        try:
-            return super().train(*args, **kwargs)
-        finally:
-            self.rollouts.close()
-
-    # 1. rollout ---------------------------------------------------------------------------------------------
-
-    def _tokenize_prompts(self, prompts):
-        return self._sampled.prompt_ids, None, {}
-
-    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, has_tool_images=False):
-        logps = self._sampled.logps if self._off_policy or self.use_vllm else None
-        return [list(completion.token_ids) for completion in self._sampled.completions], logps
-
-    def _sample_elsewhere(self, prompt_ids):
+    def _sample_by_trl(self, prompt_ids):
+        """Completions of vLLM beside training, or of weights that ZeRO-3 spreads: by TRL's own generation."""
         return super()._generate_single_turn(prompt_ids, None, {})
 
     @property
-    def _sampled(self) -> GroupRollout:
-        assert self._rollout is not None  # _generate_and_score_completions has just set it
-        return self._rollout
+    def policy(self) -> PreTrainedModel:
+        """The model that is trained, without what training wraps it in."""
+        return self.accelerator.unwrap_model(self.model)
+
+    @property
+    def _micro_batches_a_rollout(self) -> int:
+        return self.args.steps_per_generation * self.num_iterations
 
     @property
     def _zero3(self) -> bool:
         return self.is_deepspeed_enabled and self.args.deepspeed_plugin.zero_stage == 3
 
-    # 2. score -----------------------------------------------------------------------------------------------
 
-    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        grades = self._sampled.grades
-        none = [torch.nan] * len(self.reward.channels)
-        scores = gather(
-            torch.tensor(
-                [none if grade is None else weighted_alike(grade, self.reward.weights) for grade in grades],
-                device=self.accelerator.device,
-            )
-        )
-        self._rewards = scores @ self.reward_weights.to(scores.device)  # NaN where any channel did not grade
-        for name, value in rollout_metrics(self._sampled, self._rewards, self.num_generations).items():
-            self._note(name, value)
-        return scores
-
-    # 3. advantages ------------------------------------------------------------------------------------------
-
-    def _generate_and_score_completions(self, inputs):
-        # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
-        generations = self.args.max_steps * self.args.gradient_accumulation_steps
-        every = self.args.steps_per_generation * self.num_iterations
-        try:
-            rollout = self._rollout = self.rollouts.next(self.policy, more=self._step + every < generations)
-        except Stopped:
-            if self.state.global_step:
-                self._save_checkpoint(self.model, trial=None)
-            raise
-        batch = super()._generate_and_score_completions([self.train_dataset[row] for row in rollout.rows])
-        rewards, self._rollout, self._rewards = self._rewards, None, None
-        assert rewards is not None
-        if self._off_policy:
-            batch["old_per_token_logps"] = batch.pop("sampling_per_token_logps")
-        degenerate = degenerate_groups(rewards.view(-1, self.num_generations))
-        first = self.accelerator.process_index * len(rollout.rows)
-        local = slice(first, first + len(rollout.rows))
-        learns = ~rewards.isnan() & ~degenerate.repeat_interleave(self.num_generations)
-        batch["learns"] = learns[local]
-        if self.reward.placement != "sparse" and self.shaping:
-            own = self._shaping(batch, rollout, rewards)[local]
-            batch["advantages"] = batch["advantages"][:, None] + self.shaping * own
-        self._log_completions(rollout, batch["advantages"])
-        return batch
-
-    def _shaping(self, batch, rollout: GroupRollout, rewards: torch.Tensor) -> torch.Tensor:
-        """Each token's own reward minus its group's mean over tokens, scaled as advantages are: (all B, T)."""
-        width = batch["completion_ids"].shape[1]
-        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rewards.device)
-        for row, grade in enumerate(rollout.grades):
-            if grade is not None:
-                own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
-        own, lengths = gather(own), gather(batch["completion_mask"].sum(1))
-        lengths = lengths * ~rewards.isnan()  # what was not graded is no part of the mean
-        group_tokens = lengths.view(-1, self.num_generations).sum(1).clamp(min=1)
-        group_mean = own.sum(1).view(-1, self.num_generations).sum(1) / group_tokens
-        own = own - group_mean.repeat_interleave(self.num_generations)[:, None]
-        rewards_by_group = rewards.view(-1, self.num_generations)
-        if self.scale_rewards == "group":
-            own = own / (nanstd_rows(rewards_by_group).repeat_interleave(self.num_generations)[:, None] + 1e-4)
-        elif self.scale_rewards == "batch":
-            own = own / (nanstd_rows(rewards_by_group.view(1, -1)) + 1e-4)
-        return own[:, :width]
-
-    def _log_completions(self, rollout: GroupRollout, advantages: torch.Tensor) -> None:
-        rows = gather_object(rollout_rows(rollout, advantages, self.state.global_step + 1, self.run_log.per_step))
-        if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
-
-    # 4. degenerate groups -----------------------------------------------------------------------------------
-
-    def _prepare_inputs(self, generation_batch):
-        every = self.args.steps_per_generation * self.num_iterations
-        if self._step % every == 0 or self._buffered_inputs is None:
-            batch = self._generate_and_score_completions(generation_batch)
-            self._buffered_inputs = self._micro_batches(batch)
-        return self._buffered_inputs[self._step % self.args.steps_per_generation]
-
-    def _micro_batches(self, batch: dict[str, Any]) -> list[dict[str, Any] | None]:
-        """Cut a generation batch into `steps_per_generation` micro-batches, without the rows that teach nothing.
-
-        Rows stay in the optimizer step that TRL's own cut would give them; None stands for a micro-batch left empty.
-        """
-        size, total = self.args.per_device_train_batch_size, self.args.steps_per_generation
-        window = min(self.args.gradient_accumulation_steps, total)
-        learns = batch.pop("learns")
-        if self.beta == 0 and not self._entropy_bonus_enabled:  # rows of zero advantage have zero gradient
-            advantages = batch["advantages"]
-            learns = learns & (advantages != 0).view(len(learns), -1).any(1)
-        out: list[dict[str, Any] | None] = []
-        for first in range(0, total * size, window * size):
-            rows = first + learns[first : first + window * size].nonzero().squeeze(1)
-            out.extend(self._window(batch, rows, first, window, size))
-        return out
-
-    def _window(self, batch, rows, first, window, size) -> list[dict[str, Any] | None]:
-        """Micro-batches of one optimizer step; every process has as many rows, since TRL's loss gathers metrics."""
-        wanted = len(rows)
-        if self.accelerator.num_processes > 1:
-            wanted = int(gather(torch.tensor([len(rows)], device=rows.device)).max())
-        if self.is_deepspeed_enabled:  # its engine counts backward passes
-            wanted = max(wanted, (window - 1) * size + 1)
-        padded = torch.cat([rows, rows.new_full((wanted - len(rows),), first)])
-        weightless = torch.arange(wanted, device=rows.device) >= len(rows)
-        chunks = [
-            self._take(batch, chunk, mute, len(chunk) / size)
-            for chunk, mute in zip(padded.split(size), weightless.split(size), strict=True)
-            if len(chunk)
-        ]
-        return [None] * (window - len(chunks)) + chunks
-
-    @staticmethod
-    def _take(batch: dict[str, Any], rows: torch.Tensor, mute: torch.Tensor, share: float) -> dict[str, Any]:
-        """Rows of a batch, those of `mute` emptied of their completion; columns of padding alone are cut."""
-        taken = {k: v[rows] if torch.is_tensor(v) and v.dim() else v for k, v in batch.items()}
-        taken["completion_mask"] = taken["completion_mask"] * ~mute[:, None]
-        longest = int(taken["completion_mask"].sum(1).max().clamp(min=1))
-        width = batch["completion_ids"].shape[1]
-        for key, value in taken.items():
-            if torch.is_tensor(value) and value.shape[1:] == (width,) and not key.startswith("prompt"):
-                taken[key] = value[:, :longest]
-        return {**taken, "share": share}
-
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        if inputs is None:  # nothing to learn here: no forward, and a backward that touches no parameter
-            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
-        loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        # these losses are means over the micro-batch's rows (bnpo: its tokens); dropped rows count as rows of zero loss
-        by_rows = self.loss_type in ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
-        return loss * inputs["share"] if by_rows and "share" in inputs else loss
-
-    # 5. log-probabilities -----------------------------------------------------------------------------------
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model,
-        input_ids,
-        attention_mask,
-        logits_to_keep,
-        batch_size=None,
-        compute_entropy=False,
-        **kwargs,
-    ):
-        width = input_ids.shape[1] - logits_to_keep
-        longest = int(attention_mask[:, :width].sum(1).max() + attention_mask[:, width:].sum())
-        if longest > self.packing_max_tokens or any(v is not None and v is not False for v in kwargs.values()):
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
-            )
-        rows = (input_ids, attention_mask, logits_to_keep)
-        logps, entropies = packed_logps(model, *rows, self.temperature, compute_entropy, self.logits_at_once)
-        return logps, entropies, None
-
-    # checkpoints --------------------------------------------------------------------------------------------
-
-    def extra_state(self) -> dict[str, Any]:
-        """The step within a rollout, the rollout where it is half used, the place in the data, the batch ahead."""
-        every = self.args.steps_per_generation * self.num_iterations
-        inputs = self._buffered_inputs if self._step % every else None
-        return {"step": self._step, "inputs": inputs, "rollouts": self.rollouts.state()}
-
-    def load_extra_state(self, state: dict[str, Any]) -> None:
-        self._step, self._buffered_inputs = state["step"], state["inputs"]
-        self.rollouts.load_state(state["rollouts"], self.policy)
-
-    def _note(self, name: str, value: float) -> None:
-        self._metrics["train" if self.model.training else "eval"][name].append(value)
-
-
-def _column(name: str):
-    def column(**kwargs):
-        raise RuntimeError("channels are asked together, in _calculate_rewards")
-
-    column.__name__ = name
-    return column
+def _never_called(**kwargs):
+    """TRL wants a reward function; channels are asked together, while completions are sampled."""
+    raise RuntimeError("rewards come with the rollout")

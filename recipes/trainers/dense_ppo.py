@@ -5,144 +5,83 @@
     logps_and_values  log-probabilities of policy and reference, the critic's values
     token_rewards     channel rewards on their tokens (dense) or the score at the end (sparse), minus the KL penalty
     advantages        generalised advantage estimation
-    update            epochs over mini-batches, the clipped losses
-    log_update, adapt (KL coefficient, learning rate), save
+    update            epochs over mini-batches: optimizer steps, each of the clipped losses
+    log_step, adapt   metrics of the step; KL coefficient and learning rate of the next
 
-In sparse placement, set up alike, it makes TRL's own update number for number. Nothing of shape (B, T, V) is ever made:
-see recipes/trainers/forward.py. A run resumes exactly: policy, critic, optimizer, data position, random states.
+With sparse placement and TRL's settings its updates match TRL's numerically. Nothing of shape (B, T, V) is ever made
+(log_probs.py). A run resumes exactly: policy, critic, optimizer, data position, random states; what begins, saves and
+undoes a step is in resumable_ppo.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
-from transformers import PreTrainedModel, PrinterCallback
-from trl.experimental.ppo import PPOTrainer
+from transformers import PreTrainedModel
+from trl.experimental.ppo import PPOConfig
 
 from envs.task import Problem, Task
-from recipes.support.rollout import AnswerComplete, completion_of
-from recipes.support.run_log import RunLog
-from recipes.support.sampler import sampler_of
-from recipes.support.sampling import Decoding, end_ids
-from recipes.support.stopping import phase
-from recipes.trainers.experience import Experience, PromptStream
-from recipes.trainers.forward import (
+from recipes.cli.stopping import phase
+from recipes.data.completions import AnswerComplete, Rollout, completion_of, rollout_rows
+from recipes.data.prompt_order import PromptStream
+from recipes.models.critic import NoValue, ValueFunction
+from recipes.records.log import RunLog
+from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.sampler import sampler_of
+from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
+from recipes.trainers.experience import Experience
+from recipes.trainers.log_probs import (
     Rows,
     backbone_of,
     causal_lm,
     completion_logps,
+    full_attention,
     hidden_states,
     require_plain_head,
 )
-from recipes.trainers.gae import KLCoefficient, gae, kl_per_token, whiten
-from recipes.trainers.packing import full_attention
-from recipes.trainers.ppo_config import DensePPOConfig
-from recipes.trainers.ppo_state import PPOState
-from recipes.trainers.steps import steps_of
-from recipes.trainers.value import NoValue, ValueFunction
+from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_metrics
+from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.resumable_ppo import ResumablePPOTrainer
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
 
+Statistics = dict[str, torch.Tensor]
 
-class DensePPOTrainer(PPOState, PPOTrainer):
+
+class DensePPOTrainer(ResumablePPOTrainer):
     """
     Args:
         model: the policy.
-        args: see DensePPOConfig.
+        args: `per_device_train_batch_size` is the number of prompts of one process in one update.
         task: the source of problems; the dataset's column `problem_id` names them, `input_ids` holds their prompts.
         reward: the channels, their weights and their placement.
         value: the critic.
         run_log: takes sampled completions (and, as a callback, metrics).
-        reference: a callable that returns a context in which `model` is the reference policy. None: adapters off
-            where the policy has adapters, a frozen copy where it has none.
+        samples_per_prompt: completions of each prompt in one rollout.
+        rows_per_pass: completions in one forward and backward pass: memory, never the result.
+        packing_max_tokens: a prompt and its completions share a row up to this length, in tokens; 0: rows of their own.
+        top_p: of the nucleus that is sampled from; 1 keeps the whole distribution.
+        sampler: "fast", or "generate" for transformers' own.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself.
         server: address of a vLLM server to sample from instead.
+        reference: makes a context in which `model` is the reference policy. None: adapters off where the policy has
+            adapters, a frozen copy where it has none.
+        kl_target, kl_horizon: KL to steer `kl_coef` towards, in nats a completion, None keeps it; how fast.
+        value_learning_rate: of the critic; None: the policy's.
+        value_warmup_updates: first updates that train the critic alone.
+        zero_stage: DeepSpeed's, over several processes: 1 spreads optimizer states, 2 gradients too.
     """
-
-    model: Any
-    optimizer: Any
-
-    def __init__(
-        self,
-        model: PreTrainedModel | PeftModel,
-        args: DensePPOConfig,
-        processing_class: Any,
-        train_dataset: Dataset,
-        task: Task,
-        reward: Reward,
-        value: ValueFunction | NoValue,
-        run_log: RunLog,
-        reference: Callable | None = None,
-        sampling_dtype: torch.dtype | None = None,
-        server: str | None = None,
-        **kwargs: Any,
-    ):
-        Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
-        generation = causal_lm(model).generation_config
-        self._end_ids, model_eos = end_ids(processing_class, causal_lm(model)), generation.eos_token_id
-        mini_batches, whiten_rewards = args.num_mini_batches, args.whiten_rewards
-        args.num_mini_batches, args.whiten_rewards = 1, False  # TRL holds both against the number of prompts
-        super().__init__(
-            args=args,
-            processing_class=processing_class,
-            model=model,
-            # None: adapters off, or a copy where there are none; an empty module where no such reference is wanted
-            ref_model=None if args.needs_reference and reference is None else nn.Module(),
-            reward_model=nn.Module(),  # rewards come from text
-            train_dataset=train_dataset,
-            value_model=value,
-            data_collator=_unpadded,
-            callbacks=[run_log],
-            **kwargs,
-        )
-        args.num_mini_batches, args.whiten_rewards = mini_batches, whiten_rewards
-        generation.eos_token_id = model_eos  # TRL puts its stop token there
-        self.remove_callback(PrinterCallback)  # run_log prints a line a step
-        # PPOTrainer leaves these two out; loading an optimizer and saving from several processes ask for them
-        self.is_fsdp_xla_v1_enabled = self.is_distributed_loading_by_transformers = False
-        self.model = self.accelerator.unwrap_model(self.model)  # gradients are summed by hand: no second set of them
-        self.policy, self.value = self.model.policy, self.model.value_model
-        require_plain_head(self.policy)
-        if not full_attention(causal_lm(self.policy).config):
-            args.packing_max_tokens = 0
-        self.task, self.reward, self.run_log, self._reference = task, reward, run_log, reference
-        self.problems: dict[str, Problem] = {p.id: p for p in task.problems("train")}
-        self.prompts = PromptStream(self.dataloader)
-        self.kl_coefficient = KLCoefficient(args.kl_coef, args.kl_target, args.kl_horizon)
-        self._token_bytes = TokenBytes(processing_class)
-        decoding = Decoding(args.response_length, args.temperature, args.top_p)
-        parts = (self, processing_class, decoding, self._end_ids, AnswerComplete(task, self._token_bytes), server)
-        options = {"copy_dtype": sampling_dtype, "stock": args.stock_sampling, "autocast": self.accelerator.autocast}
-        self._sampler = sampler_of(*parts, **options)
-        self._loop = asyncio.Runner()
-        self._clock: dict[str, float] = {}
-        self.steps = steps_of(self)
-
-    def create_optimizer(self, model=None):
-        """One optimizer, with a learning rate of its own for the critic where one is set."""
-        critic = [p for p in self.value_model.parameters() if p.requires_grad]
-        groups = [{"params": [p for p in self.policy_model.parameters() if p.requires_grad]}]
-        if critic:
-            rate = self.args.value_learning_rate
-            rate = self.args.learning_rate if rate is None else rate
-            groups.append({"params": critic, "lr": rate})
-        self.optimizer = self.optimizer_of(groups)
-        return self.optimizer
-
-    def optimizer_of(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        """A new optimizer of the kind that is configured."""
-        kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        return kind(groups, **{"weight_decay": self.args.weight_decay, **settings})
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
         self.begin(resume_from_checkpoint)
@@ -158,37 +97,27 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             experience.advantages, experience.returns = self.advantages(experience)
             statistics = self.update(experience)
             self.state.global_step += 1
-            self.log_update(experience, statistics)
+            self.log_step(experience, statistics)
             self.adapt(experience)
-            self.save()
+            self.save_if_due()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
 
-    def begin(self, checkpoint: str | None) -> None:
-        args = self.args
-        if len(self.train_dataset) < args.batch_size:
-            raise ValueError(f"a step takes {args.batch_size} prompts, the task has {len(self.train_dataset)}")
-        if args.gradient_checkpointing:
-            for model in (self.policy, *([] if self.value.shared else [self.value.backbone])):
-                model.gradient_checkpointing_enable({"use_reentrant": False})
-        self.model.train()
-        if checkpoint:
-            self.resume(checkpoint)
-        self.state.max_steps = args.num_total_batches
-        self.state.save_steps, self.state.logging_steps = args.save_steps, args.logging_steps
-        self.control = self.callback_handler.on_train_begin(args, self.state, self.control)
-
-    # rollout and score --------------------------------------------------------------------------------------
+    # rollout and score ------------------------------------------------------------------------------------------
 
     def rollout(self, batch: dict[str, list]) -> Experience:
         """`samples_per_prompt` completions of each prompt."""
-        started, n = time.perf_counter(), self.args.samples_per_prompt
+        started, n = time.perf_counter(), self.samples_per_prompt
         completions = self._sampler(self.policy, batch["input_ids"], n)
         seconds = time.perf_counter() - started
-        self._clock = {"seconds/rollout": seconds, "tokens_per_second": sum(map(len, completions)) / seconds}
+        self._clock: dict[str, float] = {
+            "seconds/rollout": seconds,
+            "tokens_per_second": sum(map(len, completions)) / seconds,
+        }
         return Experience(
             problems=[self.problems[i] for i in batch["problem_id"] for _ in range(n)],
             prompts=[p for p in batch["input_ids"] for _ in range(n)],
             completions=completions,
+            samples_per_prompt=n,
         )
 
     def score(self, e: Experience) -> None:
@@ -212,29 +141,18 @@ class DensePPOTrainer(PPOState, PPOTrainer):
     def logps_and_values(self, e: Experience) -> None:
         """Before any update: log-probabilities of policy and reference at each token, the critic's values."""
         e.logps, e.ref_logps, e.values = (torch.zeros(e.mask.shape, device=e.mask.device) for _ in range(3))
-        for rows in self._passes(e, range(len(e.completions))):
+        for rows in e.passes(range(len(e.completions)), self.rows_per_pass):
             part = e.take(rows)
-            e.logps[rows], _, values = self._forward(part, with_policy=True, with_critic=True)
+            e.logps[rows], _, values = self.forward(part, with_policy=True, with_critic=True)
             e.ref_logps[rows] = e.logps[rows]
-            if self.args.needs_reference:
+            if self.needs_reference:
                 with self._reference_policy() as policy:
                     e.ref_logps[rows] = self._logps(policy, part)
             if values is not None:
                 e.values[rows] = values * part.states
         e.kl = kl_per_token(e.logps, e.ref_logps, self.args.kl_estimator) * e.mask
 
-    @contextmanager
-    def _reference_policy(self) -> Iterator[nn.Module]:
-        if self._reference is not None:
-            with self._reference(self.policy):
-                yield self.policy
-        elif self.ref_model is None:
-            with self.policy.disable_adapter():
-                yield self.policy
-        else:
-            yield self.ref_model
-
-    # rewards and advantages ---------------------------------------------------------------------------------
+    # rewards and advantages -------------------------------------------------------------------------------------
 
     def token_rewards(self, e: Experience) -> torch.Tensor:
         """(B, T): what each token earned, minus the KL penalty.
@@ -255,67 +173,62 @@ class DensePPOTrainer(PPOState, PPOTrainer):
                 rewards[row, : len(own)] += own
                 rewards[row, len(own) - 1] += e.scores[row] - grade.total  # minus the missing-EOS penalty, if any
         if self.args.whiten_rewards:
-            rewards = whiten(rewards, e.states, shift_mean=False, total=self._total) * e.states
+            rewards = whiten(rewards, e.states, shift_mean=False, total=self.total) * e.states
         return rewards
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Advantages, whitened over all tokens of the step, and returns."""
         advantages, returns = gae(e.rewards, e.values, self.args.gamma, self.args.lam)
-        return whiten(advantages, e.mask, total=self._total) * e.mask, returns
+        return whiten(advantages, e.mask, total=self.total) * e.mask, returns
 
-    # update -------------------------------------------------------------------------------------------------
+    # update -----------------------------------------------------------------------------------------------------
 
     def update(self, e: Experience) -> dict[str, float]:
-        """`num_ppo_epochs` over the experience, `num_mini_batches` optimizer steps each; means of their statistics."""
-        found = []
-        for _ in range(self.args.num_ppo_epochs):
-            prompts = np.random.permutation(len(e.completions) // self.args.samples_per_prompt)
-            for chosen in np.array_split(prompts, self.args.num_mini_batches):
-                rows = self._rows_of(chosen.tolist())
-                if self._total(e.mask[rows].sum()):  # else nothing was graded, and a step would be momentum alone
-                    found.append(self.minibatch(e, rows))
-        names = list(dict.fromkeys(name for row in found for name in row))
-        means = {n: torch.stack([r[n] for r in found if n in r]).mean() for n in names}
-        return {name: self._total(value).item() for name, value in means.items()}
+        """`num_ppo_epochs` over the experience, `num_mini_batches` optimizer steps each; means of their statistics.
 
-    def _rows_of(self, prompts: list[int]) -> list[int]:
-        """All completions of some prompts: together, each prompt is read once."""
-        n = self.args.samples_per_prompt
-        return [prompt * n + i for prompt in prompts for i in range(n)]
-
-    def minibatch(self, e: Experience, rows: list[int]) -> dict[str, torch.Tensor]:
-        """One optimizer step; with a critic of its own, one for the critic and then one for the policy.
-
-        They share no weight, so two steps make the numbers of one (but each model is clipped by a norm of its own) and
-        hold one model's gradients at a time.
+        A critic that is a second model has optimizer steps of its own, before the policy's: they share no weight, so
+        two steps make the numbers of one (but each model is clipped by its own norm) and hold one model's gradients.
         """
-        with_policy = self.state.global_step >= self.args.value_warmup_updates
+        with_policy = self.state.global_step >= self.value_warmup_updates
         if self.value.shared:
-            return self._step(e, rows, with_policy, with_critic=not isinstance(self.value, NoValue))
-        found = self._step(e, rows, with_policy=False, with_critic=True)
-        return found | self._step(e, rows, with_policy=True, with_critic=False) if with_policy else found
+            steps = [(self.steps[0], with_policy, not isinstance(self.value, NoValue))]
+        else:
+            steps = [(self.steps[-1], False, True), *([(self.steps[0], True, False)] if with_policy else [])]
+        statistics: list[Statistics] = []
+        for _ in range(self.args.num_ppo_epochs):
+            prompts = np.random.permutation(len(e.completions) // e.samples_per_prompt)
+            for chosen in np.array_split(prompts, self.args.num_mini_batches):
+                rows = e.rows_of(chosen.tolist())
+                if self.total(e.mask[rows].sum()):  # else nothing was graded, and a step would be momentum alone
+                    statistics += [self.optimizer_step(e, rows, *step) for step in steps]
+        names = dict.fromkeys(name for row in statistics for name in row)
+        means = {n: torch.stack([row[n] for row in statistics if n in row]).mean() for n in names}
+        return {name: self.total(value).item() for name, value in means.items()}  # each a share of the whole mean
 
-    def _step(self, e: Experience, rows: list[int], with_policy: bool, with_critic: bool) -> dict[str, torch.Tensor]:
-        """Gradients of the losses over `rows`, a step; statistics that add up over passes and processes."""
-        step = self.steps[0 if with_policy or self.value.shared else -1]
-        units, states = self._total(self.units(e.take(rows))), self._total(e.states[rows].sum())
-        found: dict[str, torch.Tensor] = {}
-        for index in (passes := self._passes(e, rows)):
-            loss, statistics = step.compute(self._loss, e.take(index), with_policy, with_critic, units, states)
+    def optimizer_step(
+        self, e: Experience, rows: list[int], step: PlainStep | ShardedStep, with_policy: bool, with_critic: bool
+    ) -> Statistics:
+        """Gradients of the losses over `rows`, then a step; statistics that add up over passes and processes."""
+        units, states = self.total(self.units(e.take(rows))), self.total(e.states[rows].sum())
+        sums: Statistics = {}
+        for index in (passes := e.passes(rows, self.rows_per_pass)):
+            loss, statistics = step.compute(self.losses, e.take(index), with_policy, with_critic, units, states)
             step.backward(loss, last=index is passes[-1])
             self.control = self.callback_handler.on_substep_end(self.args, self.state, self.control)
-            for name, s in statistics.items():
-                found[name] = found.get(name, 0) + s
+            for name, value in statistics.items():
+                sums[name] = sums.get(name, 0) + value
         norm = step.step()
         if norm is not None:  # all processes have the same, and statistics are summed over them
-            found["grad_norm" if with_policy else "value/grad_norm"] = norm / self.accelerator.num_processes
-        return found
+            sums["grad_norm" if with_policy else "value/grad_norm"] = norm / self.accelerator.num_processes
+        return sums
 
-    def _loss(self, part: Experience, with_policy: bool, with_critic: bool, units: torch.Tensor, states: torch.Tensor):
+    def losses(
+        self, part: Experience, with_policy: bool, with_critic: bool, units: torch.Tensor, states: torch.Tensor
+    ) -> tuple[torch.Tensor, Statistics]:
         """The losses of one pass, as its share of means over `units` and `states`, and statistics likewise."""
-        logps, entropy, values = self._forward(part, with_policy, with_critic, with_entropy=True)
+        logps, entropy, values = self.forward(part, with_policy, with_critic, with_entropy=True)
         loss = torch.zeros((), device=part.mask.device)
-        statistics: dict[str, torch.Tensor] = {}
+        statistics: Statistics = {}
         if with_policy:
             surrogate, statistics = self.policy_loss(logps, part)
             loss = surrogate / units
@@ -331,7 +244,7 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         """What the policy loss is a mean over: tokens."""
         return e.mask.sum()
 
-    def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, Statistics]:
         """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, equation 7) and statistics, sums over `units`."""
         difference = (logps - e.logps) * e.mask
         ratio = difference.exp()
@@ -349,15 +262,35 @@ class DensePPOTrainer(PPOState, PPOTrainer):
         plain, clipped = (values - e.returns).square(), (near - e.returns).square()
         return 0.5 * (torch.max(plain, clipped) * e.states).sum(), ((clipped > plain) & e.states).sum()
 
-    # forward passes -----------------------------------------------------------------------------------------
+    # metrics, and what the next step is made with -----------------------------------------------------------------
 
-    def _passes(self, e: Experience, rows: Sequence[int]) -> list[list[int]]:
-        """Rows of one prompt or of like length together, `rows_per_pass` at a time; as many on every process."""
-        ordered = sorted(rows, key=lambda i: (len(e.prompts[i]), e.prompts[i], len(e.completions[i])))
-        size = self.args.rows_per_pass
-        return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+    def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
+        """One line of metrics under TRL's names, and this step's sampled completions."""
+        rollout = Rollout(e.problems, e.answers, e.grades)
+        metrics = {
+            **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
+            **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
+            **statistics,
+            **self._clock,
+            "lr": self.lr_scheduler.get_last_lr()[0],
+        }
+        self.state.episode += self.args.batch_size * self.samples_per_prompt
+        self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
+        rows = gather_object(rollout_rows(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
+        if self.accelerator.is_main_process:
+            self.run_log.completions(rows)
+        self.log({**metrics, "episode": self.state.episode})
 
-    def _forward(self, e: Experience, with_policy: bool, with_critic: bool, with_entropy: bool = False):
+    def adapt(self, e: Experience) -> None:
+        """KL coefficient and learning rate of the next update."""
+        kl = mean_of_graded(e, e.kl.sum(1), self.total)
+        if not math.isnan(kl):
+            self.kl_coefficient.update(kl, self.args.batch_size * self.samples_per_prompt)
+        self.lr_scheduler.step()
+
+    # forward passes ---------------------------------------------------------------------------------------------
+
+    def forward(self, e: Experience, with_policy: bool, with_critic: bool, with_entropy: bool = False):
         """Log-probabilities, entropies and values, (B, T) or None where not asked for or where there is no critic."""
         rows = self._rows(e)
         logps = entropy = values = None
@@ -383,14 +316,74 @@ class DensePPOTrainer(PPOState, PPOTrainer):
             head = causal_lm(policy).get_output_embeddings()
             return completion_logps(head, hidden, rows, self.args.temperature + 1e-7)[0]
 
-    def _rows(self, e: Experience) -> Rows:
-        longest = self.args.packing_max_tokens
-        return Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device, longest)
+    @contextmanager
+    def _reference_policy(self) -> Iterator[nn.Module]:
+        if self._reference is not None:
+            with self._reference(self.policy):
+                yield self.policy
+        elif self.ref_model is None:
+            with self.policy.disable_adapter():
+                yield self.policy
+        else:
+            yield self.ref_model
 
-    def _total(self, x: torch.Tensor) -> torch.Tensor:
+    def _rows(self, e: Experience) -> Rows:
+        return Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device, self.packing_max_tokens)
+
+    def total(self, x: torch.Tensor) -> torch.Tensor:
+        """Sum over all processes."""
         return self.accelerator.reduce(x, "sum") if self.accelerator.num_processes > 1 else x
 
+    # construction -----------------------------------------------------------------------------------------------
 
-def _unpadded(rows: list[dict[str, Any]]) -> dict[str, list]:
-    """A batch as lists: prompts are laid out where they are used, so a tokenizer's padding side means nothing here."""
-    return {"input_ids": [row["input_ids"] for row in rows], "problem_id": [row["problem_id"] for row in rows]}
+    def __init__(
+        self,
+        model: PreTrainedModel | PeftModel,
+        args: PPOConfig,
+        processing_class: Any,
+        train_dataset: Dataset,
+        task: Task,
+        reward: Reward,
+        value: ValueFunction | NoValue,
+        run_log: RunLog,
+        samples_per_prompt: int = 1,
+        rows_per_pass: int = 8,
+        packing_max_tokens: int = 4096,
+        top_p: float = 1.0,
+        sampler: str = "fast",
+        sampling_dtype: torch.dtype | None = None,
+        server: str | None = None,
+        reference: Callable | None = None,
+        kl_target: float | None = None,
+        kl_horizon: float = 10_000.0,
+        value_learning_rate: float | None = None,
+        value_warmup_updates: int = 0,
+        zero_stage: int = 0,
+        **kwargs: Any,
+    ):
+        self.samples_per_prompt, self.rows_per_pass = samples_per_prompt, rows_per_pass
+        self.value_learning_rate, self.value_warmup_updates = value_learning_rate, value_warmup_updates
+        self.kl_coefficient = KLCoefficient(args.kl_coef, kl_target, kl_horizon)
+        self.task, self.reward, self.run_log, self._reference = task, reward, run_log, reference
+        self.problems: dict[str, Problem] = {p.id: p for p in task.problems("train")}
+        self._end_ids = end_ids(processing_class, causal_lm(model))
+        self.needs_reference = args.kl_coef != 0 or kl_target is not None
+        copies = self.needs_reference and reference is None
+        self._construct_by_trl(model, args, processing_class, train_dataset, value, copies, run_log, **kwargs)
+        require_plain_head(self.policy)
+        self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
+        self.prompts = PromptStream(self.dataloader)
+        self._token_bytes = TokenBytes(processing_class)
+        self._sampler = sampler_of(
+            self,
+            processing_class,
+            Decoding(args.response_length, args.temperature, top_p),
+            self._end_ids,
+            AnswerComplete(task, self._token_bytes),
+            server,
+            copy_dtype=sampling_dtype,
+            stock=sampler == "generate",
+            autocast=self.accelerator.autocast,
+        )
+        self._loop = asyncio.Runner()
+        self.steps = steps_of(self, zero_stage)

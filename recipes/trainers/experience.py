@@ -26,6 +26,7 @@ class Experience:
     problems: list[Problem]
     prompts: list[list[int]]
     completions: list[list[int]]
+    samples_per_prompt: int = 1  # completions of a prompt lie side by side
     answers: list[Completion] = field(default_factory=list)
     grades: list[Grade | None] = field(default_factory=list)
     scores: torch.Tensor = EMPTY  # (B,), NaN where not graded
@@ -41,7 +42,7 @@ class Experience:
 
     @property
     def width(self) -> int:
-        """T."""
+        """Length of the longest completion, in tokens."""
         return max(map(len, self.completions))
 
     def take(self, rows: Sequence[int]) -> Experience:
@@ -51,55 +52,17 @@ class Experience:
         for name, value in vars(self).items():
             if torch.is_tensor(value):
                 taken[name] = value[index.to(value.device)] if len(value) else value
-            else:
+            elif isinstance(value, list):
                 taken[name] = [value[i] for i in rows] if value else value
         return replace(self, **taken)
 
+    def rows_of(self, prompts: Sequence[int]) -> list[int]:
+        """All completions of some prompts, by number: together, each prompt is read once."""
+        n = self.samples_per_prompt
+        return [prompt * n + i for prompt in prompts for i in range(n)]
 
-class PromptStream:
-    """A data loader's batches for ever, and the place reached, so that a resumed run goes on with the next one.
-
-    The loader shuffles with torch's global generator (or its own, under several processes) when an epoch starts: that
-    state and the number of batches taken since say where we are.
-    """
-
-    def __init__(self, loader: Any):
-        self._loader = loader
-        self._batches: Any = None
-        self._epoch_start: dict[str, torch.Tensor] = {}
-        self._taken = 0
-
-    def __next__(self) -> Any:
-        if self._batches is None:
-            self._epoch_start = self._random_state()
-            self._batches, self._taken = iter(self._loader), 0
-        for batch in self._batches:
-            self._taken += 1
-            return batch
-        if not self._taken:
-            raise ValueError("fewer prompts than a step takes")
-        self._batches = None
-        return next(self)
-
-    def state(self) -> dict[str, Any]:
-        return {"epoch_start": self._epoch_start, "taken": self._taken}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go to a place that `state` named; torch's global random state is that of the epoch's start afterwards."""
-        self._batches = None
-        if not state["taken"]:
-            return
-        torch.set_rng_state(state["epoch_start"]["torch"].cpu())
-        if (generator := self._generator()) is not None:
-            generator.set_state(state["epoch_start"]["loader"].cpu())
-        for _ in range(state["taken"]):
-            next(self)
-
-    def _random_state(self) -> dict[str, torch.Tensor]:
-        state = {"torch": torch.get_rng_state()}
-        if (generator := self._generator()) is not None:
-            state["loader"] = generator.get_state()
-        return state
-
-    def _generator(self) -> torch.Generator | None:
-        return getattr(self._loader, "synchronized_generator", None)
+    def passes(self, rows: Sequence[int], size: int) -> list[list[int]]:
+        """Rows of one prompt or of like length together, `size` at a time; as many on every process, since each has as
+        many rows."""
+        ordered = sorted(rows, key=lambda i: (len(self.prompts[i]), self.prompts[i], len(self.completions[i])))
+        return [ordered[i : i + size] for i in range(0, len(ordered), size)]

@@ -40,14 +40,14 @@ class ReinforceTrainer(DensePPOTrainer):
         """(B, T): mean reward-to-go of the others that were graded; 0 where there never was one."""
         if self.baseline == "none":
             return torch.zeros_like(returns)
-        there = (e.mask & ~e.scores.isnan()[:, None]).float()
+        there = e.mask.float()
         own = returns * there
         if self.baseline == "batch":
             missing = self.args.response_length - returns.shape[1]  # processes must agree on a width
             pooled = torch.stack([own.sum(0), there.sum(0)])
-            total, count = self._total(functional.pad(pooled, (0, missing)))[:, None, : returns.shape[1]]
+            total, count = self.total(functional.pad(pooled, (0, missing)))[:, None, : returns.shape[1]]
         else:
-            n = self.args.samples_per_prompt  # completions of a prompt lie side by side
+            n = e.samples_per_prompt  # completions of a prompt lie side by side
             total, count = (x.view(-1, n, x.shape[1]).sum(1).repeat_interleave(n, 0) for x in (own, there))
         others = count - there
         mean = (total - own) / others.clamp(min=1)

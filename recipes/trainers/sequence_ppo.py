@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from recipes.trainers.advantages import whiten
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.experience import Experience
-from recipes.trainers.gae import whiten
 
 
 class SequencePPOTrainer(DensePPOTrainer):
@@ -16,7 +16,7 @@ class SequencePPOTrainer(DensePPOTrainer):
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Total rewards (KL penalty included) to zero mean and unit variance, repeated over each row's tokens."""
         totals = e.rewards.sum(1)
-        normal = whiten(totals, ~e.scores.isnan(), total=self._total)
+        normal = whiten(totals, ~e.scores.isnan(), total=self.total)
         return normal[:, None] * e.mask, totals[:, None] * e.mask
 
     def units(self, e: Experience) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Where rewards lie: dense placement against the others, paired by seed, from the runs of sweeps.
 
-    make ablation
-    python tests/bench/ablation.py runs/ppo/corridor runs/grpo/corridor --level 0.7 [--metric pass_rate] [--html FILE]
+    python tests/bench/run_ablation.py all
+    python tests/bench/ablation.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo --level 0.7 [--html FILE]
 
 For each recipe and task: graded samples until `metric`, averaged over five updates, reaches `level` (a run that never
 does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds with 95 %
@@ -27,10 +27,13 @@ sys.path.insert(0, str(ROOT))
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from recipes.support import charts
-from recipes.support.records import read_jsonl
-from recipes.support.run_dir import write_text
+from recipes.records.directory import write_text
+from recipes.records.jsonl import read_jsonl
+from recipes.tools.report import charts
+from recipes.tools.report.curves import completions_per_prompt
+from recipes.tools.report.templates import render
 
 PLACEMENTS = ("dense", "sparse", "uniform", "pointed")
 WINDOW = 5
@@ -43,7 +46,7 @@ class Curve:
     def __init__(self, folder: Path, metric: str):
         cfg = yaml.safe_load((folder / "config.yaml").read_text())
         recipe = cfg["recipe"]
-        self.samples = recipe["prompts_per_step"] * recipe.get("samples_per_prompt", recipe.get("num_generations", 1))
+        self.samples = recipe["prompts_per_step"] * (completions_per_prompt(cfg) or 1)
         self.key = recipe["name"], cfg["task"]["name"]
         self.placement, self.seed = cfg["reward"]["placement"], cfg["seed"]
         self.values = [row[metric] for row in read_jsonl(folder / "metrics.jsonl") if metric in row]
@@ -76,7 +79,7 @@ def main() -> None:
         curve = Curve(config.parent, args.metric)
         found[curve.key][curve.placement][curve.seed] = curve
     if not found:
-        sys.exit(f"no runs in {', '.join(map(str, args.folders))}: make ablation makes them")
+        sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
     results = [compared(key, runs, args.level) for key, runs in sorted(found.items())]
     for result in results:
         Console().print(table(result, args))
@@ -114,76 +117,60 @@ def interval(values: Sequence[float], resamples: int = 10_000) -> dict[str, floa
     return {"value": statistics.fmean(values), "low": low, "high": high}
 
 
+def columns(args: argparse.Namespace) -> tuple[str, ...]:
+    return "placement", "seeds", "graded samples", "reached", f"mean {args.metric}"
+
+
+def cells(result: dict[str, Any]) -> list[list[str]]:
+    """Rows of the table of one recipe and task: each placement, then dense minus each of the others, by seed."""
+    rows = []
+    for name, row in result["placements"].items():
+        seeds = len(row["seeds"])
+        reached, mean = f"{row['reached']} of {seeds}", with_interval(row["mean"], 3)
+        rows.append([name, str(seeds), with_interval(row["samples"], 0), reached, mean])
+    for name, row in result["dense_minus"].items():
+        rows.append([f"dense - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
+    return rows
+
+
 def table(result: dict[str, Any], args: argparse.Namespace) -> Table:
     drawn = Table(title=f"{result['recipe']}, {result['task']}: {args.metric} to {args.level:g}")
-    for column in ("placement", "seeds", "graded samples", "reached", f"mean {args.metric}"):
+    for column in columns(args):
         drawn.add_column(column, justify="left" if column == "placement" else "right")
-    for name, row in result["placements"].items():
-        reached = f"{row['reached']} of {len(row['seeds'])}"
-        drawn.add_row(name, str(len(row["seeds"])), said(row["samples"], 0), reached, said(row["mean"], 3))
-    for name, row in result["dense_minus"].items():
-        drawn.add_row(f"dense - {name}", "", said(row["samples"], 0), "", said(row["mean"], 3))
+    for row in cells(result):
+        drawn.add_row(*map(Text, row))
     return drawn
 
 
-def said(row: dict[str, float], digits: int) -> str:
-    return f"{row['value']:.{digits}f} \\[{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
+def with_interval(row: dict[str, float], digits: int) -> str:
+    """`0.53 [0.52, 0.54]`."""
+    return f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
 
 
 def page(found: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """A self-contained page: for each recipe and task the mean curve of each placement, and the table."""
-    parts = []
-    for (recipe, task), result in zip(sorted(found), results, strict=True):
+    sections = []
+    for key, result in zip(sorted(found), results, strict=True):
         curves, bands = {}, {}
-        for name, runs in found[recipe, task].items():
-            shortest = min((len(c.values) for c in runs.values()), default=0)
-            step = next((c.samples for c in runs.values()), 1)
-            columns = zip(*(c.values[:shortest] for c in runs.values()), strict=True)
-            curves[name] = [((i + 1) * step, statistics.mean(column)) for i, column in enumerate(columns)]
-            smoothed = (charts.smooth(c.values[:shortest], charts.smooth_window(shortest)) for c in runs.values())
-            at_steps = (interval(column, 1000) for column in zip(*smoothed, strict=True))
-            bands[name] = [(row["low"], row["high"]) for row in at_steps]
-        rows = "".join(
-            f"<tr><td>{name}</td><td>{len(row['seeds'])}</td><td>{plain(row['samples'], 0)}</td>"
-            f"<td>{row['reached']} of {len(row['seeds'])}</td><td>{plain(row['mean'], 3)}</td></tr>"
-            for name, row in result["placements"].items()
-        )
-        rows += "".join(
-            f"<tr><td>dense minus {name}, by seed</td><td></td><td>{plain(row['samples'], 0)}</td><td></td>"
-            f"<td>{plain(row['mean'], 3)}</td></tr>"
-            for name, row in result["dense_minus"].items()
-        )
+        for name, runs in found[key].items():
+            values = [curve.values for curve in runs.values()]
+            shortest = min(map(len, values), default=0)
+            samples = next((curve.samples for curve in runs.values()), 1)
+            means = map(statistics.mean, zip(*(v[:shortest] for v in values), strict=True))
+            curves[name] = [(update * samples, mean) for update, mean in enumerate(means, 1)]
+            smoothed = (charts.smooth(v[:shortest]) for v in values)
+            intervals = (interval(column, 1000) for column in zip(*smoothed, strict=True))
+            bands[name] = [(row["low"], row["high"]) for row in intervals]
         chart = charts.comparison_chart(curves, f"{args.metric} by graded samples", "samples", bands)
-        parts.append(f"<h2>{recipe}, {task}</h2>{chart}<table>{HEAD}{rows}</table>")
-    return PAGE.format(metric=args.metric, level=args.level, parts="".join(parts))
+        sections.append({"title": ", ".join(key), "chart": chart, "columns": columns(args), "rows": cells(result)})
+    note = NOTE.format(metric=args.metric, level=args.level)
+    return render("comparison.html.j2", title="Where rewards lie", note=note, sections=sections)
 
 
-def plain(row: dict[str, float], digits: int) -> str:
-    return said(row, digits).replace("\\[", "[")
-
-
-HEAD = "<tr><th>placement</th><th>seeds</th><th>graded samples to the level</th><th>reached</th><th>mean</th></tr>"
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Placement of rewards</title><style>
-:root {{ color-scheme: light dark; --ink: #1f1f1d; --soft: #6a6863; --rule: #dedad2; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --ink: #e5e3de; --soft: #9c9a94; --rule: #34373c; }} }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: var(--ink); }}
-svg {{ width: 100%; height: auto; overflow: visible; }} svg text {{ font: 10px sans-serif; fill: var(--soft); }}
-path {{ fill: none; }} .line {{ stroke-width: 1.8; }} .grid {{ stroke: var(--rule); }} .zero {{ stroke: var(--soft); }}
-.c0 {{ stroke: #1c5d99; }} .c1 {{ stroke: #c8701a; }} .c2 {{ stroke: #2e7d4f; }} .c3 {{ stroke: #7a4ea3; }}
-.band {{ stroke: none; opacity: .16; }}
-.band.c0 {{ fill: #1c5d99; }} .band.c1 {{ fill: #c8701a; }} .band.c2 {{ fill: #2e7d4f; }}
-.band.c3 {{ fill: #7a4ea3; }}
-svg text.c0 {{ fill: #1c5d99; stroke: none; }} svg text.c1 {{ fill: #c8701a; stroke: none; }}
-svg text.c2 {{ fill: #2e7d4f; stroke: none; }} svg text.c3 {{ fill: #7a4ea3; stroke: none; }}
-table {{ border-collapse: collapse; }} td, th {{ padding: .3rem 1rem .3rem 0; text-align: left; font-weight: 400; }}
-th {{ color: var(--soft); }} td {{ border-top: 1px solid var(--rule); }}
-</style><h1>Where rewards lie</h1><p>The same rewards, on the tokens responsible (dense), on the last token (sparse), in
-equal parts on all (uniform), on the last token where dense would spread them over all the code (pointed): {metric} by
-graded samples, mean over seeds in its interval; the table has the samples to {level:g}. Intervals: 95 %, bootstrap over
-seeds.</p>{parts}</html>
-"""
+NOTE = """The same rewards, on the tokens responsible (dense), on the last token (sparse), in equal parts on all tokens
+(uniform), and on the last token where dense would spread them over all the code (pointed). Curves: {metric} by graded
+samples, mean over seeds in its interval. Table: the samples until {metric} reaches {level:g}. Intervals: 95 %,
+bootstrap over seeds."""
 
 
 if __name__ == "__main__":

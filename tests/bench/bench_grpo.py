@@ -68,9 +68,9 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     from trl import GRPOConfig, GRPOTrainer
 
     from envs.basics import Basics
-    from envs.packaged import packaged_model
-    from recipes.support.run_log import RunLog
-    from recipes.support.stages import prompt_dataset
+    from envs.local_models import packaged_model
+    from recipes.data.training_data import prompt_dataset
+    from recipes.records.log import RunLog
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
     from rewards.channel import ChannelResult
     from rewards.compose import Reward

@@ -96,10 +96,10 @@ def measure(args: argparse.Namespace) -> dict:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import GRPOConfig
 
-    from envs.packaged import packaged_model
-    from recipes.support.records import read_jsonl
-    from recipes.support.run_log import RunLog
-    from recipes.support.stages import prompt_dataset
+    from envs.local_models import packaged_model
+    from recipes.data.training_data import prompt_dataset
+    from recipes.records.jsonl import read_jsonl
+    from recipes.records.log import RunLog
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
     from rewards.compose import Reward
     from rewards.unit_tests import UnitTests

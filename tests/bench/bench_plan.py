@@ -20,18 +20,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from recipes.support.memory_chart import by_phase
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
+from recipes.tools.report.memory_chart import by_phase
 from tests.recipes.channels import PARITY
 
 TIGHT = "hardware.memory_gib=1 force=true"
 """With room for twice the plan freed memory would be kept, and more held than is alive."""
-SHORT = "evaluation.samples=0 evaluation.greedy=false task.also_evaluate=[] recipe.save_steps=0"
+SHORT = "evaluation.samples=0 evaluation.greedy=false task.also_evaluate=[] recipe.trl.save_steps=0"
 COMMON = f"{TIGHT} {SHORT} task=basics seed=0"
-ONLINE = f"{COMMON} recipe.temperature=3 recipe.max_steps=2 {' '.join(PARITY)}"
+ONLINE = f"{COMMON} recipe.trl.temperature=3 recipe.trl.max_steps=2 {' '.join(PARITY)}"
 """Noise earns no reward, and GRPO has no pass for groups that all earn the same: parity of the tokens pays some."""
 CASES = {
-    "grpo, LoRA": ("grpo", f"{ONLINE} recipe.prompts_per_step=4 recipe.num_generations=8 task.max_new_tokens=128"),
+    "grpo, LoRA": ("grpo", f"{ONLINE} recipe.prompts_per_step=4 recipe.trl.num_generations=8 task.max_new_tokens=128"),
     "ppo, LoRA, critic on the policy": (
         "ppo",
         f"{ONLINE} value=shared recipe.prompts_per_step=4 task.max_new_tokens=192",
@@ -44,7 +44,7 @@ CASES = {
         "reinforce",
         f"{ONLINE} hardware.gradient_checkpointing=true recipe.prompts_per_step=4 task.max_new_tokens=256",
     ),
-    "sft, LoRA": ("sft", f"{COMMON} recipe.max_steps=4"),
+    "sft, LoRA": ("sft", f"{COMMON} recipe.trl.max_steps=4"),
 }
 
 

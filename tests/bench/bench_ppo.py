@@ -88,8 +88,8 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     """Median seconds an update after the first, and this process's peak memory."""
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
-    from envs.packaged import packaged_model
-    from recipes.support.console import keep_freed_memory
+    from envs.local_models import packaged_model
+    from recipes.cli.memory_use import keep_freed_memory
 
     os.environ["ACCELERATE_MIXED_PRECISION"] = {"bf16": "bf16", "fp32": "no"}[args.precision]
     if args.side == "ours":
@@ -150,13 +150,13 @@ def ours(args, policy, tokenizer, folder, out, clock):
     import torch
     from peft import get_peft_model
     from transformers import AutoModel
+    from trl.experimental.ppo import PPOConfig
 
     from envs.basics import Basics
-    from recipes.support.run_log import RunLog
-    from recipes.support.stages import tokenized_prompts
+    from recipes.data.training_data import tokenized_prompts
+    from recipes.models.critic import ValueFunction
+    from recipes.records.log import RunLog
     from recipes.trainers.dense_ppo import DensePPOTrainer
-    from recipes.trainers.ppo_config import DensePPOConfig
-    from recipes.trainers.value import ValueFunction
     from rewards.channel import ChannelResult
     from rewards.compose import Reward
 
@@ -177,7 +177,8 @@ def ours(args, policy, tokenizer, folder, out, clock):
     value = ValueFunction(size) if config else ValueFunction(size, AutoModel.from_pretrained(folder))
     trainer = DensePPOTrainer(
         model=get_peft_model(policy, config) if config else policy,
-        args=DensePPOConfig(**settings(args, out), rows_per_pass=args.rows_per_pass),
+        args=PPOConfig(**settings(args, out)),
+        rows_per_pass=args.rows_per_pass,
         processing_class=tokenizer,
         train_dataset=tokenized_prompts(task, tokenizer),
         task=task,
@@ -197,7 +198,7 @@ def stock(args, policy, tokenizer, folder, out, clock):
     from trl.experimental.ppo import PPOConfig, PPOTrainer
 
     from envs.basics import Basics
-    from recipes.support.stages import tokenized_prompts
+    from recipes.data.training_data import tokenized_prompts
 
     class Light(torch.nn.Module):
         base_model_prefix = "backbone"

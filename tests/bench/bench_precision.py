@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 import torch
 from torch.nn.functional import linear
 
-from recipes.support.config import native_precision
+from recipes.cli.schema import native_precision
 
 SHAPES = ((576, 576), (576, 1536), (1536, 576), (576, 49152))
 ROWS = {"update": 2048, "sampling": 32}

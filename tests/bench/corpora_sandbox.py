@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import json
 import multiprocessing
 import os
@@ -23,12 +22,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from envs.sandbox import Job, LocalSandbox, Outcome
+from recipes.records.jsonl import read_jsonl
 from tests.bench.bench_sandbox import human_eval_rows
-
-
-def rows(path: Path) -> list[dict]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def human_eval_job(row: dict) -> Job:
@@ -76,7 +71,7 @@ def main() -> None:
     args = parser.parse_args()
     sets = {"humaneval": [human_eval_job(row) for row in human_eval_rows()]}
     sets |= {
-        name: [mbpp_job(row) for row in rows(path)]
+        name: [mbpp_job(row) for row in read_jsonl(path)]
         for name, path in (("mbpp", args.mbpp), ("sanitized", args.sanitized))
         if path
     }

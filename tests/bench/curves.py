@@ -22,7 +22,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}
 """97.5 % quantile of Student's t for n seeds (n - 1 degrees of freedom)."""

@@ -19,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 
 
 def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:

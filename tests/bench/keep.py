@@ -1,6 +1,6 @@
 """Keep what a table was made of: of each run the metrics that tables read, and the settings that name it.
 
-    python tests/bench/keep.py runs/ppo/corridor runs/grpo/corridor -o tests/bench/results/corridor
+    python tests/bench/keep.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo -o tests/bench/results/corridor
 
 Writes <output>/<recipe>/<run>/ with metrics.jsonl, evals.jsonl and config.yaml, which tests/bench/ablation.py and
 curves.py read as they read the runs.
@@ -18,13 +18,14 @@ from omegaconf import OmegaConf
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from recipes.support.records import read_jsonl
-from recipes.support.run_dir import write_text
+from recipes.records.directory import write_text
+from recipes.records.jsonl import read_jsonl
 
 METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
 METRICS += ("loss", "loss/policy_avg", "loss/value_avg", "completion_tokens", "seconds/total")
-SETTINGS = ("recipe.name", "recipe.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
-SETTINGS += ("recipe.num_generations", "recipe.learning_rate", "task.name", "model.name", "reward.placement", "seed")
+SETTINGS = ("recipe.name", "recipe.trl.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
+SETTINGS += ("recipe.trl.num_generations", "recipe.trl.learning_rate", "task.name", "model.name")
+SETTINGS += ("reward.placement", "seed")
 SETTINGS += ("evaluation",)
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
 EVALUATED += ("measures", "mean_tokens")

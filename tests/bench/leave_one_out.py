@@ -1,6 +1,6 @@
 """What each channel is worth: runs with all of them beside runs that leave one out, paired by seed.
 
-    make ablation-channels
+    python tests/bench/run_ablation.py channels
     python tests/bench/leave_one_out.py runs/ablation/roboeval/grpo runs/ablation/roboeval/channels
 
 A run whose directory is called without-CHANNEL-seedN has that channel at weight 0: its score is measured and pays
@@ -24,9 +24,10 @@ sys.path.insert(0, str(ROOT))
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from recipes.support.records import read_jsonl
-from tests.bench.ablation import interval, said
+from recipes.records.jsonl import read_jsonl
+from tests.bench.ablation import interval, with_interval
 
 NAME = re.compile(r"(dense|without-\w+)-seed(\d+)")
 ALL, LAST = "dense", 10
@@ -47,10 +48,9 @@ def main() -> None:
     drawn = Table(title=f"last {LAST} updates")
     for column in ("channels", "seeds", *measures):
         drawn.add_column(column, justify="left" if column == "channels" else "right")
-    for name, row in result.items():
-        drawn.add_row("all" if name == ALL else name, str(len(ends[name])), *(said(row[m], 3) for m in measures))
-    for name, row in minus.items():
-        drawn.add_row(f"{name} - all", "", *(said(row[m], 3) for m in measures))
+    rows = [("all" if name == ALL else name, str(len(ends[name])), row) for name, row in result.items()]
+    for name, seeds, row in [*rows, *((f"{name} - all", "", row) for name, row in minus.items())]:
+        drawn.add_row(name, seeds, *(Text(with_interval(row[measure], 3)) for measure in measures))
     Console().print(drawn)
     print(json.dumps({"last": LAST, "variants": result, "minus_all": minus}))
 

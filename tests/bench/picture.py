@@ -16,14 +16,16 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from recipes.look import token_rewards
-from recipes.support.charts import polyline, round_ticks, smooth, smooth_window, tick_label
-from recipes.support.records import read_jsonl
-from recipes.support.run_dir import write_text
+from recipes.records.directory import write_text
+from recipes.records.jsonl import read_jsonl
+from recipes.tools.report.charts import curve_chart
 
 WIDTH, LINE, CHAR, LEFT, TOP = 980, 19, 7.83, 20, 62
-CURVE = (600, 70, 350)
+CURVE = (565, 60, 395)
 """Where the curve stands: x, y, width."""
 FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+STYLE = "svg { --soft: #777; --rule: #e4e4e4; --line0: #2266aa } .faint { opacity: .35 }"
+"""Of the curve: the picture is white on every page."""
 
 
 def main() -> None:
@@ -49,18 +51,21 @@ def drawn(row: dict, metrics: list[dict], title: str) -> str:
     """The picture's source."""
     tokens, lines = coloured(row)
     height = max(TOP + (lines + 2) * LINE + 26, 330)
-    said = [f"{name} {score:+.2f}" for name, score in row["scores"].items()]
+    scores = ", ".join(f"{name} {score:+.2f}" for name, score in row["scores"].items())
     notes = "; ".join(note for note in row["notes"].values() if note)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-size="13" font-family="{FAMILY}"'
         f' role="img" aria-label="A completion with its tokens coloured by reward, and the run\'s reward by step">',
+        f"<style>{STYLE}</style>",
         f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#fff" stroke="#ddd"/>',
         f'<text x="{LEFT}" y="26" font-size="14" font-weight="bold" fill="#222">{escape(row["task_id"])}, '
         f"step {row['step']}: reward {row['reward']:+.2f}</text>",
-        f'<text x="{LEFT}" y="45" fill="#777">{escape(", ".join(said))}</text>',
+        f'<text x="{LEFT}" y="45" fill="#777">{escape(scores)}</text>',
+        f'<text x="{CURVE[0]}" y="26" fill="#222">{escape(title)}</text>',
+        f'<text x="{CURVE[0]}" y="45" fill="#777">mean reward by step</text>',
         *tokens,
         f'<text x="{LEFT}" y="{height - 14}" fill="#777">{escape(notes[:70])}</text>',
-        *curve(metrics, height, title),
+        curve(metrics, height, title),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -92,33 +97,13 @@ def coloured(row: dict) -> tuple[list[str], int]:
     return parts, line + 1
 
 
-def curve(metrics: list[dict], height: float, title: str) -> list[str]:
+def curve(metrics: list[dict], height: float, title: str) -> str:
     """Mean reward by step: every step a dot, their running mean a line."""
-    x0, y0, width = CURVE
-    y1 = height - 50
-    steps, rewards = [m["step"] for m in metrics], [m["reward"] for m in metrics]
-    ticks = round_ticks(min(0.0, *rewards), max(rewards))
-    low, high = ticks[0], ticks[-1]
-
-    def place(step: float, value: float) -> tuple[float, float]:
-        share = (step - steps[0]) / max(1, steps[-1] - steps[0])
-        return x0 + share * width, y1 - (value - low) / (high - low) * (y1 - y0)
-
-    parts = [f'<text x="{x0 - 30}" y="45" fill="#777">{escape(title)}: mean reward by step</text>']
-    for tick in ticks:
-        y = place(steps[0], tick)[1]
-        parts.append(f'<path d="M{x0} {y:.1f}H{x0 + width}" stroke="#e4e4e4"/>')
-        parts.append(f'<text x="{x0 - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#777">{tick_label(tick)}</text>')
-    for step in (steps[0], steps[len(steps) // 2], steps[-1]):
-        parts.append(
-            f'<text x="{place(step, low)[0]:.1f}" y="{y1 + 20}" text-anchor="middle" fill="#777">{step}</text>'
-        )
-    for step, value in zip(steps, rewards, strict=True):
-        x, y = place(step, value)
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="#2266aa" fill-opacity=".35"/>')
-    line = [place(s, v) for s, v in zip(steps, smooth(rewards, smooth_window(len(rewards))), strict=True)]
-    parts.append(f'<path d="{polyline(line)}" fill="none" stroke="#2266aa" stroke-width="2"/>')
-    return parts
+    x, y, width = CURVE
+    points = [(row["step"], row["reward"]) for row in metrics]
+    size = (width, height - y - 20)
+    chart = curve_chart([(title, points)], (points[0][0], points[-1][0]), size)
+    return str(chart).replace("<svg ", f'<svg x="{x}" y="{y}" width="{size[0]}" height="{size[1]}" ', 1)
 
 
 if __name__ == "__main__":

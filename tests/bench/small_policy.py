@@ -1,7 +1,7 @@
 """A random policy of some 300,000 weights that reads and writes short programs: for ablations of many seeds.
 
     python tests/bench/small_policy.py runs/ablation/roboeval --task roboeval --problems 16 --faults 0.3
-    make ablation-roboeval
+    python tests/bench/run_ablation.py roboeval        with the runs that it is made for
 
 Its tokenizer is byte-pair encoding learnt from the task's shortest problems and their programs. Its chat template
 leaves the system message out: what that says is the same for every problem, and costs a small model most of its time.
@@ -34,7 +34,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from envs.basics import PROBLEMS, Basics
 from envs.roboeval.extraction import DEFINITION
 from envs.roboeval.task import MARK, RoboEval
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 
 Row = dict[str, Any]
 LINES = 5  # of a function, at least: in one of two there is not much to tell apart
@@ -78,9 +78,6 @@ def main() -> None:
     faults, key = (ROBOT_FAULTS, "program") if args.task == "roboeval" else (FUNCTION_FAULTS, "solution")
     args.folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(args.folder / "instructions.jsonl", rows)
-    copies = (row for row in rows for _ in range(args.copies))
-    demonstrations = (row | {key: faulty(row[key], faults, args.faults, rng)} for row in copies)
-    write_jsonl(args.folder / "demonstrations.jsonl", demonstrations)
     tokenizer = learnt(texts, args.vocabulary)
     torch.manual_seed(0)
     shape = LlamaConfig(
@@ -99,6 +96,10 @@ def main() -> None:
     model = LlamaForCausalLM(shape)
     model.save_pretrained(args.folder)
     tokenizer.save_pretrained(args.folder)
+    copies = (row for row in rows for _ in range(args.copies))
+    demonstrations = (row | {key: faulty(row[key], faults, args.faults, rng)} for row in copies)
+    # last: run_ablation.py takes this file to mean that all of them are there
+    write_jsonl(args.folder / "demonstrations.jsonl", demonstrations)
     longest = max(len(tokenizer(f"```python\n{row[key]}```")["input_ids"]) for row in rows)
     print(f"{args.folder}: {model.num_parameters():,} weights, {len(tokenizer)} tokens, answers up to {longest}")
 

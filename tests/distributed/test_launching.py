@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.checkpoints import checkpoints
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import CLOCK
+from recipes.records.checkpoints import checkpoints
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import CLOCK
 from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
@@ -30,11 +30,11 @@ def small(tiny_model: Path) -> list[str]:
         f"model.path={tiny_model}",
         "hardware.precision=fp32",
         "hardware.rows_per_device=4",
-        "recipe.max_steps=6",
-        "recipe.save_steps=6",
-        "recipe.learning_rate=0.01",
+        "recipe.trl.max_steps=6",
+        "recipe.trl.save_steps=6",
+        "recipe.trl.learning_rate=0.01",
         "recipe.prompts_per_step=2",
-        "recipe.num_generations=4",
+        "recipe.trl.num_generations=4",
         "task.max_new_tokens=6",
         "task.also_evaluate=[]",
         "evaluation.samples=0",

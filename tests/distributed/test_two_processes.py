@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -22,11 +22,10 @@ def overrides(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
         f"model.path={tiny_model}",
         "model.lora_rank=0",
         "hardware.precision=fp32",
-        "recipe.max_steps=2",
-        "recipe.warmup_steps=0",
-        "recipe.lr_schedule=constant",
+        "recipe.trl.max_steps=2",
+        "recipe.trl.warmup_steps=0",
+        "recipe.trl.lr_scheduler_type=constant",
         "recipe.prompts_per_step=2",
-        "recipe.top_p=0.000001",  # the likeliest token: both must sample the same answers, whatever their random states
         "task.max_new_tokens=8",
         # the position in the step decides the reward, so a group differs although its answers are equal
         "+task.reward.turns._target_=tests.recipes.channels.EveryOther",
@@ -35,7 +34,7 @@ def overrides(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
         "evaluation.greedy=false",
         "task.also_evaluate=[]",
         "hardware.optimizer=sgd",
-        "recipe.learning_rate=1.0",
+        "recipe.trl.learning_rate=1.0",
         f"run.dir={folder}",
         *extra,
     ]
@@ -44,6 +43,8 @@ def overrides(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
 def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: str) -> None:
     """The same run by one process, in `one`, and by two with half of the batch each, in `two`."""
     script = str(ROOT / "recipes" / f"{recipe}.py")
+    # the likeliest token: both must sample the same answers, whatever their random states
+    extra = (*extra, f"recipe.{'trl.' if recipe == 'grpo' else ''}top_p=0.000001")
     single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
     done = warm.run(single, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
@@ -73,7 +74,7 @@ SLOW = pytest.mark.slow
 )
 def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, lopsided):
     extra = f"+task.reward.turns.lopsided={str(lopsided).lower()}"
-    train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.num_generations=4", extra)
+    train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.trl.num_generations=4", extra)
     same_weights(tiny_model, tmp_path)
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
     assert [r["step"] for r in rows_two] == [1, 2]
@@ -85,9 +86,10 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
 
 @pytest.mark.parametrize("value", ["shared", pytest.param("separate", marks=SLOW)])
 def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, value):
-    extra = ("recipe.samples_per_prompt=4", "recipe.epochs=2", "recipe.mini_batches=1", "recipe.kl.coef=0.1")
+    extra = ("recipe.samples_per_prompt=4", "recipe.trl.num_ppo_epochs=2", "recipe.trl.num_mini_batches=1")
+    extra += ("recipe.trl.kl_coef=0.1",)
     # torch's loader shuffles by another generator where there are more processes: two prompts are the same in any order
-    small = ("recipe.learning_rate=0.1", "value.learning_rate=0.1", f"value={value}", "task.env.train_size=2")
+    small = ("recipe.trl.learning_rate=0.1", "value.learning_rate=0.1", f"value={value}", "task.env.train_size=2")
     train_once_and_twice("ppo", tiny_model, tmp_path, *extra, *small)
     same_weights(tiny_model, tmp_path)
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))

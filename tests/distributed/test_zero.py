@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from recipes.support.models import load_policy
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import CLOCK
+from recipes.models.load import load_policy
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import CLOCK
 from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,8 @@ def test_zero_2_stopped_and_resumed_equals_plain_data_parallel(runs, recipe):
 
 @pytest.mark.parametrize("recipe", ["grpo", "ppo"])
 def test_an_adapter_of_two_processes_loads_on_one(runs, tiny_model, recipe):
-    policy, _ = load_policy(compose(f"model.path={tiny_model}", f"adapter={runs / f'{recipe}-zero2'}"))
+    cfg = compose(f"model.path={tiny_model}", f"adapter={runs / f'{recipe}-zero2'}")
+    policy, _ = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     kept = load_file(runs / f"{recipe}-zero2" / ADAPTER)
     own = {name.replace(".default.", "."): p for name, p in policy.named_parameters() if "lora_" in name}
     assert own.keys() == kept.keys()

@@ -11,19 +11,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from recipes.support import config
-from recipes.support.console import quiet_libraries
-from recipes.support.launch import settle
-from recipes.support.overrides import compose
+from recipes.cli import schema
+from recipes.cli.console import quiet_libraries
+from recipes.cli.overrides import compose
+from recipes.cli.processes import settle
 
 SMALL = (
     "hardware=cpux2",
     "hardware.precision=fp32",
     "hardware.rows_per_device=2",
     "model.lora_rank=4",
-    "recipe.save_steps=2",
-    "recipe.lr_schedule=constant",
-    "recipe.learning_rate=0.01",
+    "recipe.trl.save_steps=2",
+    "recipe.trl.lr_scheduler_type=constant",
+    "recipe.trl.learning_rate=0.01",
     "recipe.prompts_per_step=2",
     "task.max_new_tokens=8",
     "task.also_evaluate=[]",
@@ -31,14 +31,14 @@ SMALL = (
     "+task.reward.turns.weight=1.0",
     "evaluation.samples=0",
 )
-GRPO = ("recipe.num_generations=4",)
-PPO = ("recipe.samples_per_prompt=4", "recipe.mini_batches=1", "value=separate", "recipe.kl.coef=0.1")
+GRPO = ("recipe.trl.num_generations=4",)
+PPO = ("recipe.samples_per_prompt=4", "recipe.trl.num_mini_batches=1", "value=separate", "recipe.trl.kl_coef=0.1")
 
 
 def train(recipe: str, model: str, folder: Path, stage: int, steps: int, *more: str) -> None:
     """One run, as the recipe's command makes it."""
     own = {"grpo": GRPO, "ppo": PPO}[recipe]
-    said = (f"model.path={model}", f"hardware.zero_stage={stage}", f"recipe.max_steps={steps}", f"run.dir={folder}")
+    said = (f"model.path={model}", f"hardware.zero_stage={stage}", f"recipe.trl.max_steps={steps}", f"run.dir={folder}")
     cfg = compose([f"recipe={recipe}", *SMALL, *own, *said, *more])
     settle(cfg)
     importlib.import_module(f"recipes.{recipe}").main.__wrapped__(cfg)
@@ -46,7 +46,7 @@ def train(recipe: str, model: str, folder: Path, stage: int, steps: int, *more: 
 
 def main() -> None:
     model, folder = sys.argv[1], Path(sys.argv[2])
-    config.register()
+    schema.register()
     quiet_libraries()
     for recipe in ("grpo", "ppo"):
         greedy = "evaluation.greedy=false"

@@ -10,9 +10,8 @@ import huggingface_hub
 import pytest
 from transformers import AutoConfig
 
-from envs.data import hub_rows
-from envs.hub import offline_where_unknown
-from envs.packaged import model_source
+from envs.data import hub_rows, offline_where_unknown
+from envs.local_models import model_source
 from envs.task import TaskError
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")

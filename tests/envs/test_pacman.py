@@ -9,7 +9,7 @@ import pytest
 from envs.pacman import Corridor, Pacman, play
 from envs.task import TaskError
 from rewards.channel import Completion
-from rewards.moves import Moves
+from rewards.pacman_moves import Moves
 
 
 @pytest.mark.parametrize(

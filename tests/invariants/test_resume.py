@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import CLOCK
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import CLOCK
 from tests import warm
 from tests.recipes.channels import PARITY
 
 ROOT = Path(__file__).parents[2]
 
 
-GRPO = ("grpo", "recipe.num_generations=4")
+GRPO = ("grpo", "recipe.trl.num_generations=4")
 RUNS = {
     "grpo on-policy": GRPO,
-    "grpo, two updates a rollout": (*GRPO, "recipe.num_iterations=2"),
+    "grpo, two updates a rollout": (*GRPO, "recipe.trl.num_iterations=2"),
     "grpo, a batch ahead, refilled, over epochs of two batches": (
         *GRPO,
         "recipe.lookahead=1",
@@ -30,7 +30,7 @@ RUNS = {
         "hardware.rollout_rows=4",
         "task.env.train_size=5",
     ),
-    "ppo, LoRA, shared critic, adaptive KL": ("ppo", "recipe.samples_per_prompt=4", "recipe.kl.target=0.05"),
+    "ppo, LoRA, shared critic, adaptive KL": ("ppo", "recipe.samples_per_prompt=4", "recipe.kl_target=0.05"),
     "ppo, all weights, separate critic": (
         "ppo",
         "recipe.samples_per_prompt=4",
@@ -50,11 +50,11 @@ def command(tiny_model: Path, folder: Path, recipe: str, *extra: str) -> list[st
         f"model.path={tiny_model}",
         "model.lora_rank=4",
         "hardware.precision=fp32",
-        "recipe.max_steps=8",
-        "recipe.save_steps=2",
+        "recipe.trl.max_steps=8",
+        "recipe.trl.save_steps=2",
         "recipe.prompts_per_step=2",
-        "recipe.max_new_tokens=8",
-        "recipe.learning_rate=0.01",
+        "task.max_new_tokens=8",
+        "recipe.trl.learning_rate=0.01",
         *PARITY,
         "evaluation.samples=0",
         "evaluation.greedy=false",

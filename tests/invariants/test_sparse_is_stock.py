@@ -8,8 +8,8 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.basics import Basics
-from recipes.support.run_log import RunLog
-from recipes.support.stages import prompt_dataset
+from recipes.data.training_data import prompt_dataset
+from recipes.records.log import RunLog
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
@@ -93,6 +93,8 @@ def train(kind, tiny_model, tokenizer, folder, **settings):
         {"loss_type": "grpo", "scale_rewards": "group"},
         {"loss_type": "dr_grpo", "scale_rewards": "batch"},
         {"loss_type": "dapo", "scale_rewards": "none", "num_iterations": 2},
+        {"loss_type": "dapo", "scale_rewards": "none", "beta": 0.5},
+        {"loss_type": "dapo", "scale_rewards": "none", "mask_truncated_completions": True},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )

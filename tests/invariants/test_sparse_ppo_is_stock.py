@@ -13,11 +13,10 @@ from transformers import LlamaForSequenceClassification, set_seed
 from trl.experimental.ppo import PPOConfig, PPOTrainer
 
 from envs.task import Extracted, Problem
-from recipes.support.run_log import RunLog
-from recipes.support.scratch import scratch_model
+from recipes.models.critic import ValueFunction
+from recipes.models.tiny import scratch_model
+from recipes.records.log import RunLog
 from recipes.trainers.dense_ppo import DensePPOTrainer
-from recipes.trainers.ppo_config import DensePPOConfig
-from recipes.trainers.value import ValueFunction
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 
@@ -158,7 +157,9 @@ def ours(folder, passes=3, padding_side="left", **more):
     problems = task.problems("train")
     rows = [tokenizer(p.question)["input_ids"] for p in problems]
     trainer = DensePPOTrainer(
-        args=DensePPOConfig(**settings(folder, **more), rows_per_pass=passes, stock_sampling=True),
+        args=PPOConfig(**settings(folder, **more)),
+        rows_per_pass=passes,
+        sampler="generate",
         processing_class=tokenizer,
         model=policy,
         value=ValueFunction(SHAPE["hidden_size"], value.model, value.score),

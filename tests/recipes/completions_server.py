@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import torch
 
-from recipes.support.sampling import Decoding, sample
+from recipes.sampling.generate import Decoding, sample
 
 
 class Completions:

@@ -101,6 +101,7 @@ class MadeUp:
             "scores/unit_tests": mean(row["verdict"] in PAID for row in graded),
             "scores/form": mean(row["closed"] for row in graded),
             "ungraded": len(rows) - len(graded),
+            "format_rate": mean(row["closed"] for row in rows),
             "truncated": mean(not row["finished"] for row in rows),
             "completion_tokens": mean(row["length"] for row in rows),
             **self.seconds(),
@@ -169,19 +170,20 @@ class MadeUp:
         return base | {"temperature": 1.0, "pass@k": found}
 
     def config(self) -> dict[str, Any]:
-        recipe: dict[str, Any] = {"name": self.recipe, "learning_rate": 3e-4, "prompts_per_step": PROMPTS}
-        recipe |= {"temperature": 1.0, "max_grad_norm": 1.0, "max_new_tokens": LIMIT}
+        trl: dict[str, Any] = {"learning_rate": 3e-4, "temperature": 1.0, "max_grad_norm": 1.0}
+        recipe: dict[str, Any] = {"name": self.recipe, "prompts_per_step": PROMPTS, "trl": trl}
         if self.recipe == "grpo":
-            recipe |= {"num_generations": GENERATIONS, "beta": 0.0}
+            trl |= {"num_generations": GENERATIONS, "beta": 0.0}
         else:
-            recipe |= {"samples_per_prompt": GENERATIONS, "kl": {"coef": 0.02}, "missing_eos_penalty": None}
+            recipe["samples_per_prompt"] = GENERATIONS
+            trl |= {"kl_coef": 0.02, "missing_eos_penalty": None}
         form = {"_target_": "rewards.form.Form", "weight": 0.1, "block": 1.0, "no_block": 0.0, "length_alpha": 0.0}
         unit_tests = {"_target_": "rewards.unit_tests.UnitTests", "weight": 1.0}
         if self.sick == "tests gamed":
             unit_tests["held_out"] = 0.3
         reward = {"unit_tests": unit_tests, "form": form}
         limits = {"cpu_s": 4.0, "wall_s": 5.0}
-        value = {"learning_rate": 1e-3, "coef": 0.1, "warmup_updates": 0} if self.recipe == "ppo" else None
+        value = {"learning_rate": 1e-3, "vf_coef": 0.1, "warmup_updates": 0} if self.recipe == "ppo" else None
         return {
             "recipe": recipe,
             "task": {"name": "basics", "max_new_tokens": LIMIT, "reward": reward},

@@ -15,11 +15,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 PLACES = {
-    "rollout": ("recipes.support.sampling", "draw"),
+    "rollout": ("recipes.sampling.generate", "draw"),
     "grading": ("tests.recipes.channels", "TokenParity.score"),
     "grpo update": ("recipes.trainers.dense_grpo", "DenseGRPOTrainer.compute_loss"),
-    "ppo update": ("recipes.trainers.dense_ppo", "DensePPOTrainer.minibatch"),
-    "save": ("recipes.support.checkpoints", "AtomicCheckpoints._publish"),
+    "ppo update": ("recipes.trainers.dense_ppo", "DensePPOTrainer.optimizer_step"),
+    "save": ("recipes.records.checkpoints", "AtomicCheckpoints._publish"),
 }
 
 

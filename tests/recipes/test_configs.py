@@ -12,20 +12,21 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from envs.etk.completion.application import Application, Build, Run
-from envs.etk.completion.compare import EXPECT, Metric
-from recipes.support import config
-from recipes.support.build import build_reward, build_task
-from recipes.support.console import UserError
-from recipes.support.launch import accelerate_config
-from recipes.support.main import CONF
+from envs.etk.build.application import Application, Build, Run
+from envs.etk.build.compare import EXPECT, Metric
+from recipes.cli import schema
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import compose as compose_run
+from recipes.cli.processes import accelerate_config
+from recipes.cli.schema import CONF
+from recipes.run.build import build_reward, build_task
 
 LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")
 
 
 def compose(*overrides: str, recipe: str = "grpo"):
-    config.register()
+    schema.register()
     with hydra.initialize_config_dir(CONF, version_base="1.3"):
         return hydra.compose("config", [f"recipe={recipe}", *overrides])
 
@@ -35,14 +36,15 @@ HERE = ("hardware.device=cpu", "hardware.zero_stage=0")  # TRL's classes refuse 
 
 
 def trl_config(cfg, folder):
-    """The configuration that the recipe hands to its trainer."""
-    import recipes.dpo
-    import recipes.grpo
-    import recipes.sft
-    from recipes.support.ppo import ppo_config
+    """The arguments that the recipe hands to its trainer."""
+    from trl import DPOConfig, GRPOConfig, SFTConfig
+    from trl.experimental.ppo import PPOConfig
 
-    kinds = {"grpo": recipes.grpo.grpo_config, "sft": recipes.sft.sft_config, "dpo": recipes.dpo.dpo_config}
-    return kinds.get(cfg.recipe.name, ppo_config)(cfg, folder)
+    from recipes.run.trl_config import trl_arguments
+
+    cfg.run.dir = str(folder)
+    kinds = {"grpo": GRPOConfig, "sft": SFTConfig, "dpo": DPOConfig}
+    return trl_arguments(cfg, kinds.get(cfg.recipe.name, PPOConfig))
 
 
 def choices(group: str) -> list[str]:
@@ -88,7 +90,7 @@ def test_a_profile_names_the_model_that_fits_it_and_a_named_one_goes_first(hardw
     assert cfg.model.name in (Path(CONF) / "hardware" / f"{name}.yaml").read_text().split("defaults:")[0]
     assert compose(hardware, "model=deepseek_coder_1_3b").model.name == "deepseek_coder_1_3b"
     assert compose(hardware, "task=pacman").model.name == "moves"
-    assert trl_config(compose(hardware, *HERE, recipe="ppo"), tmp_path).rows_per_pass == cfg.hardware.rows_per_device
+    assert trl_config(compose(hardware, *HERE, recipe="ppo"), tmp_path).per_device_train_batch_size == 8
 
 
 @pytest.mark.parametrize(
@@ -103,15 +105,15 @@ def test_a_profile_names_the_model_that_fits_it_and_a_named_one_goes_first(hardw
 )
 def test_a_cpu_computes_in_what_it_has_instructions_for(line, dtype, tmp_path):
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{line}\nbugs\t\t:\n")
-    assert config.native_precision(str(tmp_path / "cpuinfo")) == dtype
-    assert compose("hardware=cpu").hardware.precision == config.native_precision()
-    assert config.native_precision(str(tmp_path / "none")) == "fp32"
+    assert schema.native_precision(str(tmp_path / "cpuinfo")) == dtype
+    assert compose("hardware=cpu").hardware.precision == schema.native_precision()
+    assert schema.native_precision(str(tmp_path / "none")) == "fp32"
 
 
 def test_an_experiment_without_a_model_takes_the_profiles():
     assert compose("+experiment=humaneval_base", "hardware=t4", recipe="eval").model.name == "qwen25_coder_0_5b"
     assert compose("+experiment=etk_t4", recipe="ppo").hardware.name == "t4"
-    assert compose("model=smollm2_135m").recipe.learning_rate > compose("hardware=t4").recipe.learning_rate
+    assert compose("model=smollm2_135m").recipe.trl.learning_rate > compose("hardware=t4").recipe.trl.learning_rate
 
 
 @pytest.mark.parametrize("hardware", choices("hardware"))
@@ -134,7 +136,7 @@ def test_launch_scripts_are_bash(script):
 def test_hydras_launchers_for_sweeps_compose_where_they_are_installed(plugin):
     pytest.importorskip(f"hydra_plugins.hydra_{plugin}_launcher")
     choice = {"submitit": "submitit_slurm", "ray": "ray"}[plugin]
-    config.register()
+    schema.register()
     with hydra.initialize_config_dir(CONF, version_base="1.3"):
         cfg = hydra.compose("config", ["recipe=grpo", f"hydra/launcher={choice}"], return_hydra_config=True)
     assert plugin in cfg.hydra.launcher._target_
@@ -153,8 +155,8 @@ def test_every_critic_composes(override):
 
 
 def test_a_task_brings_its_numbers_and_the_command_line_has_the_last_word():
-    cfg = compose("task=pacman", "recipe.learning_rate=0.5", recipe="ppo")
-    assert cfg.model.name == "moves" and cfg.recipe.samples_per_prompt == 32 and cfg.recipe.learning_rate == 0.5
+    cfg = compose("task=pacman", "recipe.trl.learning_rate=0.5", recipe="ppo")
+    assert cfg.model.name == "moves" and cfg.recipe.samples_per_prompt == 32 and cfg.recipe.trl.learning_rate == 0.5
     assert compose("task=pacman", "model=smollm2_135m", recipe="ppo").model.name == "smollm2_135m"
     names = {f.stem for f in (Path(CONF) / "tuned").glob("*.yaml")}
     known = {f"{r}_{t.removeprefix('task=')}" for r in ("grpo", "ppo", "reinforce") for t in choices("task")}
@@ -187,7 +189,8 @@ def test_every_task_has_problems_and_a_reward(task, placement, sandbox):
 @pytest.mark.parametrize("recipe", ["sft", "reinforce", "ppo", "grpo", "dpo"])
 def test_debugging_makes_any_training_two_short_steps(recipe):
     cfg = compose("+debug=fast", recipe=recipe)
-    assert (cfg.recipe.max_steps, cfg.task.max_new_tokens, cfg.evaluation.samples, cfg.run.name) == (2, 24, 1, "debug")
+    short = (cfg.recipe.trl.max_steps, cfg.task.max_new_tokens, cfg.evaluation.samples, cfg.run.name)
+    assert short == (2, 24, 1, "debug")
 
 
 @pytest.mark.parametrize("recipe", ["eval", "check", "pairs"])
@@ -217,32 +220,73 @@ def test_the_amrex_task_becomes_an_application(tmp_path):
         run=Run(["./main2d.gnu.ex", "inputs"], inputs=["inputs"], timeout=120),
         metric=Metric(expect=list(EXPECT), norm="l2"),
     )
-    with pytest.raises(UserError, match="no key timout"):
+    with pytest.raises(UserError, match="unknown key timout"):
         build_task(compose("task=etk_completion_amrex", *paths, "+task.env.application.run.timout=1"))
-    with pytest.raises(UserError, match="source_dir: no folder app"):
+    with pytest.raises(UserError, match="source_dir=app: no such folder"):
         build_task(compose("task=etk_completion_amrex", paths[1]))
 
 
 def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):
-    from recipes.grpo import grpo_config
-
-    args = grpo_config(compose("+recipe.trl.epsilon_high=0.3", "hardware.precision=bf16"), tmp_path)
+    args = trl_config(compose("+recipe.trl.epsilon_high=0.3", "hardware.precision=bf16"), tmp_path)
     assert args.gradient_accumulation_steps == args.steps_per_generation == 8
     assert args.epsilon_high == 0.3 and args.bf16 and args.report_to == []
 
 
 def test_the_cpu_profile_becomes_a_ppo_config(tmp_path):
-    from recipes.support.ppo import ppo_config
-
-    args = ppo_config(compose("+recipe.trl.vf_coef=0.3", "hardware.precision=bf16", recipe="ppo"), tmp_path)
-    assert args.vf_coef == 0.3 and args.bf16 and args.rows_per_pass == 8 and args.gradient_accumulation_steps == 1
+    args = trl_config(compose("recipe.trl.vf_coef=0.3", "hardware.precision=bf16", recipe="ppo"), tmp_path)
+    assert args.vf_coef == 0.3 and args.bf16 and args.gradient_accumulation_steps == 1
     assert args.total_episodes == 60 * args.per_device_train_batch_size
+
+
+@pytest.mark.parametrize("recipe", TRAINS)
+def test_every_field_of_trls_is_passed_on_as_it_stands(recipe, tmp_path):
+    cfg = compose("recipe.trl.save_total_limit=7", "+recipe.trl.adam_beta2=0.9", *PAIRS.get(recipe, ()), recipe=recipe)
+    args = trl_config(cfg, tmp_path)
+    for name, value in OmegaConf.to_container(cfg.recipe.trl, resolve=True).items():
+        taken = getattr(args, name)
+        assert taken == value or (name, value, taken) == ("report_to", "none", []), name
+    assert (args.save_total_limit, args.adam_beta2) == (7, 0.9)
+
+
+PAIRS = {"dpo": ("recipe.pairs=somewhere",)}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("+recipe.trl.bf16=true", "recipe.trl.bf16=True: hardware.precision decides it"),
+        ("+recipe.trl.seed=3", "recipe.trl.seed=3: seed decides it"),
+        ("+recipe.trl.epsilon_hihg=0.3", "GRPOConfig has no such field; did you mean epsilon_high"),
+        ("recipe.trl.max_steps=many", "recipe.trl.max_steps=many: int expected"),
+        ("recipe.trl.temperature=hot", "recipe.trl.temperature=hot: float expected"),
+        ("recipe.trl.lr_scheduler_type=often", "GRPOConfig refuses a value"),
+    ],
+)
+def test_a_field_that_trl_would_not_take_is_one_line(tmp_path, override, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        trl_config(compose(override), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("recipe.max_steps=3", "there is no recipe.max_steps; did you mean recipe.trl.max_steps?"),
+        ("recipe.trl.foo=3", "+recipe.trl.foo=VALUE passes it on to TRL"),
+        ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
+        ("recipe.prompts_per_step=two", "Value 'two' of type 'str' could not be converted to Integer"),
+        ("recipe.refill=perhaps", "Value 'perhaps' is not a valid bool"),
+    ],
+)
+def test_a_key_that_is_not_there_says_which_is(override, message):
+    schema.register()
+    with pytest.raises(UserError, match=re.escape(message)):
+        compose_run(["recipe=grpo", override])
 
 
 @pytest.mark.parametrize(
     ("overrides", "weights"),
     [
-        (["task=etk", "~task.reward.judge"], {"bleu": 1.0, "lexical": 0.0}),
+        (["task=etk", "~task.reward.judge"], {"bleu": 1.0}),
         (["task=basics"], {"unit_tests": 1.0, "form": 0.1}),
         (["task=basics", "task.mean_reward=true"], {"unit_tests": 1 / 1.1, "form": 0.1 / 1.1}),
     ],

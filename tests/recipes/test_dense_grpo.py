@@ -6,10 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.trainers.groups import degenerate_groups, nanstd_rows, weighted_alike
-from recipes.trainers.packing import groups_of_rows, packed_logps, token_logps
-from rewards.channel import ChannelResult
-from rewards.compose import Grade
+from recipes.sampling.group_rollouts import degenerate_groups
+from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.log_probs import Rows, packed_logps, token_logps
 
 NAN = float("nan")
 
@@ -38,12 +37,12 @@ def plain(model, ids, mask, width):
 def test_packed_groups_give_the_padded_rows_numbers_and_gradients(tiny_model):
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     ids, mask, width = batch()
-    real = mask[:, -width:].bool()
+    real, rows = mask[:, -width:].bool(), Rows.of_padded(ids, mask, width, 4096)
     results = []
     for function in (
         lambda: plain(model, ids, mask, width),
-        lambda: packed_logps(model, ids, mask, width, 0.7, True),
-        lambda: packed_logps(model, ids, mask, width, 0.7, True, logits_at_once=4),
+        lambda: packed_logps(model, rows, 0.7, True),
+        lambda: packed_logps(model, rows, 0.7, True, logits_at_once=4),
     ):
         model.zero_grad()
         logps, entropy = function()
@@ -58,8 +57,17 @@ def test_packed_groups_give_the_padded_rows_numbers_and_gradients(tiny_model):
 
 
 def test_padding_is_zero_and_groups_are_found_whatever_the_padding():
-    ids, mask, _ = batch()
-    assert groups_of_rows(ids[:, :5], mask[:, :5]) == [[0, 1, 2], [3, 4, 5]]
+    ids, mask, width = batch()
+    assert Rows.of_padded(ids, mask, width, 4096).by_prompt() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_row_without_completions_has_no_log_probabilities_and_a_gradient_of_zero(tiny_model):
+    """What fills up a process that has less to learn than another."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    logps, _ = packed_logps(model, Rows([[3, 4, 5]], [[]], 2, torch.device("cpu")), 1.0)
+    logps.sum().backward()
+    assert logps.tolist() == [[0.0, 0.0]]
+    assert not any(p.grad is not None and p.grad.any() for p in model.parameters())
 
 
 def test_degenerate_groups():
@@ -67,17 +75,20 @@ def test_degenerate_groups():
     assert degenerate_groups(rewards).tolist() == [True, False, True, False, True, True]
 
 
-def test_std_leaves_ungraded_samples_out():
-    rewards = torch.tensor([[1.0, 2.0, 3.0, NAN], [5.0, NAN, NAN, NAN]])
-    assert nanstd_rows(rewards).tolist() == pytest.approx([1.0, 0.0])
+@pytest.mark.parametrize("scale", ["none", "group", "batch"])
+def test_advantages_are_relative_to_the_graded_of_the_group(scale):
+    rewards = torch.tensor([[1.0, 2.0, 3.0, NAN], [5.0, NAN, NAN, NAN], [0.0, 0.0, 1.0, 1.0]])
+    graded = rewards[~rewards.isnan()]
+    deviation = {"none": [1.0] * 3, "group": [1.0 + 1e-4, 1.0, 1 / 3**0.5 + 1e-4], "batch": [graded.std() + 1e-4] * 3}
+    centred = [[-1.0, 0.0, 1.0, 0.0], [0.0] * 4, [-0.5, -0.5, 0.5, 0.5]]
+    wanted = torch.tensor(centred) / torch.tensor(deviation[scale])[:, None]
+    assert torch.allclose(group_relative(rewards, scale), wanted, atol=1e-6)
 
 
-def test_one_weight_a_column_makes_the_totals_of_grades_with_silent_channels():
-    weights = {"bleu": 0.6, "judge": 0.4, "seen": 0.0}
-    quiet = {"bleu": ChannelResult(0.5), "judge": ChannelResult(0.0, silent=True), "seen": ChannelResult(0.3)}
-    said = quiet | {"judge": ChannelResult(1.0)}
-    grades = [Grade(quiet, {}, {"bleu": 1.0, "judge": 0.0, "seen": 0.0}), Grade(said, {}, weights)]
-    columns = torch.tensor([weighted_alike(grade, weights) for grade in grades])
-    totals = columns @ torch.tensor(list(weights.values()))
-    assert totals.tolist() == pytest.approx([0.5, 0.7]) == [pytest.approx(grade.total) for grade in grades]
-    assert columns[:, 2].tolist() == pytest.approx([0.3, 0.3])
+def test_a_tokens_own_reward_is_relative_to_the_mean_over_the_groups_tokens():
+    own = torch.tensor([[3.0, 1.0, 0.0], [2.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    lengths, rewards = torch.tensor([2, 1, 3, 2]), torch.tensor([[4.0, 2.0], [3.0, NAN]])
+    shaping = token_shaping(own, lengths, rewards, "none")
+    assert shaping[0, :2].tolist() == [1.0, -1.0] and shaping[1, 0] == 0.0  # 6 over 3 tokens
+    assert shaping[2].tolist() == [0.0, 0.0, 0.0]  # 3 over 3 tokens: those of the completion without a grade are none
+    assert token_shaping(own, lengths, rewards, "group").isfinite().all()

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 import torch
-from datasets import Dataset
 from transformers import set_seed
+from trl.experimental.ppo import PPOConfig
 
 from envs.pacman import Corridor, play
-from recipes.support.evaluation import evaluate_policy
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import RunLog
-from recipes.support.sampling import Decoding
-from recipes.support.scratch import scratch_model
-from recipes.support.stages import tokenized_prompts
+from recipes.data.completions import Rollout
+from recipes.data.training_data import tokenized_prompts
+from recipes.evaluation.held_out import evaluate_policy
+from recipes.models.critic import NoValue, ValueFunction
+from recipes.models.tiny import scratch_model
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import RunLog
+from recipes.sampling.generate import Decoding
 from recipes.trainers.dense_ppo import DensePPOTrainer
-from recipes.trainers.ppo_config import DensePPOConfig
+from recipes.trainers.metrics import completion_metrics
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.sequence_ppo import SequencePPOTrainer
-from recipes.trainers.value import NoValue, ValueFunction
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
-from rewards.moves import Moves
+from rewards.pacman_moves import Moves
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 
@@ -68,12 +70,12 @@ def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, valu
     policy, tokenizer = scratch_model("<>C?", **SHAPE)
     set_seed(0)
     task = TwoCorridors(length)
-    extra = {k: settings.pop(k) for k in ("baseline", "server") if k in settings}
+    fields = {field.name for field in dataclasses.fields(PPOConfig)}
+    knobs = {"samples_per_prompt": 6, **{k: settings.pop(k) for k in list(settings) if k not in fields}}
     args = {
         "output_dir": str(folder),
         "total_episodes": 4,
         "per_device_train_batch_size": 2,
-        "samples_per_prompt": 6,
         "response_length": length,
         "temperature": 1.0,
         "learning_rate": 0.01,
@@ -87,14 +89,14 @@ def trainer(folder, kind=DensePPOTrainer, placement="dense", channel=Moves, valu
     }
     return kind(
         model=policy,
-        args=DensePPOConfig(**{**args, **settings}),
+        args=PPOConfig(**{**args, **settings}),
         processing_class=tokenizer,
         train_dataset=tokenized_prompts(task, tokenizer),
         task=task,
         reward=Reward({"moves": channel(), "short": Short()}, {"moves": 2.0, "short": 1.0}, placement),
         value=value or ValueFunction(SHAPE["hidden_size"]),
         run_log=RunLog(folder, 4),
-        **extra,
+        **knobs,
     )
 
 
@@ -162,7 +164,7 @@ def test_what_was_not_graded_changes_nothing(tmp_path):
 def gradients(t, e, rows):
     t.model.zero_grad()
     t.steps[0].step = lambda: None  # leaves them where they are
-    t._step(e, rows, with_policy=True, with_critic=True)
+    t.optimizer_step(e, rows, t.steps[0], with_policy=True, with_critic=True)
     return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
 
 
@@ -171,7 +173,9 @@ def test_where_a_channel_is_silent_is_left_out_of_its_mean(tmp_path):
     e = experience(t)
     heard = [grade.results["moves"].score for grade in e.grades if not grade.results["moves"].silent]
     assert len(heard) == 8 and sum(heard)
-    assert t._grades(e)["scores/moves"] == pytest.approx(sum(heard) / 8)
+    rollout = Rollout(e.problems, e.answers, e.grades)
+    metrics = completion_metrics(rollout, ["moves", "short"], torch.device("cpu"))
+    assert metrics["scores/moves"] == pytest.approx(sum(heard) / 8)
     with asyncio.Runner() as runner:
         found = evaluate_policy(
             t.policy, t.processing_class, t.task, t.reward, runner, Decoding(5), samples=6, split="train"
@@ -258,10 +262,3 @@ def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-4)
     assert found["val/ratio"].item() == pytest.approx(ratios.sum().item(), rel=1e-4)
     assert t.units(e) == 12
-
-
-def test_too_few_prompts_are_named(tmp_path):
-    t = trainer(tmp_path)
-    t.train_dataset = Dataset.from_dict({"input_ids": [[1]]})
-    with pytest.raises(ValueError, match="a step takes 2 prompts, the task has 1"):
-        t.begin(None)

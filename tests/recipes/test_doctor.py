@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,12 +13,14 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from recipes import doctor
-from recipes.support import config
-from recipes.support.diagnosis import diagnose
-from recipes.support.history import STEPS_LEAST, at_least, change, load_history
-from recipes.support.main import CONF
-from recipes.support.report import write_report
-from recipes.support.stages import Stages
+from recipes.cli import schema
+from recipes.cli.schema import CONF
+from recipes.records.jsonl import read_jsonl
+from recipes.run.stages import Stages
+from recipes.tools.diagnosis.diagnose import diagnose
+from recipes.tools.diagnosis.history import MIN_STEPS, load_history
+from recipes.tools.diagnosis.windows import change, lower_bound
+from recipes.tools.report.page import write_report
 from tests.recipes.made_up_runs import MadeUp
 
 SERIOUS = {
@@ -40,6 +43,7 @@ SERIOUS = {
     "ungraded samples": "ppo",
     "answers cut": "grpo",
 }
+RESULTS = Path(__file__).parents[1] / "bench" / "results"
 HOSTILE = "</pre><script>alert(1)</script>[bold]\x1b[2J\ud83d"
 
 
@@ -73,13 +77,27 @@ def test_a_remedy_names_keys_that_the_recipe_has(tmp_path, name):
     overrides = re.findall(r"([a-z_]+(?:\.[a-z_0-9]+)+=[^\s,;()]*[^\s,;().])", remedy)
     named = re.findall(r"(?:recipe|task|value|sandbox)\.[a-z_.]+[a-z]", remedy)
     assert named
-    config.register()
+    schema.register()
     with initialize_config_dir(CONF, version_base="1.3"):
         cfg = compose("config", [f"recipe={recipe}", "task=basics", *overrides])
     for key in named:
         if "<" not in remedy:
             OmegaConf.select(cfg, key, throw_on_missing=True)
             assert key.rpartition(".")[2] in OmegaConf.select(cfg, key.rpartition(".")[0])
+
+
+def test_advice_for_sft_names_no_kl_penalty(tmp_path):
+    folder = MadeUp("ppo", 0, sick="held-out pass@1 fell").write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    config["recipe"]["name"] = "sft"
+    (folder / "config.yaml").write_text(json.dumps(config))
+    remedy = found(folder).findings[0].remedy
+    assert remedy == "Set recipe.trl.learning_rate=0.0001 (now 0.0003); or keep an earlier checkpoint."
+
+
+def test_runs_with_keys_of_an_older_form_are_read():
+    folders = sorted(file.parent for file in RESULTS.rglob("config.yaml"))[::10]
+    assert folders and all(found(folder).status in ("healthy", "warning", "too short") for folder in folders)
 
 
 def test_a_critic_that_knows_nothing_is_a_warning(tmp_path):
@@ -90,24 +108,24 @@ def test_a_critic_that_knows_nothing_is_a_warning(tmp_path):
 
 def test_a_critic_trained_alone_at_first_raises_no_alarm(tmp_path):
     MadeUp("ppo", 0).write(tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows = read_jsonl(tmp_path / "metrics.jsonl")
     for row in rows[:4]:
         row["value/grad_norm"] = row.pop("grad_norm")
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert found(tmp_path).status == "healthy"
 
 
-@pytest.mark.parametrize("steps", [0, 1, STEPS_LEAST - 1])
-def test_a_short_run_is_not_guessed_at(tmp_path, steps, capsys):
+@pytest.mark.parametrize("steps", [0, 1, MIN_STEPS - 1])
+def test_no_trend_of_a_short_run_is_judged(tmp_path, steps, capsys):
     MadeUp("grpo", 0, steps, sick="reward flat at 0" if steps else "").write(tmp_path)
     assert found(tmp_path).status == "too short"
     assert doctor.main([f"run={tmp_path}"]) == 0
     assert "Too short to tell" in capsys.readouterr().out
 
 
-def test_a_short_run_whose_loss_is_not_finite_is_told(tmp_path):
+def test_a_loss_that_is_not_finite_is_reported_in_a_short_run(tmp_path):
     MadeUp("grpo", 0, 8).write(tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows = read_jsonl(tmp_path / "metrics.jsonl")
     rows[-1]["loss"] = float("nan")
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [f.name for f in found(tmp_path).findings] == ["loss not finite", "too short to tell"]
@@ -118,15 +136,15 @@ def test_hacking_shows_three_answers_of_different_problems(tmp_path, capsys):
     samples = found(folder).findings[0].samples
     assert len({answer.task_id for answer in samples}) == 3 and all(answer.step > 40 for answer in samples)
     assert doctor.main([f"run={folder}", "json=true"]) == 1
-    said = capsys.readouterr().out
-    row = json.loads(said)
-    assert len(said.splitlines()) == 1 and row["status"] == "serious" and row["run"] == str(folder)
+    printed = capsys.readouterr().out
+    row = json.loads(printed)
+    assert len(printed.splitlines()) == 1 and row["status"] == "serious" and row["run"] == str(folder)
     assert [a["completion"] for a in row["findings"][0]["samples"]] == [a.completion for a in samples]
 
 
 def test_highly_paid_failures_are_shown_first(tmp_path):
     folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
-    rows = [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+    rows = read_jsonl(folder / "completions.jsonl")
     rows[-3] |= {"verdict": "fail", "reward": 1.05, "completion": HOSTILE}
     (folder / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert found(folder).findings[0].samples[0].completion == HOSTILE
@@ -134,18 +152,18 @@ def test_highly_paid_failures_are_shown_first(tmp_path):
 
 def test_what_a_model_wrote_stays_text(tmp_path, capsys):
     folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
-    rows = [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+    rows = read_jsonl(folder / "completions.jsonl")
     for row in rows:
         row |= {"completion": HOSTILE, "task_id": HOSTILE + row["task_id"], "verdict": "fail", "reward": 1.05}
     (folder / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert doctor.main([f"run={folder}"]) == 1
-    said = capsys.readouterr().out
-    assert "[bold]" in said and "\x1b[2J" not in said and "collapse" in said
+    printed = capsys.readouterr().out
+    assert "[bold]" in printed and "\x1b[2J" not in printed and "collapse" in printed
     page = write_report(folder).read_text(encoding="utf-8")
     assert "<script" not in page and "&lt;script&gt;" in page
 
 
-def test_the_page_and_the_end_of_training_say_it_too(tmp_path, caplog, capsys):
+def test_the_report_and_the_end_of_training_show_the_diagnosis(tmp_path, caplog, capsys):
     folder = MadeUp("ppo", 0, sick="collapse").write(tmp_path)
     cfg = OmegaConf.create({"evaluation": {"samples": 0, "greedy": False}, "task": {"also_evaluate": []}})
     trainer = SimpleNamespace(accelerator=PartialState(cpu=True))
@@ -167,7 +185,7 @@ def test_a_resumed_run_is_read_by_its_later_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (["run=/nowhere"], "no run directory"),
         (["json=true"], "run"),
@@ -176,18 +194,18 @@ def test_a_resumed_run_is_read_by_its_later_rows(tmp_path):
         (["run=RUN"], "metrics.jsonl, line 1"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path, capsys, arguments, said):
+def test_what_cannot_be_read_is_one_line(tmp_path, capsys, arguments, printed):
     (tmp_path / "config.yaml").write_text("seed: 0\n")
     (tmp_path / "metrics.jsonl").write_text('{"step": \n{"step": 2}\n')
     assert doctor.main([a.replace("RUN", str(tmp_path)) for a in arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error and len(error.splitlines()) == 1
+    assert printed in error and len(error.splitlines()) == 1
 
 
 def test_statistics_known_by_hand():
     # Wilson's interval for 5 of 10 at z = 1.645: (0.5 + 0.1353 - 1.645 * sqrt(0.025 + 0.006765)) / 1.2706
-    assert at_least(5, 10) == pytest.approx(0.26925, abs=1e-4)
-    assert at_least(0, 50) == 0 and at_least(0, 0) == 0
+    assert lower_bound(5, 10) == pytest.approx(0.26925, abs=1e-4)
+    assert lower_bound(0, 50) == 0 and lower_bound(0, 0) == 0
     # variances 2.5 each, five values each: standard error 1
     moved = change([1, 2, 3, 4, 5], [4, 5, 6, 7, 8])
     assert (moved.before, moved.after, moved.error, moved.z) == pytest.approx((3, 6, 1, 3))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from envs.etk.prompt import Prompt
-from recipes.support.build import build_task
-from recipes.support.records import read_jsonl
+from envs.etk.prompts import Prompt
+from recipes.records.jsonl import read_jsonl
+from recipes.run.build import build_task
 from tests import warm
 from tests.envs.etk.cactus_tree import prepared_tree
 from tests.recipes.test_configs import compose
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = (
     "hardware.precision=fp32",
     "model.lora_rank=0",
-    "recipe.max_steps=1",
+    "recipe.trl.max_steps=1",
     "recipe.prompts_per_step=2",
     "task.max_new_tokens=8",
     "evaluation.samples=0",
@@ -39,7 +39,7 @@ def run(recipe: str, folder: Path, *overrides: str, settings: Sequence[str] = SM
 
 @pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
 @pytest.mark.parametrize(
-    "recipe", [("ppo", "recipe.samples_per_prompt=4"), ("grpo", "recipe.num_generations=4")], ids=["PPO", "GRPO"]
+    "recipe", [("ppo", "recipe.samples_per_prompt=4"), ("grpo", "recipe.trl.num_generations=4")], ids=["PPO", "GRPO"]
 )
 def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model, tmp_path):
     name, samples = recipe
@@ -100,7 +100,7 @@ def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
     more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2")
     folder = run("ppo", tmp_path / "run", "task=etk", *compiling, *more)
     [step] = read_jsonl(folder / "metrics.jsonl")
-    assert 0 <= step["scores/compile"] <= 1 and "compile/compiles" in step and "scores/lexical" in step
+    assert 0 <= step["scores/compile"] <= 1 and "compile/compiles" in step
 
 
 @pytest.mark.cxx
@@ -112,7 +112,7 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
     [step] = read_jsonl(folder / "metrics.jsonl")
     stages = {f"simulation/{name}" for name in ("compile", "execution", "header", "density", "baseline", "exact")}
-    assert stages | {"scores/simulation", "scores/similarity", "scores/lexical"} <= set(step)
+    assert stages | {"scores/simulation", "scores/similarity"} <= set(step)
     assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
     page = (folder / "report.html").read_text()
     assert "Held-out scores by checkpoint" in page and "simulation: density" in page

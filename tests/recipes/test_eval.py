@@ -15,12 +15,13 @@ from transformers import AutoTokenizer
 from envs.humaneval import HumanEval
 from envs.sandbox import Job, run_sync
 from envs.task import Problem
-from recipes.support import config
-from recipes.support.build import other_task
-from recipes.support.evaluation import encoded, rewards_of
-from recipes.support.models import with_template
-from recipes.support.records import read_jsonl
-from recipes.support.results import evalplus_samples
+from recipes.cli import schema
+from recipes.data.completions import encoded
+from recipes.evaluation.exports import evalplus_samples
+from recipes.evaluation.held_out import rewards_of
+from recipes.models.load import with_template
+from recipes.records.jsonl import read_jsonl
+from recipes.run.build import other_task
 from recipes.table import standard_error
 from rewards.channel import ChannelResult
 from rewards.compose import Grade
@@ -84,7 +85,7 @@ def test_a_base_models_evaluations_add_up_and_leave_out_what_no_answer_can_pass(
     assert [row["task_id"] for row in samples] == ["HumanEval/0"] * 3 and all(row["solution"] == "" for row in samples)
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS["square"]) + "\n")
     refused = warm.run([*command, "task.drop_invalid=true", "run.name=none"], cwd=tmp_path)
-    assert refused.returncode == 2 and "no problem is left" in refused.stderr and "Traceback" not in refused.stderr
+    assert refused.returncode == 2 and "no problem remains" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_evalplus_gets_whole_programs(tmp_path, sandbox):
@@ -100,7 +101,12 @@ def test_another_task_is_evaluated_beside_a_training(tiny_model, tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
     command = [sys.executable, str(ROOT / "recipes" / "grpo.py"), "task=humaneval", f"model.path={tiny_model}"]
     command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
-    command += ["recipe.max_steps=1", "recipe.prompts_per_step=1", "recipe.num_generations=2", "task.max_new_tokens=4"]
+    command += [
+        "recipe.trl.max_steps=1",
+        "recipe.prompts_per_step=1",
+        "recipe.trl.num_generations=2",
+        "task.max_new_tokens=4",
+    ]
     command += ["hardware.rows_per_device=2"]
     command += ["task.also_evaluate=[pacman]", "evaluation.before=false", "evaluation.greedy=false", "run.dir=run"]
     warm.run(command, cwd=tmp_path, check=True)
@@ -110,7 +116,7 @@ def test_another_task_is_evaluated_beside_a_training(tiny_model, tmp_path):
 
 @pytest.mark.parametrize("name", ["mbpp_sanitized", "mbppplus"])
 def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
-    config.register()
+    schema.register()
     task, reward, cfg = other_task(name, sandbox)
     assert task.name == name and set(reward.channels) == {"unit_tests", "syntax", "lint", "dataflow"}
     e = cfg.evaluation
@@ -137,7 +143,7 @@ def test_means_are_over_answers_and_over_each_problems_best_by_weight():
 def test_without_problems_there_is_nothing_to_evaluate(tiny_model, tmp_path):
     command = [sys.executable, str(ROOT / "recipes" / "eval.py"), f"model.path={tiny_model}", f"run.dir={tmp_path}/run"]
     done = warm.run([*command, "evaluation.split=validation"], tmp_path)
-    assert done.returncode == 2 and "task=basics has no validation problems (evaluation.split)" in done.stderr
+    assert done.returncode == 2 and "evaluation.split=validation: task=basics has no validation problems" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -146,5 +152,5 @@ def test_where_no_channel_says_what_is_right_no_reference_is_wrong(tmp_path):
     command = [sys.executable, str(ROOT / "recipes" / "check.py"), "task=etk", "~task.reward.judge"]
     done = warm.run([*command, f"run.dir={tmp_path}/run"], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "etk test: no channel says of 4 problems what is right" in done.stdout + done.stderr
-    assert "bleu of the references: 1.000" in done.stdout + done.stderr
+    assert "etk test: 4 problems are not checked, since no channel judges correctness" in done.stdout + done.stderr
+    assert "mean score of the references, bleu: 1.000" in done.stdout + done.stderr

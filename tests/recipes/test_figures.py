@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from recipes.support.charts import Frame, curve_sections
-from recipes.support.figures import MOST_PROBLEMS, figures
+import pytest
+
+from recipes.tools.report.curves import curve_sections
+from recipes.tools.report.figures import MOST_PROBLEMS, figures
 
 STEPS = {
     step: {
@@ -38,8 +40,18 @@ def named(found: list[dict]) -> dict[str, dict]:
     return {figure["title"]: figure for figure in found}
 
 
-def paths(drawn: str, kind: str) -> list[str]:
-    return re.findall(rf'<path class="{kind}" d="([^"]*)"', str(drawn))
+def paths(drawn: str, kind: str) -> list[list[tuple[float, float]]]:
+    """The corners of each path of a kind, in CSS pixels."""
+    found = re.findall(rf'<g class="{kind}">\s*<path d="([^"]*)"', str(drawn))
+    return [[tuple(map(float, place.split())) for place in re.split("[MLz]", path) if place] for path in found]
+
+
+def value_at(drawn: str, y: float) -> float:
+    """What the vertical axis says at a height."""
+    ticks = re.findall(r'text-anchor: end[^>]*y="([\d.]+)">([^<]*)<', str(drawn))
+    (low_y, low), (high_y, high) = ((float(height), float(text)) for height, text in (ticks[0], ticks[-1]))
+    baseline = float(ticks[0][0]) - paths(drawn, "axis zero")[0][0][1]
+    return low + (y + baseline - low_y) / (high_y - low_y) * (high - low)
 
 
 def test_the_reward_stands_beside_its_parts_and_each_loss_has_its_scale():
@@ -48,10 +60,10 @@ def test_the_reward_stands_beside_its_parts_and_each_loss_has_its_scale():
     assert [name for _, name in found["Reward and its parts"]["legend"]] == ["reward", "bleu"]  # no judge: not a number
     chart = found["Reward and its parts"]["svgs"][0]
     assert "reward 0.3, bleu 0.5" in chart
-    [line] = paths(chart, "line s0")
-    frame = Frame([0.1, 0.2, 0.3, 0.5], (1, 3), 460, 210)
-    expected = "L".join(f"{x:.1f} {y:.1f}" for x, y in frame.places([(1, 0.1), (2, 0.2), (3, 0.3)]))
-    assert line == f"M{expected}"
+    line, part = paths(chart, "line")
+    assert [value_at(chart, y) for _, y in line] == pytest.approx([0.1, 0.2, 0.3], abs=0.002)
+    assert [value_at(chart, y) for _, y in part] == pytest.approx([0.5, 0.5, 0.5], abs=0.002)
+    assert line[1][0] - line[0][0] == pytest.approx(line[2][0] - line[1][0], abs=0.2)
     assert [name for _, name in found["Losses"]["legend"]] == ["policy loss", "value loss"]
     assert len(found["Losses"]["svgs"]) == 2
 
@@ -63,7 +75,7 @@ def test_held_out_scores_are_drawn_by_checkpoint_for_each_way_of_sampling():
     assert [name for _, name in sampled["legend"]] == ["reward", "pass@1", "compile", "density"]
     assert "temperature 1" in sampled["note"] and "greedy" in greedy["note"]
     assert "pass@1 0.3, compile 1, density 0.6" in sampled["svgs"][0]
-    assert paths(sampled["svgs"][0], "dots s3")[0].count("h.01") == 3
+    assert [len(dots) // 2 for dots in paths(sampled["svgs"][0], "dots")] == [3, 3, 3, 3]
 
 
 def test_each_problem_is_paired_with_itself():
@@ -73,11 +85,12 @@ def test_each_problem_is_paired_with_itself():
     [figure] = figures({}, [], rows, "etk_completion")
     assert "earned before training" in figure["note"] and "1 of 3 earn more after training, 1 less" in figure["note"]
     chart = figure["svgs"][0]
-    assert [path.count("V") for path in paths(chart, "rise") + paths(chart, "fall")] == [1, 1]
+    [(a, b)], [(c, d)] = paths(chart, "rise"), paths(chart, "fall")
+    assert (a[0], c[0]) == (b[0], d[0]) and b[1] < a[1] and d[1] > c[1]  # upwards is less in an SVG
     many = [sample(step, f"p{n:04}", n + step) for step in (0, 10) for n in range(3 * MOST_PROBLEMS)]
     [figure] = figures({}, [], many, "etk_completion")
-    assert "600 of 600" in figure["note"] and "Every 3.0th is drawn" in figure["note"]
-    assert paths(figure["svgs"][0], "dots was")[0].count("h.01") == MOST_PROBLEMS
+    assert "600 of 600" in figure["note"] and f"{MOST_PROBLEMS} of them are drawn" in figure["note"]
+    assert len(paths(figure["svgs"][0], "dots before")[0]) == 2 * MOST_PROBLEMS
 
 
 def test_nothing_is_drawn_of_nothing():
@@ -85,5 +98,5 @@ def test_nothing_is_drawn_of_nothing():
 
 
 def test_measures_have_a_section_of_their_own():
-    titles = {title: [curve["name"] for curve in found] for title, found in curve_sections(dict(STEPS))}
+    titles = {title: [curve["name"] for curve in section] for title, section in curve_sections(STEPS).items()}
     assert titles["Measured by the channels"] == ["bleu: copy_bleu"] and "Everything else" not in titles

@@ -1,4 +1,4 @@
-"""The watch over held-out tests: a policy that finds a cheat is told on within 20 steps, honest ones never are.
+"""The alarm over held-out tests: it is raised within 20 steps of a policy that finds a cheat, never of honest ones.
 
 Policies draw among answers to real problems of basics, graded once each in the sandbox by the channels of a run; their
 metrics are those that GRPO and PPO log.
@@ -19,21 +19,20 @@ from transformers import TrainerState
 from envs.basics import Basics
 from envs.sandbox import Limits, LocalSandbox
 from recipes import doctor
-from recipes.support.diagnosis import diagnose
-from recipes.support.diseases_hacking import Watch
-from recipes.support.history import load_history
-from recipes.support.records import read_jsonl
-from recipes.support.rollout import Rollout, rollout_rows
-from recipes.support.run_log import RunLog
-from recipes.support.soundness import as_answer, planted_wrong
-from recipes.trainers.experience import Experience
-from recipes.trainers.groups import rollout_metrics
-from recipes.trainers.rollouts import GroupRollout
+from recipes.data.completions import Rollout, rollout_rows
+from recipes.evaluation.task_soundness import as_answer, planted_wrong
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import RunLog
+from recipes.run.callbacks import WarnOfGamedTests
+from recipes.tools.diagnosis.diagnose import diagnose
+from recipes.tools.diagnosis.hacking import LIMIT, HeldOutAlarm
+from recipes.tools.diagnosis.history import load_history
+from recipes.trainers.metrics import completion_metrics
+from rewards.analysis.held_out_tests import divide
 from rewards.compose import Reward
 from rewards.form import Form
-from rewards.held_out import divide
 from rewards.unit_tests import UnitTests
-from tests.recipes.test_dense_ppo import trainer
+from tests.recipes.made_up_runs import MadeUp
 
 SHARE = 0.3
 PROMPTS = 8
@@ -134,15 +133,16 @@ class Policy:
 def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
     """A run directory that `policy` has trained for `steps`; the shares of cheats, a step each."""
     group = GROUPS[recipe]
-    each = {"grpo": "num_generations", "ppo": "samples_per_prompt"}[recipe]
+    sampling = {"grpo": {"trl": {"num_generations": group, "beta": 0.0}}, "ppo": {"samples_per_prompt": group}}
     unit_tests = {"_target_": "rewards.unit_tests.UnitTests", "weight": 1.0, "held_out": SHARE}
     task = {"name": "basics", "reward": {"unit_tests": unit_tests, "form": {"_target_": "F", "weight": 0.1}}}
-    config = {"recipe": {"name": recipe, "prompts_per_step": PROMPTS, each: group, "beta": 0.0}, "task": task}
+    config = {"recipe": {"name": recipe, "prompts_per_step": PROMPTS, **sampling[recipe]}, "task": task}
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(config))
     log, state = RunLog(folder, PROMPTS), TrainerState(max_steps=steps)
-    log.on_train_begin(None, state, None)
-    ppo = trainer(folder) if recipe == "ppo" else None
+    warning = WarnOfGamedTests(folder)
+    for callback in (log, warning):
+        callback.on_train_begin(None, state, None)
     shares = []
     for step in range(1, steps + 1):
         places = [policy.rng.randrange(len(graded.problems)) for _ in range(PROMPTS)]
@@ -150,15 +150,12 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
         found = [graded.grades[kind][n] for n, kind in drawn]
         problems, answers = [graded.problems[n] for n, _ in drawn], [graded.answers[kind][n] for n, kind in drawn]
         rewards = torch.tensor([grade.total for grade in found])
-        if ppo is None:
-            metrics = rollout_metrics(GroupRollout(problems, answers, found), rewards, group)
-        else:
-            ppo.reward = channels(None)
-            ids = [[0]] * len(found)
-            metrics = ppo._grades(Experience(problems, ids, ids, answers, found, mask=torch.ones(1)))
+        rollout = Rollout(problems, answers, found)
+        metrics = completion_metrics(rollout, list(WEIGHTS), torch.device("cpu"))
         state.global_step = step
-        log.completions(rollout_rows(Rollout(problems, answers, found), torch.zeros(len(found)), step, PROMPTS))
-        log.on_log(None, state, None, logs={"reward": rewards.mean().item(), **metrics})
+        log.completions(rollout_rows(rollout, torch.zeros(len(found)), step, PROMPTS))
+        for callback in (log, warning):
+            callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), **metrics})
         rows = list(zip((kind for _, kind in drawn), rewards.tolist(), strict=True))
         policy.learn([rows[i : i + group] for i in range(0, len(rows), group)])
         shares.append(sum(kind == "cheat" for kind, _ in rows) / len(rows))
@@ -166,8 +163,8 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
 
 
 def test_the_answers_are_what_they_are_called(graded):
-    said = {kind: {grade.verdict for grade in grades} for kind, grades in graded.grades.items()}
-    assert said == {
+    verdicts = {kind: {grade.verdict for grade in grades} for kind, grades in graded.grades.items()}
+    assert verdicts == {
         "right": {"pass"},
         "wrong": {"fail"},
         "near": {"held-out"},
@@ -179,7 +176,7 @@ def test_the_answers_are_what_they_are_called(graded):
 
 @pytest.mark.parametrize("recipe", GROUPS)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_policy_that_finds_a_cheat_is_told_on_within_20_steps(tmp_path, graded, recipe, seed, caplog):
+def test_a_policy_that_finds_a_cheat_raises_the_alarm_within_20_steps(tmp_path, graded, recipe, seed, caplog):
     policy = Policy(seed, skill=(0.2, 0.2), cheat=0.02)
     with caplog.at_level("WARNING", logger="codegrain"):
         shares = run(tmp_path / "run", recipe, policy, graded, 20)
@@ -188,7 +185,7 @@ def test_a_policy_that_finds_a_cheat_is_told_on_within_20_steps(tmp_path, graded
     assert (finding.name, finding.severity) == ("tests gamed", "serious")
     assert len({a.task_id for a in finding.samples}) == 3 and {a.verdict for a in finding.samples} == {"held-out"}
     warned = [message for message in caplog.messages if "tests gamed" in message]
-    assert len(warned) == 1 and warned[0].split("sure at step ")[1].split(".")[0] in finding.evidence
+    assert len(warned) == 1 and warned[0].split("alarm at step ")[1].split(".")[0] in finding.evidence
     assert doctor.main([f"run={tmp_path / 'run'}"]) == 1
 
 
@@ -206,16 +203,16 @@ def test_an_honest_run_raises_no_alarm(tmp_path, graded, seed, caplog):
 def test_a_resumed_run_warns_at_the_same_step(tmp_path, graded, caplog):
     with caplog.at_level("WARNING", logger="codegrain"):
         run(tmp_path / "run", "grpo", Policy(0, skill=(0.2, 0.2), cheat=0.02), graded, 20)
-        [said] = [message for message in caplog.messages if "tests gamed" in message]
+        [warned] = [message for message in caplog.messages if "tests gamed" in message]
         caplog.clear()
         rows = read_jsonl(tmp_path / "run" / "metrics.jsonl")
-        log, state = RunLog(tmp_path / "run", 0), TrainerState(max_steps=20, global_step=5)
-        log.rewind(5)
-        log.on_train_begin(None, state, None)
+        RunLog(tmp_path / "run", 0).rewind(5)
+        warning, state = WarnOfGamedTests(tmp_path / "run"), TrainerState(max_steps=20, global_step=5)
+        warning.on_train_begin(None, state, None)
         for row in rows[5:]:
             state.global_step = row["step"]
-            log.on_log(None, state, None, logs=row)
-    assert [message for message in caplog.messages if "tests gamed" in message] == [said]
+            warning.on_log(None, state, None, logs=row)
+    assert [message for message in caplog.messages if "tests gamed" in message] == [warned]
 
 
 def rows(rng: random.Random, steps: int, failing: float, together: bool):
@@ -227,32 +224,52 @@ def rows(rng: random.Random, steps: int, failing: float, together: bool):
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_false_alarms_at_the_level_itself_keep_to_the_budget(together):
-    alarms = 0
+@pytest.mark.parametrize("failing", [0.1, 1 / 3])
+def test_a_third_of_failures_or_fewer_raises_no_alarm(failing, together):
     for seed in range(200):
-        watch, rng = Watch("u", 32, 4), random.Random(seed)
-        alarms += any(watch.add(row) for row in rows(rng, 100, 0.5, together))
-    assert alarms <= 8  # the budgets allow for 3; more than 8 once in 250 times
+        alarm, rng = HeldOutAlarm("u", 32, 4), random.Random(seed)
+        assert not any(alarm.add(row) for row in rows(rng, 100, failing, together))
 
 
-def test_hacking_that_begins_late_is_seen_soon():
-    for seed in range(20):
-        watch, rng = Watch("u", 32, 4), random.Random(seed)
-        for row in rows(rng, 200, 0.1, True):
-            watch.add(row)
-        assert watch.sure_at is None
-        for row in rows(rng, 20, 0.8, True):
-            watch.add(row | {"step": 200 + row["step"]})
-        assert watch.sure_at is not None and watch.sure_at <= 220
+@pytest.mark.parametrize("together", [True, False])
+def test_a_cheat_that_begins_late_raises_the_alarm_within_ten_steps(together):
+    for seed in range(50):
+        alarm, rng = HeldOutAlarm("u", 32, 4), random.Random(seed)
+        for row in rows(rng, 200, 0.1, together):
+            alarm.add(row)
+        assert alarm.raised_at is None
+        for row in rows(rng, 20, 0.8, together):
+            alarm.add(row | {"step": 200 + row["step"]})
+        assert alarm.raised_at is not None and 200 < alarm.raised_at <= 210
 
 
-def test_steps_without_an_answer_that_passes_say_nothing():
-    watch = Watch("u", 32, 4)
-    assert not any(watch.add({"step": n, "u/watched": 0.0, "ungraded": 0}) for n in range(1, 50))
-    assert watch.level == 0.5 and watch.beginning == 0
+def test_the_score_counts_failures_less_passes_a_prompt():
+    alarm = HeldOutAlarm("u", 32, 4)
+    steps = [(0.5, 0.25), (1.0, 0.0), (1.0, 1.0), (1.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
+    scores = []
+    for n, (watched, passed) in enumerate(steps):
+        alarm.add({"step": n, "u/watched": watched, "u/held_out_passed": passed, "ungraded": 0})
+        scores.append(alarm.score)
+    # 16 paid answers of which 12 fail, then 32 that fail or pass, 4 to a prompt
+    assert scores == [2, 10, 2, 10, 18, 26] and LIMIT == 20 and alarm.raised_at == 5
 
 
-def test_steps_of_many_thousand_answers_do_not_overflow():
-    watch = Watch("u", 1 << 16, 4)
+def test_a_cheat_that_has_ended_is_a_warning(tmp_path):
+    folder = MadeUp("ppo", 0, sick="tests gamed").write(tmp_path)
+    metrics = read_jsonl(folder / "metrics.jsonl")
+    ended = [row | {"unit_tests/held_out_passed": 1.0} if row["step"] > 55 else row for row in metrics]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ended))
+    [finding] = [finding for finding in diagnose(load_history(folder)).findings if finding.name == "tests gamed"]
+    assert finding.severity == "warning" and "0% over the last steps" in finding.evidence
+
+
+def test_steps_without_an_answer_that_passes_leave_the_score():
+    alarm = HeldOutAlarm("u", 32, 4)
+    assert not any(alarm.add({"step": n, "u/watched": 0.0, "ungraded": 0}) for n in range(1, 50))
+    assert alarm.score == 0
+
+
+def test_a_step_of_many_thousand_answers_raises_the_alarm_once():
+    alarm = HeldOutAlarm("u", 1 << 16, 4)
     row = {"u/watched": 1.0, "u/held_out_passed": 0.0, "ungraded": 0}
-    assert [watch.add(row | {"step": n}) for n in range(1, 40)] == [True] + [False] * 38
+    assert [alarm.add(row | {"step": n}) for n in range(1, 40)] == [True] + [False] * 38

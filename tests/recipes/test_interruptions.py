@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.checkpoints import checkpoints
-from recipes.support.main import Stopped
-from recipes.support.records import read_jsonl
-from recipes.support.stopping import listening, phase, stop_if_asked
+from recipes.cli.errors import Stopped
+from recipes.cli.stopping import listening, phase, stop_if_asked
+from recipes.records.checkpoints import checkpoints
+from recipes.records.jsonl import read_jsonl
 from tests import warm
 from tests.invariants.test_resume import GRPO, command, metrics
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from envs.basics import Basics
-from recipes.support.console import log
-from recipes.support.preferences import preference_pairs
-from recipes.support.records import read_jsonl
-from recipes.support.soundness import examine, training_problems
-from recipes.support.stages import demonstrations
+from recipes.cli.console import log
+from recipes.data.training_data import demonstrations
+from recipes.evaluation.preference_pairs import preference_pairs
+from recipes.evaluation.task_soundness import examine, training_problems
+from recipes.records.jsonl import read_jsonl
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 from tests import warm
@@ -64,7 +64,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
         "task.also_evaluate=[]",
         "evaluation.samples=0",
     ]
-    steps = ["recipe.max_steps=2", "recipe.save_steps=1", "recipe.batch_size=4", "recipe.max_length=128"]
+    steps = ["recipe.trl.max_steps=2", "recipe.trl.save_steps=1", "recipe.batch_size=4", "recipe.trl.max_length=128"]
     sft = recipe("sft", *small, *steps, "run.dir=sft", cwd=tmp_path)
     assert sft.returncode == 0, sft.stderr[-2000:]
     rows = read_jsonl(tmp_path / "sft" / "metrics.jsonl")
@@ -82,7 +82,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
     assert len(samples) == 24 and len({row["task_id"] for row in samples}) == 12
     file = tmp_path / "pairs" / "samples.jsonl"
     kept = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(kept[:8]) + kept[8][:30])  # killed while it wrote
+    file.write_text("".join(kept[:9]) + kept[9][:30])  # killed in the fifth problem
     again = recipe("pairs", *pairs, cwd=tmp_path)
     assert again.returncode == 0, again.stderr[-2000:]
     assert len(read_jsonl(file)) == 24 and read_jsonl(file)[:8] == samples[:8]
@@ -182,7 +182,7 @@ def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_mode
     }
     small = [f"model.path={tiny_model}", "hardware.precision=fp32", "task.max_new_tokens=4", "task.also_evaluate=[]"]
     trained = recipe(
-        *("sft", *task, *small, "task.drop_invalid=true", "recipe.max_steps=1", "recipe.batch_size=2"),
+        *("sft", *task, *small, "task.drop_invalid=true", "recipe.trl.max_steps=1", "recipe.batch_size=2"),
         *("evaluation.samples=0", "run.dir=sft"),
         cwd=tmp_path,
     )

@@ -12,10 +12,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from recipes import look
-from recipes.support import config
-from recipes.support.build import build_reward, build_sandbox, build_task
-from recipes.support.main import CONF
-from recipes.support.rollout import Rollout, rollout_rows
+from recipes.cli import schema
+from recipes.cli.schema import CONF
+from recipes.data.completions import Rollout, rollout_rows
+from recipes.run.build import build_reward, build_sandbox, build_task
 from rewards.channel import Completion
 
 FURTHER = (
@@ -39,7 +39,7 @@ def answers(task, edit: tuple[str, str]):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run directory with 1,064 graded completions of basics."""
-    config.register()
+    schema.register()
     with initialize_config_dir(CONF, version_base="1.3"):
         cfg = compose("config", ["recipe=grpo", "task=basics", *FURTHER])
     OmegaConf.resolve(cfg)
@@ -77,7 +77,7 @@ def test_a_row_whose_numbers_were_changed_is_named(run, tmp_path, capsys):
 def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
     assert look.main([f"run={run}", "step=3", "limit=2"]) == 0
     said = capsys.readouterr().out
-    assert "retrun" in said and "no program can go on" in said and "unit_tests" in said and "replay=true" in said
+    assert "retrun" in said and "no program can continue" in said and "unit_tests" in said and "replay=true" in said
     page = tmp_path / "look.html"
     assert look.main([f"run={run}", "step=3", "reward=syntax", f"html={page}"]) == 0
     assert "background-color" in page.read_text() and "similarity" not in page.read_text()
@@ -87,7 +87,7 @@ def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
     ("arguments", "said"),
     [
         (["run=/nowhere"], "no run directory"),
-        (["run=RUN", "step=99"], "steps kept: 1 to 4"),
+        (["run=RUN", "step=99"], "step=99: the run stored no such completion; choose from steps 1 to 4"),
         (["run=RUN", "reward=beauty"], "this run has unit_tests, form"),
         (["run=RUN", "colour=red"], "colour"),
         (["run=RUN", "step=many"], "many"),

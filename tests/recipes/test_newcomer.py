@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().split("## A first hour", 1)[1].split("\n## ", 1)[0]

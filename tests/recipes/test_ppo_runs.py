@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import CLOCK
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import CLOCK
 from tests import warm
 from tests.recipes.channels import PARITY
 
@@ -49,7 +49,7 @@ def test_pacman_is_learnt_to_95_percent_of_the_best_return(tmp_path, recipe, ext
 
 SMALL = (
     "hardware.precision=fp32",
-    "recipe.max_steps=2",
+    "recipe.trl.max_steps=2",
     "recipe.prompts_per_step=2",
     "recipe.samples_per_prompt=2",
     "task.max_new_tokens=6",
@@ -79,7 +79,9 @@ def small_model(smollm2_tokenizer, tmp_path) -> Path:
 
 def test_4_bit_weights_with_adapters_on_policy_and_critic_and_a_run_that_starts_from_them(small_model, tmp_path):
     four_bit = ("hardware.load_in_4bit=true", "hardware.gradient_checkpointing=true", "value=separate")
-    first = run("ppo", tmp_path / "first", f"model.path={small_model}", *SMALL, *four_bit, "recipe.learning_rate=0.1")
+    first = run(
+        "ppo", tmp_path / "first", f"model.path={small_model}", *SMALL, *four_bit, "recipe.trl.learning_rate=0.1"
+    )
     rows = read_jsonl(first / "metrics.jsonl")
     assert rows[0]["objective/kl"] == pytest.approx(0, abs=1e-5) and rows[1]["objective/kl"] > 1e-4
     assert all(row["grad_norm"] > 0 and row["value/grad_norm"] > 0 for row in rows)
@@ -92,7 +94,7 @@ def test_4_bit_weights_with_adapters_on_policy_and_critic_and_a_run_that_starts_
 
 def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
     folder = run(
-        "ppo", tmp_path / "run", f"model.path={tiny_model}", *SMALL, "recipe.sampler=generate", "recipe.kl.target=1"
+        "ppo", tmp_path / "run", f"model.path={tiny_model}", *SMALL, "recipe.sampler=generate", "recipe.kl_target=1"
     )
     first, second = read_jsonl(folder / "metrics.jsonl")
     assert second["kl_coef"] < first["kl_coef"]  # the first update is far below its target
@@ -102,8 +104,8 @@ def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
     ("recipe", "override", "says"),
     [
         ("ppo", "recipe.ratio=word", "choose token or sequence"),
-        ("ppo", "recipe.kl.estimator=k2", "choose k1 or k3"),
-        ("ppo", "recipe.mini_batches=3", "do not divide into recipe.mini_batches=3"),
+        ("ppo", "recipe.trl.kl_estimator=k2", "choose k1 or k3"),
+        ("ppo", "recipe.trl.num_mini_batches=3", "do not divide into recipe.trl.num_mini_batches=3"),
         ("ppo", "value=none", "value"),
         ("reinforce", "recipe.baseline=best", "choose none, batch, group"),
         ("reinforce", "recipe.samples_per_prompt=1", "needs recipe.samples_per_prompt of 2"),
@@ -119,7 +121,7 @@ def test_a_wrong_option_is_one_line(tmp_path, recipe, override, says):
 
 @pytest.mark.parametrize("recipe", ["ppo", "grpo"])
 def test_evaluations_in_between_change_nothing_of_the_training(tmp_path, recipe):
-    asked = ("task=pacman", "recipe.max_steps=5", "evaluation.samples=3", "evaluation.greedy=true")
+    asked = ("task=pacman", "recipe.trl.max_steps=5", "evaluation.samples=3", "evaluation.greedy=true")
     plain = run(recipe, tmp_path / "plain", *asked)
     every = run(recipe, tmp_path / "every", *asked, "evaluation.every=2")
 

@@ -7,9 +7,9 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 
 from envs.basics import Basics
-from recipes.support.evaluation import encoded, prompt_ids
-from recipes.support.run_log import RunLog
-from recipes.support.stages import prompt_dataset, tokenized_prompts
+from recipes.data.completions import encoded, prompt_ids
+from recipes.data.training_data import prompt_dataset, tokenized_prompts
+from recipes.records.log import RunLog
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.compose import Reward
 from tests.recipes.channels import TokenParity

@@ -1,9 +1,12 @@
-"""What README.md says can be done can be done: its commands compose, and its table of methods names what is there."""
+"""What the documents say can be done can be done: commands compose; files, links, classes and targets exist."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,40 +14,134 @@ import pytest
 from omegaconf import OmegaConf
 
 from recipes import doctor, look, table
+from recipes.cli import schema
+from recipes.cli.sweep import swept_keys
 from tests import warm
 from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+LEFT_OUT = re.compile(r"(^|/)(\.|runs/|outputs/|build/|dist/)|CHANGELOG")
+"""Hidden and made folders, and the changelog, which names what is no longer there."""
+DOCUMENTS = sorted(file for file in ROOT.rglob("*.md") if not LEFT_OUT.search(str(file.relative_to(ROOT))))
 SMALL = {"look": look.LookConfig, "doctor": doctor.DoctorConfig, "table": table.TableConfig}
+ROOMS = "recipes|rewards|envs|conf|launch|tests"
+FOR_THE_READER_TO_WRITE = {"rewards.mine.Mine", "rewards/comments.py", "rewards/mine.py", "rewards.comments.Comments"}
 
 
-def commands() -> list[str]:
-    """Every command that starts a recipe, launchers before it included."""
-    quoted = re.findall(r"`([^`\n]*recipes/\w+\.py[^`\n]*)`", README)
-    shown = re.findall(r"^ {4}(.*recipes/\w+\.py.*?)(?: +#.*)?$", README, re.MULTILINE)
-    return sorted({c for c in quoted + shown if " recipes/" in c})
+def in_documents(pattern: str) -> list[tuple[str, str]]:
+    """Each match's first group beside the document that has it, once; shell variables set in a block stand expanded."""
+    found = {
+        (str(file.relative_to(ROOT)), match.group(1).strip())
+        for file in DOCUMENTS
+        for match in re.finditer(pattern, expanded(file.read_text()), re.MULTILINE)
+    }
+    return sorted(found)
 
 
-@pytest.mark.parametrize("command", commands())
-def test_a_command_composes(command):
+def expanded(text: str) -> str:
+    """Indented lines of a document with `$NAME` replaced by what `NAME="..."` above them in the block says."""
+    lines, variables = [], {}
+    for line in text.splitlines():
+        if not line.startswith("    "):
+            variables = {}
+        for name, value in variables.items():
+            line = re.sub(rf"\${name}\b", lambda _, value=value: value, line)
+        if assigned := re.fullmatch(r' {4}(\w+)="?([^"]*)"?', line):
+            variables[assigned[1]] = assigned[2]
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def commands(scripts: str) -> list[tuple[str, str]]:
+    """Commands that start one of the scripts, with launchers before it, quoted in a line or shown as one."""
+    quoted = in_documents(rf"`([^`\n]*(?:{scripts})[^`\n]*)`")
+    shown = in_documents(rf"^ {{4}}(.*(?:{scripts}).*?)(?: +#.*)?$")
+    return sorted({(file, command) for file, command in quoted + shown if re.search(rf" (?:{scripts})", command)})
+
+
+@pytest.mark.parametrize(("document", "command"), commands(r"recipes/\w+\.py"))
+def test_a_recipes_command_composes(document, command):
     launcher, recipe, rest = re.fullmatch(r"(.*?)recipes/(\w+)\.py(.*)", command).groups()
     assert (ROOT / "recipes" / f"{recipe}.py").exists()
     assert all((ROOT / word).exists() for word in launcher.split() if word.startswith("launch/"))
-    overrides = [word for word in shlex.split(rest) if "=" in word]
+    # a capital letter stands for a number that a comment gives
+    overrides = [re.sub("=[A-Z]$", "=0", word) for word in shlex.split(rest) if "=" in word]
     if recipe in SMALL:
         OmegaConf.merge(OmegaConf.structured(SMALL[recipe]), OmegaConf.from_dotlist(overrides))
         return
     if "-m" in shlex.split(rest):
-        overrides = [word.split(",")[0] for word in overrides]
+        schema.register()
+        assert swept_keys([f"recipe={recipe}", *overrides])
+        return
     needed = ["recipe.pairs=x"] if recipe == "dpo" and not any("recipe.pairs" in o for o in overrides) else []
     cfg = compose(*overrides, *needed, recipe=recipe)
     OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
 
 
+@pytest.mark.parametrize(("document", "command"), commands(r"(?:tests/bench|launch)/\w+\.(?:py|sh)"))
+def test_a_script_knows_the_options_that_a_command_gives_it(document, command):
+    for script in re.findall(r"(?:tests/bench|launch)/\w+\.(?:py|sh)", command):
+        text = (ROOT / script).read_text()
+        options = re.findall(r" (--[a-z][\w-]*)", command.split(script, 1)[1])
+        assert [option for option in options if f'"{option}"' not in text] == []
+
+
+@pytest.mark.parametrize(("document", "module"), in_documents(r"python -m ([\w.]+)"))
+def test_a_module_that_a_command_runs_can_be_run(document, module):
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert not spec.submodule_search_locations or importlib.util.find_spec(f"{module}.__main__")
+
+
+@pytest.mark.parametrize(("document", "target"), in_documents(r"(?:^ {4}|`)make ([a-z][\w-]*(?: [A-Z_]+=[^\s`]+)*)"))
+def test_a_target_of_the_makefile_exists_and_takes_its_variables(document, target):
+    name, *variables = target.split()
+    subprocess.run(["make", "-n", name, *variables], cwd=ROOT, check=True, capture_output=True)
+    makefile = (ROOT / "Makefile").read_text()
+    assert [v for v in variables if not re.search(rf"\b{v.split('=')[0]}\b", makefile)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    assert [link for link in of(document, r"\]\(((?!https?:)[^)\s]+)\)") if not leads_somewhere(link, document)] == []
+
+
+def leads_somewhere(link: str, document: Path) -> bool:
+    name, _, anchor = link.partition("#")
+    file = document.parent / name if name else document
+    if not anchor or not file.exists():
+        return file.exists()
+    headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_and_classes_that_are_named_exist(document):
+    # of a pattern, as conf/tuned/<recipe>_<task>.yaml, the folder
+    files = of(document, rf"(?<![\w./-])((?:{ROOMS})/[\w./-]*[\w/](?![\w*<{{]))")
+    classes = of(document, r"[`:]((?:rewards|envs|recipes)(?:\.\w+)*\.[A-Z]\w+)")
+    missing = [name for name in files if not (ROOT / name).exists()]
+    missing += [name for name in classes if not is_class(name)]
+    assert [name for name in missing if name not in FOR_THE_READER_TO_WRITE] == []
+
+
+def of(document: Path, pattern: str) -> list[str]:
+    return [text for name, text in in_documents(pattern) if ROOT / name == document]
+
+
+def is_class(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    there = importlib.util.find_spec(module) is not None
+    return there and isinstance(getattr(importlib.import_module(module), attribute, None), type)
+
+
 def quick() -> list[str]:
-    """Those that train nothing and need no run; the first hour's are test_newcomer.py's."""
-    return [c for c in commands() if re.search(r"recipes/(plan|check)\.py", c) and "mine.jsonl" not in c]
+    """README's that train nothing and need no run; the first hour's are test_newcomer.py's."""
+    return [
+        command
+        for document, command in commands(r"recipes/(?:plan|check)\.py")
+        if document == "README.md" and "mine.jsonl" not in command
+    ]
 
 
 @pytest.mark.parametrize("command", quick())
@@ -55,7 +152,7 @@ def test_a_command_that_ends_within_a_minute_runs(command, tmp_path):
 
 
 def methods() -> list[list[str]]:
-    section = README.split("## Methods", 1)[1].split("\n## ", 1)[0]
+    section = (ROOT / "README.md").read_text().split("## Methods", 1)[1].split("\n## ", 1)[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "`tests/" in line]
 
 

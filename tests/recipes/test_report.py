@@ -4,13 +4,16 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recipes.support import charts
-from recipes.support.report import by_step, main, records, write_report
+from recipes.cli.console import MINUS_SIGN, number
+from recipes.records.jsonl import by_step, stream_jsonl
+from recipes.tools.report import charts, curves
+from recipes.tools.report.page import main, write_report
 
 CONFIG = """
 recipe: {name: grpo, num_generations: 8}
@@ -25,7 +28,7 @@ VOID = {"meta", "input", "br", "img", "link"}
 
 def plain(text: str) -> str:
     """Text with a hyphen for the minus signs and dashes of typeset numbers."""
-    return text.replace(charts.MINUS, "-").replace("\N{EN DASH}", "-")
+    return text.replace(MINUS_SIGN, "-").replace("\N{EN DASH}", "-")
 
 
 class Page(HTMLParser):
@@ -157,10 +160,11 @@ def test_complete_run_has_every_part(run: Path) -> None:
         assert text in page.text
     titles = [
         "What the run changed",
-        "How it learned",
-        "Where the time went",
-        "What it wrote",
-        "How to repeat it",
+        "The run at a glance",
+        "Training curves",
+        "Time by phase",
+        "Sample completions",
+        "How to repeat the run",
     ]
     places = [page.text.index(title) for title in titles]
     assert places == sorted(places)
@@ -202,7 +206,7 @@ def test_only_config(tmp_path: Path) -> None:
     page = Page(write_report(tmp_path))
     assert "grpo on basics" in page.text
     assert "No step recorded yet." in page.text and "No evaluation recorded yet." in page.text
-    assert "How it learned" not in page.text and "What it wrote" not in page.text
+    assert "Training curves" not in page.text and "Sample completions" not in page.text
 
 
 def test_empty_files_and_empty_config(tmp_path: Path) -> None:
@@ -305,7 +309,8 @@ def test_sparse_rows_and_values_that_are_not_finite(run: Path) -> None:
     page = Page(write_report(run))
     assert "3 steps" in page.text and "graded samples" not in page.text
     assert "1 value not finite" in page.text and 0.5 in page.values()
-    assert "nan" not in page.source.lower()
+    drawings = re.findall("<svg.*?</svg>", page.source, re.DOTALL)
+    assert drawings and "nan" not in "".join(drawings).lower() and not any(map(math.isnan, page.values()))
 
 
 def test_unfinished_run_says_which_evaluation_stands_in(run: Path) -> None:
@@ -331,7 +336,7 @@ def test_resumed_run_keeps_the_later_row_of_a_step(run: Path) -> None:
 def test_records_offsets_lead_back_to_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"a": "é\u2028"}\n\n{"a": 2}\n'.encode())
-    found = list(records(path))
+    found = list(stream_jsonl(path))
     assert [record["a"] for _, record in found] == ["é\u2028", 2]
     assert [json.loads(path.read_bytes()[offset:].split(b"\n")[0]) for offset, _ in found] == [r for _, r in found]
 
@@ -345,10 +350,10 @@ def test_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_ticks_are_round_and_enclose_the_values() -> None:
     for low, high in ((0, 1), (0.03, 0.97), (-0.013, 0.02), (1, 60), (0, 3.7e-6), (99, 100), (-5, -1)):
-        ticks = charts.round_ticks(low, high)
+        drawing = charts.curve_chart([("x", [(1, low), (2, high)])], (1, 2))
+        ticks = [float(plain(text)) for text in re.findall(r"text-anchor: end[^>]*>([^<]*)<", drawing)]
         assert ticks[0] <= low + 1e-9 and ticks[-1] >= high - 1e-9 and 2 <= len(ticks) <= 6
-        for tick in ticks:
-            assert float(f"{tick:.3g}") == pytest.approx(tick, abs=1e-12)
+        assert ticks == sorted(set(ticks)) and len({round((b - a) / high, 6) for a, b in pairwise(ticks)}) == 1
 
 
 def test_smoothing_is_a_centred_mean() -> None:
@@ -357,17 +362,26 @@ def test_smoothing_is_a_centred_mean() -> None:
     assert [charts.smooth_window(count) for count in (1, 8, 60, 4000)] == [1, 5, 7, 51]
 
 
-def test_line_chart_keeps_every_value() -> None:
-    points = [(step, float(step % 7)) for step in range(1, 61)]
-    svg = str(charts.line_chart(points, "x", (1, 60), 7))
-    assert svg.count("h.01") == 60
-    assert charts.line_chart([(1, math.nan)], "x", (1, 1), 1) == ""
+@pytest.mark.parametrize("count", [1, 60, 4000])
+def test_a_chart_keeps_every_value(count: int) -> None:
+    points = [(step, float(step % 7)) for step in range(1, count + 1)]
+    drawing = charts.curve_chart([("x", points)], (1, count))
+    (dots,) = re.findall(r'<g class="dots faint">\s*<path d="([^"]*)"', drawing)
+    assert dots.count("M") == count
+
+
+def test_charts_are_the_same_each_time_and_share_no_name() -> None:
+    points = [(1, 0.5), (2, 0.75)]
+    band = {"<run> $x$": [(0.4, 0.6), (0.7, 0.8)]}
+    first, second = (charts.comparison_chart({"<run> $x$": points}, "x", bands=band) for _ in range(2))
+    assert first == second and "id=" not in first and "url(" not in first and "href" not in first
+    assert "&lt;run&gt; $x$</text>" in first and "#0000" not in first and "var(--line0)" in first
 
 
 def test_number_and_duration_texts() -> None:
     texts = {0.31274: "0.3127", 3840: "3,840", 1.5e-6: "1.5e-6", -0.0: "0", 71.2: "71.2", -2.0: "-2"}
-    assert {value: plain(charts.number(value)) for value in texts} == texts
-    assert [charts.duration(value) for value in (0.26, 48.2, 594, 7501)] == [
+    assert {value: plain(number(value)) for value in texts} == texts
+    assert [curves.duration(value) for value in (0.26, 48.2, 594, 7501)] == [
         "0.3 s",
         "48 s",
         "9 min 54 s",
@@ -378,12 +392,12 @@ def test_number_and_duration_texts() -> None:
 
 def test_phases_that_ran_beside_the_update_are_not_counted_twice():
     in_turn = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 8.0, "seconds/update": 2.0}
-    found = charts.phases([in_turn | {"seconds/total": 10.0}])
+    found = curves.phases([in_turn | {"seconds/total": 10.0}])
     assert [(name, share) for name, _, share in found["parts"]] == [
         ("rollout", "60%"),
         ("grade", "20%"),
         ("update", "20%"),
     ]
     beside = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 1.0, "seconds/update": 9.0}
-    found = charts.phases([beside | {"seconds/total": 10.0}])
+    found = curves.phases([beside | {"seconds/total": 10.0}])
     assert [(name, share) for name, _, share in found["parts"]] == [("wait", "10%"), ("update", "90%")]

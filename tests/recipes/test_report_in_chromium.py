@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from recipes.support.charts import duration
-from recipes.support.diagnosis import diagnose
-from recipes.support.history import load_history
-from recipes.support.records import read_jsonl
-from recipes.support.report import write_report
+from recipes.records.jsonl import read_jsonl
+from recipes.tools.diagnosis.diagnose import diagnose
+from recipes.tools.diagnosis.history import load_history
+from recipes.tools.report.curves import duration
+from recipes.tools.report.page import write_report
 from tests.recipes.chromium import NAMES, Chromium, find
 from tests.recipes.made_up_runs import MadeUp
 from tests.recipes.test_report import plain
@@ -112,7 +112,7 @@ def test_the_numbers_shown_are_those_of_the_files(browser, page, width):
     curves = browser.ask(
         "[...document.querySelectorAll('.multiples figure')].map(f => [f.querySelector('b').innerText,"
         " +f.querySelector('data').value, f.querySelector('data').innerText,"
-        " f.querySelector('.dots').getAttribute('d').split('h.01').length - 1])"
+        " f.querySelector('.dots path').getAttribute('d').split('M').length - 1])"
     )
     shown = {name: (exact, plain(text), dots) for name, exact, text, dots in curves}
     for name, key in (("Reward", "reward"), ("Pass rate", "pass_rate"), ("unit_tests", "scores/unit_tests")):
@@ -135,14 +135,11 @@ def test_the_numbers_shown_are_those_of_the_files(browser, page, width):
 
     held = {phase: max(row[f"memory/{phase}"] for row in rows) for phase in PLAN["phases"]}
     drawn = browser.ask("[...document.querySelectorAll('.memory text')].map(e => e.textContent)")
-    assert drawn[:-1] == [text for phase, value in held.items() for text in (phase, f"{value:.4g}")]
+    assert drawn == [*held, *(f"{value:.4g}" for value in held.values()), "GiB"]
     planned = sum(PLAN["phases"]["update"].values())
     assert f"{held['update'] / planned:.0%} of it" in plain(browser.ask("document.body.innerText"))
-    bars = browser.ask(
-        "[...document.querySelectorAll('.memory rect')].map(e => [e.className.baseVal, +e.getAttribute('width')])"
-    )
-    longest = max(wide for _, wide in bars)
-    assert [round(wide / longest * planned, 2) for kind, wide in bars if kind == "planned"] == [0.5, 1.25, 2.75]
+    bars = browser.ask("[...document.querySelectorAll('.memory .planned path')].map(e => e.getBBox().width)")
+    assert [round(wide / max(bars) * planned, 2) for wide in bars] == [0.5, 1.25, 2.75]
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])

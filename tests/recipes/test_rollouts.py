@@ -12,15 +12,15 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.utils import RepeatSampler
 
 from envs.basics import Basics
-from recipes.support.grading import Grader
-from recipes.support.main import UserError
-from recipes.support.prompt_rows import PromptRows
-from recipes.support.rollout import sandbox_seconds
-from recipes.support.sampler import Sampler
-from recipes.support.sampling import Decoding
-from recipes.support.stages import prompt_dataset
-from recipes.trainers.groups import rollout_metrics
-from recipes.trainers.rollouts import Rollouts, RolloutSettings, groups_with_signal
+from recipes.cli.errors import UserError
+from recipes.data.completions import sandbox_seconds
+from recipes.data.prompt_order import PromptRows
+from recipes.data.training_data import prompt_dataset
+from recipes.sampling.background_grading import Grader
+from recipes.sampling.generate import Decoding
+from recipes.sampling.group_rollouts import Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.sampler import Sampler
+from recipes.trainers.metrics import group_metrics
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 
@@ -141,19 +141,19 @@ def test_groups_without_a_signal_are_replaced(tiny_model, smollm2_tokenizer):
     channel = ByProblem(paid)
     made, model = rollouts(tiny_model, smollm2_tokenizer, channel, rows=24, refill_rounds=20)
     rollout = made.next(model)
-    assert len(rollout.rows) == 24 and groups_with_signal(rollout.grades, GROUP) == list(range(6))
+    assert len(rollout.rows) == 24 and not degenerate_groups(rewards_of(rollout.grades).view(-1, GROUP)).any()
     assert all(len(set(rollout.rows[i : i + GROUP])) == 1 for i in range(0, 24, GROUP))
-    assert sum(channel.asked) == made.stream.position == GROUP * (6 + rollout.passed_over[0])
-    over = rollout.passed_over
+    assert sum(channel.asked) == made.stream.position == GROUP * (6 + rollout.left_out[0])
+    over = rollout.left_out
     assert over[1] and over[2] and over[1] + over[2] == over[0]  # all of one kind or the other
-    metrics = rollout_metrics(rollout, torch.tensor([g.total for g in rollout.grades]), GROUP)
+    metrics = group_metrics(rollout, rewards_of(rollout.grades).view(-1, GROUP))
     assert metrics["groups_total"] == 6 + over[0] and metrics["groups_skipped"] == over[0]
     assert metrics["groups_all_pass"] >= over[1] and metrics["groups_all_fail"] >= over[2]
     made.close()
 
     hopeless, model = rollouts(tiny_model, smollm2_tokenizer, ByProblem(lambda *_: 0), refill_rounds=2)
     rollout = hopeless.next(model)
-    assert len(rollout.rows) == 8 and rollout.passed_over == (4, 0, 4)  # two rounds of two groups, then given up
+    assert len(rollout.rows) == 8 and rollout.left_out == (4, 0, 4)  # two rounds of two groups, then given up
     assert hopeless.stream.position == 24
     hopeless.close()
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recipes.support.records import read_jsonl
+from recipes.records.jsonl import read_jsonl
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -22,13 +22,13 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
         f"model.path={tiny_model}",
         "hardware.precision=fp32",
         "recipe.prompts_per_step=2",
-        "recipe.num_generations=4",
+        "recipe.trl.num_generations=4",
         "task.max_new_tokens=6",
         "task.also_evaluate=[]",
         "evaluation.samples=1",
     ]
     grpo = str(ROOT / "recipes" / "grpo.py")
-    done = python(grpo, "-m", "seed=0,1", "recipe.max_steps=2", *small, cwd=tmp_path)
+    done = python(grpo, "-m", "seed=0,1", "recipe.trl.max_steps=2", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     runs = sorted((tmp_path / "runs" / "grpo" / "basics").iterdir())
     assert len(runs) == 2
@@ -44,7 +44,9 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
             assert abs(sum(rewards) - row["scores"][name]) < 1e-4
 
     before = {p: p.stat().st_mtime_ns for p in runs[0].rglob("adapter_model.safetensors")}
-    again = python(grpo, "seed=0", "recipe.max_steps=2", *small, cwd=tmp_path)  # a job by itself is the same command
+    again = python(
+        grpo, "seed=0", "recipe.trl.max_steps=2", *small, cwd=tmp_path
+    )  # a job by itself is the same command
     assert again.returncode == 0 and "step " not in again.stdout.replace("steps", "")
     assert sorted((tmp_path / "runs" / "grpo" / "basics").iterdir()) == runs
     assert set(before) == set(runs[0].rglob("adapter_model.safetensors"))
@@ -83,7 +85,12 @@ def test_measured_pass_rates_choose_what_is_trained_on(tiny_model, tmp_path):
 
     file = tmp_path / "check" / "pass_rates.jsonl"
     grpo = [str(ROOT / "recipes" / "grpo.py"), *small, *few, f"task.pass_rates={file}", f"run.dir={tmp_path / 'run'}"]
-    grpo += ["recipe.prompts_per_step=2", "recipe.num_generations=4", "recipe.max_steps=2", "evaluation.samples=0"]
+    grpo += [
+        "recipe.prompts_per_step=2",
+        "recipe.trl.num_generations=4",
+        "recipe.trl.max_steps=2",
+        "evaluation.samples=0",
+    ]
     grpo += ["evaluation.greedy=false", "task.also_evaluate=[]", "run.completions_per_step=8"]
     none = python(*grpo, cwd=tmp_path)
     assert none.returncode == 2 and none.stderr.strip().splitlines()[-1].startswith("error: ")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.support.sampling import Decoding, SamplingCopy, draw, sample
+from recipes.sampling.generate import Decoding, draw, sample
+from recipes.sampling.policy_copy import SamplingCopy
 
 PROMPTS = [[1, 523, 7, 99], [1, 88]]
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import itertools
 import json
 
 import pytest
 
-from recipes.support.console import log, quiet_libraries
-from recipes.support.main import UserError
-from recipes.support.models import adapter_folder
-from recipes.support.overrides import folder_name, run_name
-from recipes.support.pass_at_k import PassAtK, bootstrap, pass_at_k
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import RunLog
+from recipes.cli.console import log, quiet_libraries
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import folder_name, run_name
+from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
+from recipes.models.load import adapter_folder
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import RunLog
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
@@ -62,8 +63,16 @@ def test_records_after_the_resumed_step_are_cut(tmp_path):
 
 def test_a_broken_line_in_the_middle_is_not_passed_over(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"a": 1}\n{"b\n{"c": 1}\n')
-    with pytest.raises(json.JSONDecodeError):
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 2: not JSON"):
         read_jsonl(tmp_path / "x.jsonl")
+
+
+def test_a_last_line_cut_inside_a_character_is_skipped(tmp_path):
+    whole = '{"a": 1}\n\n'
+    (tmp_path / "x.jsonl").write_bytes((whole + '{"a": "é').encode()[:-1])
+    assert read_jsonl(tmp_path / "x.jsonl") == [{"a": 1}]
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(whole.encode()))
+    assert read_jsonl(tmp_path / "x.jsonl.gz") == [{"a": 1}] and read_jsonl(tmp_path / "missing.jsonl") == []
 
 
 def test_an_adapter_is_found_in_a_run_directory(tmp_path):
@@ -82,7 +91,9 @@ def test_a_command_that_changes_something_has_a_run_of_its_own():
     def name(*overrides):
         return run_name("tiny-dense-seed0", ["recipe=ppo", *overrides])
 
-    assert name() == name("task=basics", "seed=0", "recipe.max_steps=9", "evaluation.samples=2", "run.if_exists=refuse")
+    assert name() == name(
+        "task=basics", "seed=0", "recipe.trl.max_steps=9", "evaluation.samples=2", "run.if_exists=refuse"
+    )
     names = {name(), name("value=separate"), name("recipe.ratio=sequence"), name("+recipe.trl.vf_coef=1")}
     assert len(names) == 4
     evaluations = [run_name("b", ["recipe=eval", *o]) for o in ([], ["adapter=runs/a"], ["evaluation.samples=2"])]
@@ -100,7 +111,7 @@ def test_jobs_of_a_sweep_have_names_of_their_own():
     [(("before", "after"), "+20.0 points"), (("before", "step 2", "after"), "+20.0 points"), (("step 2", "after"), "")],
 )
 def test_a_gain_is_of_before_and_after_whatever_lies_between(stages, gain):
-    from recipes.support.stages import comparison
+    from recipes.evaluation.held_out import comparison
 
     scores = {"before": 0.2, "step 2": 0.9, "after": 0.4}
     common = {"task": "basics", "problems": 10, "samples": 1, "temperature": 0.0}
@@ -108,7 +119,7 @@ def test_a_gain_is_of_before_and_after_whatever_lies_between(stages, gain):
     assert list(comparison(rows).columns[-1].cells) == [gain]
 
 
-def test_what_is_said_goes_where_stdout_goes_now(capfd):
+def test_messages_follow_a_redirected_stdout(capfd):
     """Not where it went when the first command of this process began: that may be closed."""
     with contextlib.redirect_stdout(io.StringIO()) as first:
         quiet_libraries()

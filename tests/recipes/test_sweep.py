@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from recipes.support import sweep
-from recipes.support.launch import Interrupted
+from recipes.cli import sweep
+from recipes.cli.processes import Interrupted
+from recipes.table import finish
 
 SAVES_AND_ENDS = """
 import signal, sys
@@ -47,7 +48,7 @@ def test_a_job_that_saves_what_it_has_at_a_signal_is_stopped_not_done(tmp_path, 
     with pytest.raises(Interrupted):
         job(tmp_path, 1, [SAVES_AND_ENDS])
     assert Path("saved").exists()
-    assert sweep.finish(tmp_path, ["seed"]) == 0
+    assert finish(tmp_path, ["seed"]) == 0
     out, err = capfd.readouterr()
     assert "done" in out and "stopped" in out and "error" not in err
     assert "<td>stopped</td>" in (tmp_path / "sweep.html").read_text()
@@ -55,7 +56,7 @@ def test_a_job_that_saves_what_it_has_at_a_signal_is_stopped_not_done(tmp_path, 
 
 def test_a_job_that_fails_is_named(tmp_path, capfd):
     job(tmp_path, 0, ["raise SystemExit(3)"])
-    assert sweep.finish(tmp_path, ["seed"]) == 1
+    assert finish(tmp_path, ["seed"]) == 1
     out, err = capfd.readouterr()
     assert "failed (3)" in out and "job 0 (seed=0) ended with status 3" in err
 
@@ -67,7 +68,7 @@ def test_a_sweep_over_rewards_shows_both_the_choice_and_what_was_earned(tmp_path
     (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "reward": 0.25}\n')
     record = {"job": 0, "overrides": ["reward=uniform"], "run": str(tmp_path / "run"), "status": 0, "stopped": False}
     (tmp_path / "jobs" / "0.json").write_text(json.dumps({**record, "seconds": 60.0}))
-    assert sweep.finish(tmp_path, ["reward"]) == 0
+    assert finish(tmp_path, ["reward"]) == 0
     out, _ = capfd.readouterr()
     assert "uniform" in out and "0.25" in out
     with (tmp_path / "sweep.csv").open() as file:

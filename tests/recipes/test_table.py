@@ -23,9 +23,10 @@ def test_names_keep_what_tells_runs_apart():
 def test_every_row_has_a_point_and_points_that_coincide_share_a_label():
     rows = [row(f"run{i}", tokens, 0.125) for i, tokens in enumerate((100, 140, 141, 140.5))]
     page = table.page(rows, "humaneval")
-    assert page.count("<circle") == 4
-    drawing = page[page.index('<g class="greedy">') : page.index("</svg>")]
-    assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == ["1", "2, 3, 4"]
+    (dots,) = re.findall(r'<g class="dots">\s*<path d="([^"]*)"', page)
+    assert dots.count("M") == 4
+    assert re.findall("<text[^>]*fill: var.--ink.[^>]*>([^<]*)</text>", page) == ["1", "2, 3, 4"]
+    assert all(f"<td>{each['run']}</td>" in page for each in rows) and page.count("0.125 [0.062, 0.250]") == 4
 
 
 @pytest.mark.parametrize(

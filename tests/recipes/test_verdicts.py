@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from recipes.support.report import write_report
-from recipes.support.verdicts import robot_drawing, robot_runs, verdict_tables
+from recipes.tools.report.page import write_report
+from recipes.tools.report.verdicts import robot_drawing, robot_runs, verdict_tables
 
 DETAIL = {
     "rooms": ["hall", "lab <1>"],
@@ -83,4 +83,4 @@ def test_the_report_shows_both(tmp_path):
     rows = [*ROWS, row("after", "p9", "RobotExecutionError", details={"simulator": DETAIL})]
     (tmp_path / "eval_samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     page = write_report(tmp_path).read_text()
-    assert "How answers ended" in page and "→ pass" in page and page.count('class="robot"') == 1
+    assert "Verdicts of held-out answers" in page and "→ pass" in page and page.count('class="robot"') == 1

@@ -14,14 +14,14 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 
 from envs.basics import Basics
-from recipes.support import vllm_server
-from recipes.support.launch import check_hardware
-from recipes.support.main import UserError
-from recipes.support.records import read_jsonl
-from recipes.support.run_log import RunLog
-from recipes.support.sampling import Decoding
-from recipes.support.stages import prompt_dataset
-from recipes.support.vllm_server import ServerSampler, check_server
+from recipes.cli.errors import UserError
+from recipes.cli.processes import check_hardware, check_server
+from recipes.data.training_data import prompt_dataset
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import RunLog
+from recipes.sampling import vllm as vllm_server
+from recipes.sampling.generate import Decoding
+from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.compose import Reward
 from tests import warm
@@ -155,7 +155,7 @@ def test_ppo_samples_from_the_server(tmp_path, monkeypatch):
     monkeypatch.setattr(
         vllm_server, "weights_sender", lambda policy, *rest: lambda: held["server"].take_weights(policy)
     )
-    from recipes.support.scratch import scratch_model
+    from recipes.models.tiny import scratch_model
     from tests.recipes.test_dense_ppo import SHAPE
 
     held["server"] = Completions(scratch_model("<>C?", **SHAPE)[0], eos=1)

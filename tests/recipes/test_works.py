@@ -1,4 +1,4 @@
-"""The works that are reproduced: their experiments carry their numbers, and their rows go through their channels."""
+"""The works that are reproduced: experiments have the works' numbers, and their data is graded by their channels."""
 
 from __future__ import annotations
 
@@ -6,48 +6,65 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from omegaconf import DictConfig
 
-from recipes.support.build import build_reward, build_sandbox, build_task
-from recipes.support.soundness import as_answer, planted_wrong
+from recipes.cli import schema
+from recipes.cli.overrides import compose as compose_run
+from recipes.evaluation.task_soundness import as_answer, planted_wrong
+from recipes.run.build import build_reward, build_sandbox, build_task
 from tests.recipes.test_configs import compose
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "opencodeinstruct_sample" / "sample.jsonl"
-LADDER = {
-    "reinforce_001": (0.01, 4, 131),
-    "reinforce_003": (0.03, 4, 131),
-    "ppo_001": (0.01, 4, 131),
-    "ppo_003": (0.03, 4, 131),
-    "ppo_001_8": (0.01, 8, 66),
-    "ppo_003_8": (0.03, 8, 66),
-}
-"""Length penalty a hundred tokens, batch, updates: four passes over 131 problems."""
+ROWS = [
+    ("reinforce", 0.01, 4, 131),
+    ("reinforce", 0.03, 4, 131),
+    ("ppo", 0.01, 4, 131),
+    ("ppo", 0.03, 4, 131),
+    ("ppo", 0.01, 8, 66),
+    ("ppo", 0.03, 8, 66),
+]
+"""Recipe, length penalty for each 100 tokens, batch, updates: four passes over 131 problems."""
+
+
+def online_row(recipe: str, alpha: float, batch: int) -> DictConfig:
+    """The configuration of a row, its run named, as the command line makes it."""
+    schema.register()
+    row = [f"recipe={recipe}", f"+experiment=humaneval_{recipe}", f"task.reward.form.length_alpha={alpha}"]
+    return compose_run([*row, f"recipe.prompts_per_step={batch}"] if recipe == "ppo" else row)
 
 
 def test_the_dense_rewards_works_numbers():
     cfg = compose("+experiment=mbpp_a100x2", recipe="ppo")
-    r, model, weights = cfg.recipe, cfg.model, {name: spec.weight for name, spec in cfg.task.reward.items()}
+    r, trl, model = cfg.recipe, cfg.recipe.trl, cfg.model
+    weights = {name: spec.weight for name, spec in cfg.task.reward.items()}
     assert weights == {"syntax": 0.1, "lint": 0.1, "dataflow": 0.1, "unit_tests": 0.7}
-    assert (r.kl.coef, r.kl.estimator, r.kl.target) == (0.1, "k3", None)
-    assert r.prompts_per_step * r.samples_per_prompt / r.mini_batches == 8  # of both processes together
-    assert cfg.hardware.num_processes == 2 and r.max_steps * r.prompts_per_step == cfg.task.env.train_size == 5000
-    assert (r.epochs, r.clip, r.ratio, r.learning_rate) == (4, 0.2, "token", 3e-6)
-    assert (cfg.value.name, cfg.value.clip) == ("separate", 0.3)
+    assert (trl.kl_coef, trl.kl_estimator, r.kl_target) == (0.1, "k3", None)
+    assert r.prompts_per_step * r.samples_per_prompt / trl.num_mini_batches == 8  # of both processes together
+    assert cfg.hardware.num_processes == 2 and trl.max_steps * r.prompts_per_step == cfg.task.env.train_size == 5000
+    assert (trl.num_ppo_epochs, trl.cliprange, r.ratio, trl.learning_rate) == (4, 0.2, "token", 3e-6)
+    assert (cfg.value.name, trl.cliprange_value, trl.vf_coef) == ("separate", 0.3, 1.0)
     assert (model.lora_rank, model.lora_alpha, model.lora_dropout, model.lora_targets) == (16, 32, 0.05, "all-linear")
-    assert r.max_new_tokens == 256 and cfg.task.env.validation_size == 500
+    assert trl.response_length == 256 and cfg.task.env.validation_size == 500
     decoding = cfg.evaluation
     assert (decoding.temperature, decoding.top_p, decoding.max_new_tokens) == (0.01, 0.95, 1024)
 
 
-@pytest.mark.parametrize("row", LADDER)
-def test_the_humaneval_works_online_rows(row):
-    alpha, batch, updates = LADDER[row]
-    cfg = compose(f"+experiment=humaneval_{row}", recipe=row.split("_")[0])
+@pytest.mark.parametrize(("recipe", "alpha", "batch", "updates"), ROWS)
+def test_the_humaneval_works_online_rows(recipe, alpha, batch, updates):
+    cfg = online_row(recipe, alpha, batch)
     r = cfg.recipe
     assert (cfg.task.reward.form.length_alpha, cfg.task.reward.form.weight) == (alpha, 1.0)
-    assert (r.prompts_per_step, r.samples_per_prompt, r.max_steps) == (batch, 1, updates)
+    assert (r.prompts_per_step, r.samples_per_prompt, r.trl.max_steps) == (batch, 1, updates)
     assert cfg.task.env.train_size == 131 and cfg.adapter.startswith("runs/sft/humaneval/humaneval_sft-")
-    if r.name == "ppo":
-        assert (r.ratio, r.epochs, r.mini_batches) == ("sequence", 4, 1)
+    if recipe == "ppo":
+        assert (r.ratio, r.trl.num_ppo_epochs, r.trl.num_mini_batches) == ("sequence", 4, 1)
+
+
+def test_the_online_rows_have_directories_of_their_own_which_name_what_differs():
+    names = [online_row(*row[:3]).run.name for row in ROWS]
+    assert len(set(names)) == len(ROWS) and all(len(name) < 60 for name in names)
+    assert names[0] == "humaneval_reinforce-0.01-smollm2_135m-seed0"
+    assert names[-1] == "humaneval_ppo-0.03-batch8-smollm2_135m-seed0"
 
 
 def test_the_humaneval_works_offline_rows_stand_at_equal_numbers_of_graded_samples():
@@ -55,7 +72,7 @@ def test_the_humaneval_works_offline_rows_stand_at_equal_numbers_of_graded_sampl
     dpo = compose("+experiment=humaneval_dpo", recipe="dpo")
     sft = compose("+experiment=humaneval_sft", recipe="sft")
     graded = pairs.task.env.train_size * pairs.recipe.samples_per_prompt
-    assert graded == 524 and all(abs(batch * updates - graded) < batch for _, batch, updates in LADDER.values())
+    assert graded == 524 and all(abs(batch * updates - graded) < batch for *_, batch, updates in ROWS)
     assert dpo.recipe.pairs == pairs.run.dir and pairs.adapter == dpo.adapter == sft.run.dir
     assert not compose("+experiment=humaneval_base", recipe="eval").adapter
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from envs.bleu import bleu
 from envs.sandbox import FunctionCase, Limits, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
+from rewards.analysis.code_tokens import has_code
 from rewards.channel import Completion
 from rewards.compose import PLACEMENTS, Reward
 from rewards.form import Form
-from rewards.similarity import Similarity, code_bleu, has_code
+from rewards.similarity import Similarity, code_bleu
 from rewards.unit_tests import UnitTests, suspects
 
 PROBLEM = Problem(
@@ -251,7 +252,7 @@ def test_all_placements_pay_the_same_in_sum(sandbox, placement):
 
 
 def test_weights_must_name_the_channels():
-    with pytest.raises(ValueError, match="different things"):
+    with pytest.raises(ValueError, match="must have the same names"):
         Reward({"form": Form()}, {"fomr": 1.0})
     for weights in ({"form": -0.1, "bleu": 1.0}, {"form": 0.0, "bleu": 0.0}):
         with pytest.raises(ValueError, match="none may be below 0"):
@@ -294,7 +295,7 @@ def test_what_a_copy_of_a_visible_file_would_get_is_reported_and_with_a_baseline
 def test_a_copy_that_is_as_good_as_the_reference_leaves_nothing_to_earn():
     twin = Problem("t/h", "", reference=SIBLING, language="c", data={"visible": ("// twin\n" + SIBLING,)})
     assert [r.score for r in asked(Similarity(baseline="copy"), SIBLING, problem=twin)] == [0]
-    with pytest.raises(ValueError, match=r"similarity\.baseline=twin: copy or null"):
+    with pytest.raises(ValueError, match=r"similarity\.baseline=twin: .*copy or null"):
         Similarity(baseline="twin")
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from envs.sandbox import LocalSandbox
 from envs.task import Problem
+from rewards.analysis.python_dataflow import flows, match, strip
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.dataflow import PACKAGES, Dataflow, main
-from rewards.flows import flows, match, strip
 
 ORACLE = Path(__file__).parents[3] / "shared" / "data" / "dfg_oracle" / "oracle.jsonl.gz"
 

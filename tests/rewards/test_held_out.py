@@ -11,8 +11,8 @@ from envs.basics import Basics
 from envs.humaneval import HumanEval
 from envs.sandbox import FunctionCase, LocalSandbox, Outcome
 from envs.task import Problem, extract_fenced
+from rewards.analysis.held_out_tests import divide
 from rewards.channel import Completion
-from rewards.held_out import divide
 from rewards.unit_tests import UnitTests
 
 SQUARES = Problem("t/square", "square x", "square", tuple(FunctionCase((n,), n * n) for n in range(6)))

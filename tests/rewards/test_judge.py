@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from envs.task import Problem
-from rewards.calibration import QUICK, REFERENCES, ladder, main, parse_settings, rank_correlation
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Reward
-from rewards.judge import MODES, REPLY_TOKENS, Judge, digit_ids, parse_number
+from rewards.judge.calibration import QUICK, REFERENCES, ladder, main, parse_settings, rank_correlation
+from rewards.judge.model import MODES, REPLY_TOKENS, Judge, digit_ids, parse_number
 
 REFERENCE = "def f(x):\n    return x + 1\n"
 PROBLEM = Problem("t/f", "", "f", check_src="assert f(1) == 2", reference=REFERENCE)
@@ -173,12 +173,12 @@ def test_digits_are_read_where_the_answer_stands(smollm2_tokenizer):
 def test_a_judge_that_says_the_same_to_everything_is_reported(tiny_model, caplog):
     judge = Judge(str(tiny_model), mode="number")
     with caplog.at_level(logging.WARNING, "codegrain.judge"):
-        judge._watch([0.8] * 6)
-        judge._watch([0.1, 0.9, 0.5, None])
-        assert judge._watch([0.8, 0.8, None]) == {"std": 0.0, "most_common": 1.0}
-        assert judge._watch([0.8]) == judge._watch([]) == {}
+        judge._spread([0.8] * 6)
+        judge._spread([0.1, 0.9, 0.5, None])
+        assert judge._spread([0.8, 0.8, None]) == {"std": 0.0, "most_common": 1.0}
+        assert judge._spread([0.8]) == judge._spread([]) == {}
         judge.mode = "likelihood"
-        judge._watch([0.071, 0.072])
+        judge._spread([0.071, 0.072])
     said = [record.getMessage() for record in caplog.records if "degenerate" in record.getMessage()]
     for text, scores in zip(
         said, ("6 scores of about 0.8", "2 scores of about 0.8", "2 scores of about 0.07"), strict=True
@@ -245,7 +245,7 @@ def test_what_cannot_be_is_said_before_anything_runs(capsys):
 def test_cuda_where_there_is_none_is_one_line(capsys):
     assert main(["calibrate", "device=cuda"]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("rewards.judge: judge.device=cuda: there is no CUDA here")
+    assert line.startswith("rewards.judge: judge.device=cuda: there is no CUDA device")
 
 
 @pytest.mark.parametrize("override", ["load_in_4bit=fasle", "rows=many", "precison=bf16", "device"])

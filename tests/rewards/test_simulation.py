@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import Case
-from envs.etk.completion.compare import CompletionError
 from envs.etk.completion.task import EtkCompletion, families
 from envs.task import TaskError
 from rewards.attribution import attribute
@@ -62,14 +62,14 @@ def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(san
     assert [path.name.startswith("flow2d-") for path in (tmp_path / "cache").iterdir()] == [True]
     for changed, said in (
         (replace(good, metric=replace(good.metric, field="temperature")), "no field 'temperature'"),
-        (replace(good, build=replace(good.build, artifact="flaw")), "there is no flaw; it says: .*SUCCESS"),
+        (replace(good, build=replace(good.build, artifact="flaw")), "there is no flaw; output: .*SUCCESS"),
         (replace(good, build=replace(good.build, success_regex="DONE")), "does not end with DONE"),
         (replace(good, build=replace(good.build, command="make nothing")), "No rule to make target"),
         (replace(good, run=replace(good.run, inputs=("inputz",))), "run.inputs: no file inputz"),
     ):
         wrong = replace(problem, data={**problem.data, "application": replace(changed, name="wrong")})
         channel = Simulation(sandbox, cache=str(tmp_path / "cache"))
-        with pytest.raises(CompletionError, match=said):
+        with pytest.raises(ApplicationError, match=said):
             asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).ready([wrong]))
 
 

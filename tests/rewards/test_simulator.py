@@ -13,7 +13,7 @@ from envs.roboeval.task import RoboEval, program_of
 from envs.task import Problem, TaskError
 from rewards.attribution import attribute
 from rewards.channel import ChannelResult, Completion
-from rewards.simulator import Simulator
+from rewards.robot import Simulator
 
 PICK = "def task_program():\n    go_to('kitchen')\n    pick('mug')\n    go_to('lab')\n    place('{}')\n"
 COIN = "def task_program():\n    if is_in_room('Ann'):\n        pick('Ann')\n        pick('Ann')\n    say('done')\n"

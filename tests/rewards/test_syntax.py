@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from envs.humaneval import HumanEval
 from envs.sandbox import Limits, LocalSandbox
+from rewards.analysis.python_grammar import complete, first_illegal
 from rewards.attribution import attribute
 from rewards.channel import Completion
-from rewards.grammar import complete, first_illegal
 from rewards.syntax import FATAL, Syntax, judge, main
 
 ORACLE = Path(__file__).parents[3] / "shared" / "data" / "syntax_oracle" / "oracle.jsonl.gz"

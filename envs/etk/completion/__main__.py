@@ -1,9 +1,9 @@
 """`python -m envs.etk.completion score FILE` compares runs with reference runs; `check` measures the embedded cases.
 
-FILE has one JSON object a line: id, run_dir, reference_dir, and perhaps expect, field, norm, compare, strict_finite,
-weights. Nothing is compiled, and what has run has compiled: `compile` counts as 1.0 in the total unless the row says
-otherwise, and its weight stays in the sum. So a run that wrote nothing has the total 0.25, as it would have had
-had it been built here. `skill` and `baseline` are null where the reference has no initial plotfile.
+FILE has one JSON object a line: id, run_dir, reference_dir, and optionally expect, field, norm, compare, strict_finite,
+weights. Nothing is compiled here. A program that ran must have compiled, so `compile` counts as 1.0 in the total unless
+the row has another value, and a run that wrote nothing has the total 0.25. `skill` and `baseline` are null if the
+reference has no initial plotfile.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from envs.command_rows import Row, answer_each
+from envs.etk.build.compare import ApplicationError, Metric, Reference
+from envs.etk.build.outputs import Folder
 from envs.etk.completion.cases import case_row
 from envs.etk.completion.check import faults, measure, with_expected
-from envs.etk.completion.compare import CompletionError, Metric, Reference
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
-from envs.etk.completion.outputs import Folder
 from envs.etk.completion.scorer import CompletionScorer
-from envs.rows import Row, answer_each
 from envs.sandbox import LocalSandbox
 
 OPTIONAL = ("expect", "field", "norm", "compare", "strict_finite", "weights")
 
 
 def score_row(row: Row) -> Row:
-    """Scores of one row. Raises KeyError, TypeError or ValueError (CompletionError) for a bad one."""
+    """The scores of one row. Raises KeyError, TypeError or ValueError (ApplicationError) for an invalid row."""
     for name in ("run_dir", "reference_dir"):
         if not isinstance(row[name], str):
             raise TypeError(f"{name} must be text")
     metric = Metric(**{name: row[name] for name in OPTIONAL if row.get(name) is not None})
     compiled = float(row.get("compile", 1.0))
     if compiled not in (0.0, 1.0):
-        raise CompletionError("compile: 0 or 1")
+        raise ApplicationError("compile: must be 0 or 1")
     reference = Reference(Folder(Path(row["reference_dir"])), metric)
     run = reference.score(Folder(Path(row["run_dir"]))) if compiled else reference.failed("it did not compile")
     stages = {"compile": compiled, "execution": run.execution, "header": run.header, "density": run.density}
@@ -45,8 +45,10 @@ def score_row(row: Row) -> Row:
 
 
 async def check(write: bool, workers: int) -> int:
-    """Measure every variant of every embedded case; returns how many are at fault. `write` makes what was measured
-    the expected scores, and takes the cases out of the set that are still at fault."""
+    """Measure every variant of every embedded case, and return the number of faulty cases.
+
+    `write` stores the measured scores as the expected ones, and removes the cases that are still faulty.
+    """
     cases = flow2d_cases()
     sandbox = LocalSandbox(workers)
     try:
@@ -58,34 +60,34 @@ async def check(write: bool, workers: int) -> int:
         cases = [with_expected(case, scores) for case, scores in zip(cases, measured, strict=True)]
     good = []
     for case, scores in zip(cases, measured, strict=True):
-        found = faults(case, scores)
-        if not found:
+        case_faults = faults(case, scores)
+        if not case_faults:
             good.append(case)
         totals = " ".join(f"{variant} {scores[variant]['total']:.3f}" for variant in scores)
-        print("\n".join(found) or f"{case.id}: {totals}")
+        print("\n".join(case_faults) or f"{case.id}: {totals}")
     if write:
         temporary = CASES.with_suffix(".tmp")
         temporary.write_text("".join(f"{case_row(case)}\n" for case in good), encoding="utf-8")
         temporary.replace(CASES)
-    bad = len(cases) - len(good)
-    print(f"{len(cases)} cases, {bad} at fault{' and taken out' if write and bad else ''}", file=sys.stderr)
-    return 0 if write else bad
+    faulty = len(cases) - len(good)
+    print(f"{len(cases)} cases, {faulty} faulty{' and removed' if write and faulty else ''}", file=sys.stderr)
+    return 0 if write else faulty
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line. `score` ends with 0 unless the file cannot be read, `check` with 1 where a case is at fault."""
+    """Command line. `score` ends with status 0 unless the file cannot be read, `check` with 1 if a case is faulty."""
     parser = argparse.ArgumentParser(prog="python -m envs.etk.completion", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("score", help="a JSON-lines file, one answer a row").add_argument("file")
+    verbs.add_parser("score", help="read a JSON-lines file and print one answer for each row").add_argument("file")
     checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
-    checker.add_argument("--write", action="store_true", help="make what is measured the expected scores")
+    checker.add_argument("--write", action="store_true", help="store the measured scores as the expected ones")
     checker.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     try:
         if options.verb == "check":
             return int(asyncio.run(check(options.write, options.workers)) > 0)
         answer_each(options.file, score_row)
-    except (OSError, UnicodeDecodeError, CompletionError, RuntimeError) as error:
+    except (OSError, UnicodeDecodeError, ApplicationError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,18 +1,18 @@
-"""Whether a set of cases is fit for use: each is measured in three variants, original, empty and broken."""
+"""Checks whether cases are fit for use: each is measured in three variants, original, empty and broken."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
+from envs.etk.build.compare import STAGES
 from envs.etk.completion.cases import Case
-from envs.etk.completion.compare import STAGES
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 
-USELESS = 0.95
-"""A mask whose empty completion earns more than this in total tells nothing."""
+MAX_EMPTY_TOTAL = 0.95
+"""A case whose empty completion has a higher total distinguishes too little."""
 TOLERANCE = 0.01
-"""Compilers and processors may round otherwise."""
+"""Other compilers and processors may round differently."""
 VARIANTS = ("original", "empty", "broken")
 Scores = dict[str, dict[str, float]]
 
@@ -21,20 +21,20 @@ async def measure(scorer: CompletionScorer, cases: Sequence[Case]) -> list[Score
     """Scores of each case by variant and stage, with the total.
 
     Raises:
-        CompletionError: a case that cannot be evaluated.
+        ApplicationError: a case cannot be evaluated.
         RuntimeError: the sandbox failed.
     """
     requests = []
     for case in cases:
         texts = scorer.gap(case).original, "", case.broken
         requests += [Request(case, text) for text in texts]
-    found = []
+    measured = []
     for score, request in zip(await scorer.score(requests), requests, strict=True):
         if score is None:
             raise RuntimeError(f"the sandbox failed on a variant of {request.case.id}")
-        found.append(_rounded(score))
+        measured.append(_rounded(score))
     width = len(VARIANTS)
-    return [dict(zip(VARIANTS, found[at : at + width], strict=True)) for at in range(0, len(found), width)]
+    return [dict(zip(VARIANTS, measured[at : at + width], strict=True)) for at in range(0, len(measured), width)]
 
 
 def _rounded(score: CompletionScore) -> dict[str, float]:
@@ -42,24 +42,24 @@ def _rounded(score: CompletionScore) -> dict[str, float]:
 
 
 def faults(case: Case, measured: Scores) -> list[str]:
-    """What is wrong with a case, in one line each; nothing for a good one."""
-    found = []
+    """What is wrong with a case, in one line each; empty for a good case."""
+    problems = []
     if measured["original"]["total"] < 1.0:
-        found.append(f"the original scores {measured['original']['total']}")
-    if measured["empty"]["total"] > USELESS:
-        found.append(f"the empty completion scores {measured['empty']['total']}, more than {USELESS}")
+        problems.append(f"the original scores {measured['original']['total']}")
+    if measured["empty"]["total"] > MAX_EMPTY_TOTAL:
+        problems.append(f"the empty completion scores {measured['empty']['total']}, more than {MAX_EMPTY_TOTAL}")
     if not case.broken.strip():
-        found.append("it has no broken variant")
+        problems.append("it has no broken variant")
     elif measured["broken"]["total"] >= 1.0:
-        found.append("the broken variant scores as the original")
+        problems.append("the broken variant scores as the original")
     for variant in VARIANTS:
         for stage, value in measured[variant].items():
             expected = case.expected.get(variant, {}).get(stage)
             if expected is None or abs(expected - value) > TOLERANCE:
-                found.append(f"{variant}: {stage} is {value}, expected {expected}")
-    return [f"{case.id}: {fault}" for fault in found]
+                problems.append(f"{variant}: {stage} is {value}, expected {expected}")
+    return [f"{case.id}: {fault}" for fault in problems]
 
 
 def with_expected(case: Case, measured: Scores) -> Case:
-    """The case with what was measured as what is expected."""
+    """The case with the measured scores as its expected scores."""
     return dataclasses.replace(case, expected=measured)

@@ -1,7 +1,6 @@
-"""The simulation that comes along: a gas in two dimensions (folder flow2d), and its cases.
+"""The simulation that is part of this package: a gas in two dimensions (folder flow2d), and its cases.
 
-Needs g++ 7 or later and make. Small enough that one completion is built, run and compared in half a second of
-processor time.
+It needs g++ 7 or later and make. A completion is built, run and compared in half a second of processor time.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from envs.etk.completion.application import Application, Build, Run
+from envs.etk.build.application import Application, Build, Run
 from envs.etk.completion.cases import Case, read_cases
 
 FLOW2D = Path(__file__).with_name("flow2d")
 CASES = FLOW2D / "cases.jsonl"
 CHECKS = {11: "-fdiagnostics-column-unit=byte", 12: "-ftrivial-auto-var-init=zero"}
-"""Options by the version of GCC that brought them: places as `messages` reads them; no variable without a value, so
-that a forgotten one gives the same score everywhere."""
+"""Compiler options by the version of GCC that introduced them: columns as compiler_messages.py reads them, and a value
+for every variable, so that a forgotten initialisation gives the same score everywhere."""
 
 
 def flow2d() -> Application:
-    """The application. Its scores are defined by the specification's defaults: five plotfiles, density, l1, last."""
+    """The application, scored with the specification's defaults: five plotfiles, density, l1, last."""
     checks = " ".join(option for version, option in CHECKS.items() if version <= _gcc())
     return Application(
         name="flow2d",
@@ -46,8 +45,8 @@ def flow2d_cases() -> list[Case]:
 
 
 def _gcc() -> int:
-    """The compiler's main version; 0 without one."""
+    """The main version of g++; 0 if it is not installed."""
     if shutil.which("g++") is None:
         return 0
-    said = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
-    return int(said.split(".")[0])
+    version = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    return int(version.split(".")[0])

@@ -1,4 +1,4 @@
-"""The prompt of a case. Specification: section 4.1."""
+"""The prompt of a case (specification, section 4.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPOKEN = {"c": "C", "c++": "C++", "fortran": "Fortran", "make": "make"}
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is asked. `prefill` begins its answer, inside an open code block."""
+    """The prompt of one case. `prefill` begins the completion, inside an open code block."""
 
     system: str
     user: str
@@ -24,17 +24,17 @@ class Prompt:
 
     @property
     def messages(self) -> list[Message]:
-        """For a chat template; the answer is to be continued from `prefill`."""
+        """Messages for a chat template, without the assistant's message, which begins with `prefill`."""
         return [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
 
     @property
     def literal(self) -> str:
-        """With the marks of the roles as plain text, for models that know no chat template."""
+        """One text with the roles' marks as plain text, for models without a chat template."""
         return f"<|system|>\n{self.system}\n<|user|>\n{self.user}\n<|assistant|>\n{self.prefill}"
 
 
 def prompt(gap: Gap, budget: int = 12000) -> Prompt:
-    """The request to fill a gap; of a longer file, the lines nearest to the gap, in at most `budget` characters."""
+    """The prompt that asks to fill a gap. It shows the lines nearest to the gap, in at most `budget` characters."""
     language = language_of(gap.case.file) or CXX
     fence = f"```{language.tag}\n"
     before, after = nearest(gap.before, gap.after, budget)
@@ -57,8 +57,10 @@ def _block(lines: tuple[str, ...]) -> str:
 
 
 def nearest(before: tuple[str, ...], after: tuple[str, ...], budget: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """As many whole lines next to the gap as fit into `budget` characters, line ends included, taken from both sides in
-    turn; where one side ends, the other has the rest."""
+    """As many whole lines next to the gap as fit into `budget` characters, including line ends.
+
+    Lines are taken from both sides in turn; when one side ends, the other side gets the rest.
+    """
     above, below = list(reversed(before)), list(after)
     kept: tuple[list[str], list[str]] = ([], [])
     open_sides = [0, 1]

@@ -1,7 +1,7 @@
 """Filling in masked lines of a simulation, as a task: the embedded gas simulation, or a user's application.
 
-The answer goes on from an open code block. Cases whose lines overlap are a family and stay on one side of the split;
-the text around a training case still shows other cases' lines, as it does in the work that this follows.
+The completion continues an open code block. Cases whose lines overlap are a family and stay on one side of the split;
+the context of a training case still shows lines of other cases, as in the work that this task follows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.etk.answer import extracted
-from envs.etk.completion.application import Application
+from envs.etk.build.application import Application
+from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import Case, Gap, read_cases
-from envs.etk.completion.compare import CompletionError
 from envs.etk.completion.embedded import flow2d, flow2d_cases
 from envs.etk.completion.prompts import prompt
 from envs.etk.languages import CXX, language_of
@@ -22,14 +22,14 @@ from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_spli
 class EtkCompletion:
     """
     Args:
-        application: None for the embedded one; else the fields of Application, `source_dir` with the user's tree.
-        cases: JSON lines {id, file, start, end}; needed with an application.
-        train_size: cases to train on; 0 holds all out.
-        split_seed: of the split.
-        context_chars: of the file around the gap in the prompt, nearest lines first.
+        application: None for the embedded one; otherwise the fields of Application, with the user's `source_dir`.
+        cases: a file of JSON lines {id, file, start, end}; required with an application.
+        train_size: number of cases to train on; 0 holds all of them out.
+        split_seed: seed of the split.
+        context_chars: characters of the file around the gap that the prompt shows, nearest lines first.
 
     Raises:
-        TaskError: no such files, or a case outside its file.
+        TaskError: a file does not exist, or a case lies outside its file.
     """
 
     name = "etk_completion"
@@ -45,19 +45,19 @@ class EtkCompletion:
     ):
         try:
             if application is None:
-                self.application, found = flow2d(), flow2d_cases()
+                self.application, masked = flow2d(), flow2d_cases()
             else:
                 if cases is None:
-                    raise TaskError("task.env.cases: a file with the masked places of task.env.application")
-                self.application, found = Application.from_config(application), read_cases(Path(cases))
-            gaps = [Gap.of(case, self.application.source_dir) for case in found]
-        except (CompletionError, OSError) as error:
+                    raise TaskError("task.env.cases: missing; give the file with the cases of task.env.application")
+                self.application, masked = Application.from_config(application), read_cases(Path(cases))
+            gaps = [Gap.of(case, self.application.source_dir) for case in masked]
+        except (ApplicationError, OSError) as error:
             raise TaskError(str(error)) from None
         if not gaps:
-            raise TaskError(f"no masked places in {cases} (task.env.cases)")
+            raise TaskError(f"task.env.cases={cases}: the file has no cases")
         self.context_chars = context_chars
         self._gaps = {gap.case.id: gap for gap in gaps}
-        problems = [self._problem(gap, family) for gap, family in zip(gaps, families(found), strict=True)]
+        problems = [self._problem(gap, family) for gap, family in zip(gaps, families(masked), strict=True)]
         split = seeded_split(problems, train_size, split_seed)
         self._splits: dict[Split, list[Problem]] = {**split, "validation": []}
 
@@ -66,33 +66,32 @@ class EtkCompletion:
         return self._splits[split]
 
     def messages(self, problem: Problem) -> list[Message]:
-        """The last message is the beginning of the answer, which the policy goes on with."""
-        asked = prompt(self._gaps[problem.data["case"].id], self.context_chars)
-        return [*asked.messages, {"role": "assistant", "content": asked.prefill}]
+        """The last message is the beginning of the assistant's answer, which the policy continues."""
+        case_prompt = prompt(self._gaps[problem.data["case"].id], self.context_chars)
+        return [*case_prompt.messages, {"role": "assistant", "content": case_prompt.prefill}]
 
     def extract(self, answer: str) -> Extracted | None:
-        """The lines, up to a fence; an answer that is a fence alone fills in nothing, which is scored too."""
+        """The lines up to a closing fence; nothing before it is an empty completion, which is scored too."""
         return extracted(answer)
 
     def complete(self, answer: str) -> bool:
-        """A closing fence is there."""
+        """Whether there is a closing fence."""
         return extracted(answer).closed
 
     def _problem(self, gap: Gap, family: str) -> Problem:
-        around = {"before": "".join(f"{line}\n" for line in gap.before), "after": "\n".join(gap.after)}
         return Problem(
             id=f"etk_completion/{gap.case.id}",
             question=prompt(gap, self.context_chars).user,
             reference=gap.original,
             family=family,
-            data={"case": gap.case, "application": self.application, "file": gap.case.file, **around},
+            data={"case": gap.case, "application": self.application, "file": gap.case.file},
             language=(language_of(gap.case.file) or CXX).name,
             weight=gap.case.weight,
         )
 
 
 def families(cases: list[Case]) -> list[str]:
-    """For each case the name of its family: cases of a file whose lines overlap, directly or through others."""
+    """For each case the name of its family: cases of one file whose lines overlap, directly or through other cases."""
     names = [f"{case.file}:{number}" for number, case in enumerate(cases)]
     for i, one in enumerate(cases):
         for j, other in enumerate(cases[:i]):

@@ -1,4 +1,5 @@
-"""Starts the fork server; its own file, so that the server's is compiled once and not at every start."""
+"""Starts the fork server. This file is separate, so that the server's module is compiled once and not at every
+start."""
 
 from server import main
 

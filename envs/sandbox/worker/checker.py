@@ -1,4 +1,4 @@
-"""The trusted side of a `check` job: its own process, confined like the program that it tests."""
+"""The trusted side of a `check` job: a process of its own, confined like the program that it tests."""
 
 import builtins
 import contextlib
@@ -15,22 +15,22 @@ import codec
 import program
 
 JOBS = 1000
-"""Jobs that one process serves."""
+"""Number of jobs that one process serves."""
 MOST_KIB = 256 << 10
-"""Resident memory after which it is replaced."""
+"""Resident memory in KiB above which the process is replaced."""
 NOTE = 1000
-"""Characters of what it says of a failure."""
+"""Characters of the note on a failure."""
 AWKWARD = (
     *(AssertionError, StopIteration, StopAsyncIteration),
     *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
 )
-"""Not raised again under their own name: the first would blame the test's line, the next two would end a test's `map`
-or `all` before it has looked, the others want more arguments."""
+"""Exceptions that are not raised again under their own name: the first would be reported as a failed line of the test,
+the next two would end a `map` or `all` of the test early, and the others need more arguments."""
 
 
 class CandidateGone(BaseException):
-    """The candidate's process ended or stopped making sense; not an Exception, so that few tests can swallow it, and
-    those are not passed."""
+    """The candidate's process ended or sent invalid data. It is not an Exception, so that few tests can catch it; those
+    that do are not passed."""
 
 
 class CandidateRaised(Exception):
@@ -38,15 +38,15 @@ class CandidateRaised(Exception):
 
 
 def checker_body(channel: int, limits: dict) -> None:
-    """Serve `check` jobs until the server hangs up or it is time for a fresh process.
+    """Serve `check` jobs until the server closes the socket or a new process is due.
 
-    A job is one packet of two descriptors: its payload, which the verdict takes the place of, and the line to the
-    candidate. The answer is one packet, `done` or `last` and the verdict's word: what a test says must not stay in the
-    server's memory. One process serves many jobs because tests are trusted and what they meet is plain data; each has
+    A job is one packet with two descriptors: its payload, which the verdict overwrites, and the socket to the
+    candidate. The answer is one packet, `done` or `last` and the verdict's word; the text of a test must not stay in
+    the server's memory. One process can serve many jobs, because tests are trusted and receive plain data. Each job has
     its own names, limits and processor time.
     """
     server = socket.socket(fileno=channel)
-    for left in reversed(range(JOBS)):
+    for jobs_left in reversed(range(JOBS)):
         data, descriptors, _, _ = socket.recv_fds(server, 64, 2)
         if not data:
             break
@@ -57,7 +57,7 @@ def checker_body(channel: int, limits: dict) -> None:
         word = _check(descriptors[0], descriptors[1], limits).encode()
         for descriptor in descriptors:
             os.close(descriptor)
-        if not left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
+        if not jobs_left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
             server.send(b"last " + word)
             break
         server.send(b"done " + word)
@@ -65,16 +65,16 @@ def checker_body(channel: int, limits: dict) -> None:
 
 
 def _seed() -> None:
-    """Begin new random numbers: those of the process that this one and the candidate were forked from the candidate
-    knows, and those that an earlier job's test chose it may guess."""
+    """Seed the random generators anew. The candidate knows the state of the process from which this one was forked, and
+    may guess a seed that an earlier job's test has set."""
     for name in ("random", "numpy.random"):
         if (module := sys.modules.get(name)) is not None:
             module.seed()
 
 
 def _check(payload: int, line: int, limits: dict) -> str:
-    """The trusted side of one job: run the test against a stand-in, and write the verdict over the payload: the nonce,
-    a word, which is returned, and a note."""
+    """The trusted side of one job: run the test with a proxy for the candidate, and overwrite the payload with the
+    verdict: the nonce, a word, which is returned, and a note."""
     job = json.loads(program.read_all(payload))
     verdict = ["error", "no verdict"]
     try:
@@ -97,7 +97,7 @@ def _check(payload: int, line: int, limits: dict) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(source: str, name: str) -> types.CodeType:
-    """Kept between jobs: the completions of one problem come with the same test."""
+    """Compile, with a cache across jobs: all completions of a problem have the same test."""
     return compile(source, name, "exec", dont_inherit=True)
 
 
@@ -125,7 +125,7 @@ def _run_check(job: dict, candidate: "Candidate") -> list[str]:
 
 
 def _assertion(error: AssertionError, source: str) -> str:
-    """The failed line of the test, which says more than the exception does."""
+    """The failed line of the test, which is more informative than the exception."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<check>":
@@ -137,7 +137,7 @@ def _assertion(error: AssertionError, source: str) -> str:
 
 
 class Opaque:
-    """A result that is no plain data: true or false, and equal to nothing else."""
+    """A result that is not plain data: only its truth value is known, and it equals only itself."""
 
     def __init__(self, truth: bool, what: str) -> None:
         self._truth, self._what = truth, what
@@ -150,7 +150,7 @@ class Opaque:
 
 
 class Candidate:
-    """A stand-in for the entry point that forwards calls by value, once the program has said that it is ready.
+    """A proxy for the entry point that forwards calls by value; it waits first until the program is ready.
 
     Raises CandidateGone.
     """
@@ -159,7 +159,7 @@ class Candidate:
         self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
         self._encode, self.calls, self._kept = codec.make_encoder(most), 0, 0
         self.gone = ""
-        """Why it answers no more."""
+        """Why it no longer answers; empty while it does."""
         self._answers, self._opaque = 0, False
         ready = self._receive()
         if ready[0] != "ready" or len(ready) != 2:
@@ -172,20 +172,20 @@ class Candidate:
         return self._ask('["t",', args, kwargs)
 
     def make(self, name: str, *args, **kwargs) -> codec.Handle:
-        """An object of a class that the program defines, for a test that passes it to the entry point."""
+        """Create an object of a class that the program defines, for a test that passes it to the entry point."""
         self._ask(f'["t",{json.dumps(name)},', args, kwargs)
         self._kept += 1
         return codec.Handle(self._kept - 1, self._set)
 
     def _set(self, handle: codec.Handle, name: str, value: object) -> None:
-        """An attribute of such an object, set by a test."""
+        """Set an attribute of such an object."""
         self._ask('["t","",', (handle, name, value), {})
 
     def _ask(self, opening: str, args: tuple, kwargs: dict):
         try:
             request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"
         except codec.Unsupported as error:
-            if self._opaque or (self._answers and isinstance(error, codec.Excess)):  # else the test's own doing
+            if self._opaque or (self._answers and isinstance(error, codec.Excess)):  # otherwise the test is the cause
                 raise CandidateRaised(f"the test passes its result on, which cannot be sent: {error}") from error
             raise
         try:

@@ -1,4 +1,4 @@
-"""Time that a program had, as opposed to time that passed: on a crowded machine it waits for a processor."""
+"""Measures how long a program waited for a processor, so that this time can be subtracted on a busy machine."""
 
 import contextlib
 import os
@@ -7,9 +7,10 @@ from kernel import high
 
 
 class Clock:
-    """Reads from the kernel how long processes have stood in the queue for a processor.
+    """Reads from the kernel how long processes have waited in the queue for a processor.
 
-    Made before the server enters its namespaces: it keeps the outer /proc open, which programs never see.
+    It is created before the server enters its namespaces, because it keeps the outer /proc open, which programs never
+    see.
     """
 
     def __init__(self) -> None:
@@ -18,15 +19,15 @@ class Clock:
             self.proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY))
 
     def threads(self, pidfd: int) -> dict[str, int]:
-        """Nanoseconds that each thread of a process was ready and none of the processors was; without those of which
-        it cannot be known."""
-        found: dict[str, int] = {}
+        """Nanoseconds that each thread of a process was ready without a free processor; threads for which this is
+        unknown are missing."""
+        waited: dict[str, int] = {}
         with contextlib.suppress(OSError, ValueError, IndexError):
             pid = self._field(f"self/fdinfo/{pidfd}", "Pid:")
             for task in self._list(f"{pid}/task"):
-                with contextlib.suppress(OSError):  # it has ended meanwhile
-                    found[task] = int(self._read(f"{pid}/task/{task}/schedstat").split()[1])
-        return found
+                with contextlib.suppress(OSError):  # it has ended in the meantime
+                    waited[task] = int(self._read(f"{pid}/task/{task}/schedstat").split()[1])
+        return waited
 
     def _field(self, path: str, name: str) -> str:
         return next((line for line in self._read(path).splitlines() if line.startswith(name)), "").split()[1]

@@ -1,9 +1,9 @@
-"""Values as text: tagged JSON in ASCII, decoded to exact built-in types only.
+"""Encodes values as text: tagged JSON in ASCII, which is decoded to exact built-in types only.
 
-null, true, false, strings, small integers and finite floats stand for themselves; everything else is a list
-that opens with a tag: i (hex integer), f (nan, inf), c (complex), b (hex bytes), l, t, s, z (list, tuple,
-set, frozenset), d (key, value, key, value, ...), y (a built-in type, by name) and h (an object that the program keeps,
-by number). Subclasses are written as their base type.
+null, true, false, strings, small integers and finite floats are written as in JSON. All other values are lists that
+begin with a tag: i (hexadecimal integer), f (nan, inf), c (complex), b (hexadecimal bytes), l, t, s, z (list, tuple,
+set, frozenset), d (key, value, key, value, ...), y (a built-in type, by name) and h (an object that stays in the
+program, by number). Subclasses are written as their base type.
 """
 
 import json
@@ -16,7 +16,7 @@ _scan = _decoder.scan_once
 MAX_DEPTH = 200
 SMALL = 1 << 53
 FEW = 64
-"""Keys of a set or dictionary that may have one hash: each further one costs a look at all before it."""
+"""Number of keys of a set or dictionary that may share a hash; each further one is compared with all before it."""
 
 
 TYPES = {
@@ -26,9 +26,10 @@ TYPES = {
 
 
 class Handle:
-    """An object that stays with the program; equal to nothing but itself. What a test sets on it, `_told` passes on."""
+    """An object that stays in the program; it equals only itself. `_told` forwards attributes that a test sets on
+    it."""
 
-    _place: int  # names that no test is likely to set
+    _place: int  # names that a test is unlikely to set
     _told: "Callable[[Handle, str, Any], None] | None"
 
     def __init__(self, place: int, told: "Callable[[Handle, str, Any], None] | None" = None) -> None:
@@ -41,15 +42,16 @@ class Handle:
 
 
 class Unsupported(TypeError):
-    """The value cannot be sent: its type, its depth or its size."""
+    """The value cannot be sent because of its type, depth or size."""
 
 
 class Excess(Unsupported):
-    """Its depth or its size."""
+    """The value is nested too deeply or too large."""
 
 
 def _make_scalar() -> Callable[[type, Any, int], str | None]:
-    """Writes a value that is not a container, or answers None; bound as `make_encoder` says."""
+    """A function that encodes a value that is not a container, and returns None for a container; see `make_encoder` for
+    the bound names."""
     quote, subclass, error = _quote, issubclass, Excess
     integer, real, pair, text, raw = (
         int.__pos__,
@@ -102,7 +104,8 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
 
 
 def _make_flat() -> Callable[[Any], str | None]:
-    """Writes a small number, a list of them or a list of strings at once, as the encoder would, or answers None."""
+    """A function that quickly encodes a small integer, a list of them or a list of strings, with the encoder's result;
+    it returns None for other values."""
     kind_of, kinds, each, join, quote, size = type, set, map, ",".join, _quote, len
     int_repr, small, largest, least, list_, int_ = int.__repr__, SMALL, max, min, list, int
     dict_ = dict
@@ -115,10 +118,10 @@ def _make_flat() -> Callable[[Any], str | None]:
         if (kind is list_ or kind is dict_) and not value:
             return '["l"]' if kind is list_ else '["d"]'
         if kind is list_ and size(value) < 1000:
-            found = kinds(each(kind_of, value))
-            if found == integers and least(value) > -small and largest(value) < small:
+            item_kinds = kinds(each(kind_of, value))
+            if item_kinds == integers and least(value) > -small and largest(value) < small:
                 return '["l",' + join(each(int_repr, value)) + "]"
-            if found == texts:
+            if item_kinds == texts:
                 return '["l",' + join(each(quote, value)) + "]"
         return None
 
@@ -128,9 +131,9 @@ def _make_flat() -> Callable[[Any], str | None]:
 def make_encoder(limit: int) -> Callable[[object], str]:
     """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
 
-    Everything it needs is bound here, so that a program that replaces builtins still reports what it
-    computed. Values are read through the base types' own methods: an overridden `__iter__`, `__len__` or
-    `__class__` is not asked. Raises Unsupported.
+    All names that it needs are bound here, so that a program that replaces builtins still reports its results. Values
+    are read through the methods of the base types; an overridden `__iter__`, `__len__` or `__class__` is not called.
+    Raises Unsupported.
     """
     scalar, kind_of, subclass, size, error = _make_scalar(), type, issubclass, len, Unsupported
     sequences = (
@@ -191,8 +194,8 @@ def make_encoder(limit: int) -> Callable[[object], str]:
 def make_decoder(kept: list[Any]) -> Callable[[object], object]:
     """A decoder that, like the encoder, needs no name that a program can replace.
 
-    It rebuilds the value that a parsed record stands for; handles are places in `kept`. Raises ValueError for anything
-    the encoder never writes.
+    It rebuilds the value of a parsed record; handles are indices of `kept`. Raises ValueError for anything that the
+    encoder never writes.
     """
     kind_of, size, pairs, max_depth = type, len, zip, MAX_DEPTH
     plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
@@ -246,7 +249,8 @@ decode = make_decoder([])
 
 
 def parse(text: str) -> Any:
-    """JSON of an untrusted program, refused before the parser can recurse deeply. Raises ValueError."""
+    """Parse the JSON of an untrusted program; text that would make the parser recurse deeply is refused. Raises
+    ValueError."""
     if text.count("[") + text.count("{") > MAX_DEPTH:
         depth = deepest = 0
         in_string = escaped = False

@@ -1,4 +1,4 @@
-"""Walls around a program's own process: limits, a uid of its own, no privileges, Landlock, seccomp; and its end."""
+"""Confines a program's process with limits, a uid of its own, no privileges, Landlock and seccomp; and ends it."""
 
 import contextlib
 import errno
@@ -18,33 +18,33 @@ DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 
 
 def guard_server(uid: int | None, private: bool) -> None:
-    """For the server itself: its memory unreadable to programs, orphans come back to it, few malloc arenas; no new
-    privileges and no groups, which its programs inherit."""
+    """Set up the server itself: programs cannot read its memory, orphans become its children, malloc has few arenas. It
+    has no new privileges and no groups, which its programs inherit."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         if private:
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of group takes it away
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the group resets it
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.LIBC.mallopt(M_ARENA_MAX, 2)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # for counting what lies in a folder of folders
+    with contextlib.suppress(ValueError, OSError):  # needed to count the files in nested folders
         resource.setrlimit(resource.RLIMIT_NOFILE, (8192 if most == -1 else min(8192, most), most))
 
 
 class Walls:
-    """What each program of one server is put behind.
+    """The layers of confinement of each program of one server.
 
     Args:
-        tier: "full" (the server is in its own namespaces), "landlock", or "none": limits alone.
-        uid: whom programs run as; None where the server may not change it.
-        filters: BPF by name, "program" and "tools".
-        packages: folders of further libraries.
+        tier: "full" (the server is in its own namespaces), "landlock", or "none": limits only.
+        uid: the user as whom programs run; None if the server may not change it.
+        filters: BPF code by name, "program" and "tools".
+        packages: folders of additional libraries.
 
     Raises:
-        OSError: the kernel lacks what the tier needs.
+        OSError: the kernel lacks a feature that the tier needs.
     """
 
     def __init__(self, tier: str, uid: int | None, filters: dict[str, bytes], packages: list[str]) -> None:
@@ -52,40 +52,40 @@ class Walls:
         self.checker_uid = None if uid is None else uid ^ (1 << 29)
         self.filters = {name: kernel.Filter(bpf) for name, bpf in filters.items()} if tier != "none" else {}
         version = landlock.version() if tier != "none" else 0
-        # without a uid of its own a program could truncate its user's files before version 3
+        # before version 3, a program without a uid of its own could truncate its user's files
         if tier == "landlock" and version < (3 if uid is None else 1):
             raise OSError(errno.ENOSYS, f"the kernel's Landlock is version {version}, too old or turned off")
         self.readable, self.landlock, self.ruleset = [*SYSTEM, *packages], version, -1
-        self.listed = {os.path.dirname(folder) for folder in packages}  # where `import` looks for them
+        self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
-        """Whether nothing but these walls keeps a program from what its own user has, the server's folders included."""
+        """Whether only these layers protect the files of the program's user, which include the server's folders."""
         self.asking = "modes" in self.filters
-        """Whether a build puts changes of modes before the server; see modes.py."""
+        """Whether a build's changes of file modes are submitted to the server; see modes.py."""
 
     def allow(self, writable: str) -> None:
-        """Close all paths to programs but `writable`, the system's and the packages' files and a few devices."""
+        """Deny programs all paths except `writable`, the files of the system and the packages, and a few devices."""
         if self.landlock:
             made = landlock.ruleset(self.landlock, self.readable, DEVICES, writable, self.listed)
             self.ruleset = kernel.high(made)
 
     def processes(self, limits: dict) -> int:
-        """The most that a program's user may have."""
+        """Limit on the processes of the program's user."""
         return limits["processes"] + (_tasks() if self.apart else 0)
 
     def close_files(self, limits: dict) -> None:
-        """The walls that a process may stand behind which forks others, and they with it. Raises OSError."""
+        """Apply the layers that a process may have before it forks others, which inherit them. Raises OSError."""
         if self.landlock:
             landlock.restrict(self.ruleset)
         for what, most in shared_limits(limits):
             resource.setrlimit(what, most)
 
     def keep_to(self, folder: str) -> None:
-        """Close what lies beside a program's own folder. Raises OSError."""
+        """Deny changes of files outside a program's own folder. Raises OSError."""
         if self.apart:
             landlock.keep_to(self.landlock, folder)
 
     def ask(self, line: int) -> None:
-        """From here on this process's changes of modes are put before who has the other end of `line`. Raises
+        """From now on submit this process's changes of file modes to the holder of the other end of `line`. Raises
         OSError."""
         listener = self.filters["modes"].listen()
         with socket.socket(fileno=line) as end:
@@ -93,19 +93,18 @@ class Walls:
         os.close(listener)
 
     def close(self, uid: int | None, cpu: int, processes: int, filter_name: str) -> None:
-        """The others: called in the new process before any untrusted code. Raises OSError if a wall cannot be
-        raised.
+        """Apply the remaining layers in the new process, before any untrusted code. Raises OSError if a layer fails.
 
         Args:
-            uid: whom it becomes.
-            cpu: seconds of processor time; -1 for any.
-            processes: the most that its user may have.
-            filter_name: which of the filters.
+            uid: the user that the process becomes.
+            cpu: limit of processor time in seconds; -1 for none.
+            processes: limit on the processes of its user.
+            filter_name: name of the filter that it gets.
         """
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu))
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
         if uid is not None:
-            os.setresuid(uid, uid, uid)  # capabilities go with it
+            os.setresuid(uid, uid, uid)  # this also drops all capabilities
         else:
             kernel.drop_capabilities()
         if self.tier != "full":
@@ -116,7 +115,7 @@ class Walls:
             os.setsid()
 
     def describe(self) -> dict:
-        """The layers that hold, by name."""
+        """The active layers by name."""
         private = self.tier == "full"
         return {
             "tier": self.tier,
@@ -134,7 +133,7 @@ class Walls:
 
 
 def shared_limits(limits: dict) -> list[tuple[int, tuple[int, int]]]:
-    """For setrlimit: of one process, but its processor time."""
+    """Arguments of setrlimit for one process, without processor time."""
     mib = 1 << 20
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     return [
@@ -147,14 +146,14 @@ def shared_limits(limits: dict) -> list[tuple[int, tuple[int, int]]]:
 
 
 def _tasks() -> int:
-    """Threads on this machine: the most that a shared user can have already."""
+    """Number of threads on this machine, an upper bound for those that a shared user already has."""
     with open("/proc/loadavg") as file:
         return int(file.read().split()[3].partition("/")[2])
 
 
 def kill_all(private: bool, uid: int | None, keep: set[int]) -> None:
-    """End and reap every descendant of the server, but `keep` where nothing tells programs by namespace or uid. Raises
-    OSError if some survive."""
+    """End and reap every descendant of the server. Processes of `keep` survive if programs have neither a namespace nor
+    a uid of their own. Raises OSError if others survive too."""
     for _ in range(1000):
         if _reap(keep):
             return
@@ -173,7 +172,7 @@ def kill_all(private: bool, uid: int | None, keep: set[int]) -> None:
 
 
 def _reap(keep: set[int]) -> bool:
-    """Take the dead; True when no other descendant is left."""
+    """Reap ended processes; True if no other descendant is left."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -183,7 +182,7 @@ def _reap(keep: set[int]) -> bool:
 
 
 def _kill_as(uid: int) -> None:
-    """SIGKILL to every process of `uid`, by a helper that may signal only those and that they may not
+    """Send SIGKILL to every process of `uid`, from a process that may signal only those and that they may not
     signal."""
     pid = os.fork()
     if pid == 0:

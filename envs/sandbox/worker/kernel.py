@@ -1,4 +1,4 @@
-"""The few system calls that Python's library lacks, as functions that raise OSError."""
+"""System calls that Python's library lacks, as functions that raise OSError."""
 
 import ctypes
 import fcntl
@@ -22,13 +22,13 @@ CLONE_PARENT, SIGCHLD = 0x8000, 17
 SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(os.uname().machine)
 
 PROCESSORS = os.sched_getaffinity(0)
-"""Those that the caller may use, read before the server settles on one."""
+"""The processors that the caller may use, read before the server restricts itself to one."""
 FIRST_OWN = 100
-"""The server's own descriptors begin here; the lowest it deals to programs."""
+"""The server's own descriptors have numbers from here on; lower ones are for programs."""
 
 
 def checked(result: int, what: str) -> int:
-    """`result`, or the OSError of the call that gave it."""
+    """`result`; raises the OSError of a failed call."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -36,7 +36,7 @@ def checked(result: int, what: str) -> int:
 
 
 def high(number: int) -> int:
-    """The same file under a number from FIRST_OWN on; the old number is closed."""
+    """Move a descriptor to a number from FIRST_OWN on; the old number is closed."""
     try:
         return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_OWN)
     finally:
@@ -44,19 +44,24 @@ def high(number: int) -> int:
 
 
 def fork() -> int:
-    """fork(2) of a process with one thread, without Python's care for locks and random seeds that others might hold:
-    a third of the time, since a child pays for each page that it touches."""
+    """fork(2) of a process with one thread, without Python's handling of locks and random seeds of other threads.
+
+    It takes a third of the time, because a child pays for each page that it touches.
+    """
     return checked(_KEEPING_LOCK.fork(), "fork")
 
 
 def fork_sibling() -> int:
-    """The same, but the new process is a child of this one's parent, which waits for it."""
+    """Like `fork`, but the new process is a child of this process's parent, which waits for it."""
     return checked(_KEEPING_LOCK.syscall(SYS_CLONE, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0), "clone")
 
 
 def share_code() -> None:
-    """Let forked processes have the tables of the pages of this interpreter's code, which they would otherwise ask for
-    by 50 page faults: fork copies the table of a file's mapping only if some page of it has been written."""
+    """Make forked processes inherit the page tables of the interpreter's code.
+
+    Otherwise each would cause 50 page faults: fork copies the table of a file mapping only if one of its pages was
+    written.
+    """
     with open("/proc/self/maps") as file:
         mappings = [line.split() for line in file]
     for where, rights, _, _, _, *path in mappings:
@@ -80,7 +85,7 @@ def mount(source: str | None, target: str, kind: str | None = None, flags: int =
 
 
 def unmount(target: str) -> None:
-    """umount2(2), whatever is still open there."""
+    """umount2(2), even if files there are still open."""
     checked(LIBC.umount2(_bytes(target), MNT_DETACH), f"umount {target}")
 
 
@@ -99,7 +104,7 @@ def drop_capabilities() -> None:
 
 
 class Filter:
-    """A seccomp filter, laid out for the kernel once so that a program's process only has to enter it."""
+    """A seccomp filter in the kernel's layout, prepared once, so that a program's process only has to enter it."""
 
     def __init__(self, bpf: bytes) -> None:
         class Program(ctypes.Structure):
@@ -111,5 +116,5 @@ class Filter:
         prctl(PR_SET_SECCOMP, 2, ctypes.byref(self.program))
 
     def listen(self) -> int:
-        """Enter it; the descriptor by which another process answers the calls that it puts before one."""
+        """Enter the filter, and return the descriptor through which another process answers the submitted calls."""
         return checked(LIBC.syscall(SYS_SECCOMP, 1, ctypes.c_ulong(8), ctypes.byref(self.program)), "seccomp")

@@ -1,4 +1,4 @@
-"""Landlock: a process that may open nothing but the paths it was given. Linux 5.13 and later; see landlock(7)."""
+"""Landlock: restricts a process to given paths. It needs Linux 5.13 or later; see landlock(7)."""
 
 import contextlib
 import ctypes
@@ -13,9 +13,9 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEV = 1, 2, 4, 8, 1 <<
 READ = EXECUTE | READ_FILE | READ_DIR
 REFER = 1 << 13
 LAYOUT = 0x1FF << 4
-"""Making, removing and renaming entries of folders."""
+"""Rights to create, remove and rename entries of folders."""
 RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""All rights over files, by the version that brought new ones."""
+"""All rights over files, by the version that introduced new ones."""
 BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
 
 
@@ -28,7 +28,7 @@ def _syscall(*arguments) -> int:
 
 
 def version() -> int:
-    """The kernel's version of Landlock; 0 where it has none or has it turned off."""
+    """The kernel's version of Landlock; 0 if it has none or it is turned off."""
     try:
         return _syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION)
     except OSError:
@@ -38,14 +38,14 @@ def version() -> int:
 def ruleset(
     kernels: int, readable: Iterable[str], devices: Iterable[str], writable: str, listed: Iterable[str] = ()
 ) -> int:
-    """A descriptor of what processes may reach, made once and entered by each.
+    """A descriptor of the paths that processes may access; it is created once, and each process enters it.
 
     Args:
-        kernels: `version()`.
+        kernels: the kernel's version, from `version()`.
         readable: paths below which files may be read and executed.
         devices: files that may be read and written.
-        writable: the folder below which anything may be done.
-        listed: folders below which names may be read.
+        writable: the folder below which everything is allowed.
+        listed: folders below which names may be listed.
     """
     rights = RIGHTS[max(v for v in RIGHTS if v <= kernels)]
     attributes = struct.pack("QQQ", rights, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
@@ -62,8 +62,8 @@ def ruleset(
 
 
 def keep_to(kernels: int, folder: str) -> None:
-    """From here on this process makes, removes and renames nothing but below `folder`; a layer over what it is behind
-    already. Raises OSError."""
+    """Allow this process to create, remove and rename files only below `folder`, in addition to the layers that it
+    already has. Raises OSError."""
     rights = LAYOUT | (REFER if kernels >= 2 else 0)
     made = _syscall(CREATE_RULESET, struct.pack("Q", rights), ctypes.c_size_t(8), 0)
     _allow(made, folder, rights)
@@ -72,12 +72,12 @@ def keep_to(kernels: int, folder: str) -> None:
 
 
 def restrict(made: int) -> None:
-    """From here on this process reaches what the ruleset allows, nothing else. Raises OSError."""
+    """Restrict this process to the ruleset. Raises OSError."""
     _syscall(RESTRICT_SELF, made, 0)
 
 
 def _allow(made: int, path: str, rights: int) -> None:
-    with contextlib.suppress(FileNotFoundError, PermissionError):  # what cannot be opened stays closed
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # a path that cannot be opened stays denied
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         if not os.path.isdir(path):
             rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV

@@ -1,8 +1,9 @@
-"""Changes of files' modes and times that a build asks for, made in its place and in its own folder alone.
+"""Changes of file modes and times that a build requests: the server makes them in its place, only in the build's
+folder.
 
-Where programs run as the caller, his files lie around them, and Landlock does not cover what changes a file by its
-name; yet a linker has to make what it writes executable. So such calls stop in the kernel and are put before the
-server, which carries them out on the file itself, once it has it. See seccomp_unotify(2).
+If programs run as the caller, the caller's files are around them, and Landlock does not cover calls that change a file
+by name. However, a linker must make its output executable. Therefore such calls stop in the kernel and are submitted to
+the server, which opens the file and applies them to the open file. See seccomp_unotify(2).
 """
 
 import contextlib
@@ -18,21 +19,21 @@ CALLS = {
     "x86_64": {90: "chmod", 91: "fchmod", 268: "fchmodat", 452: "fchmodat2", 280: "utimensat"},
     "aarch64": {53: "fchmodat", 52: "fchmod", 452: "fchmodat2", 88: "utimensat"},
 }.get(os.uname().machine, {})
-"""By number; seccomp.py has the filter."""
+"""Calls by number; seccomp.py has the filter."""
 RECEIVE, SEND, STILL_THERE = 0xC0502100, 0xC0182101, 0x40082102
 NOTICE, ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 HERE, NOT_FOLLOWED, MAY_BE_EMPTY = -100, 0x100, 0x1000
 """AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH."""
 LONGEST, TIMES = 4096, 32
-"""Bytes of a path, at most, and of two times."""
+"""Largest length of a path, and length of two times, in bytes."""
 
 
 class Modes:
     """Answers the calls of one job.
 
     Args:
-        listener: of the job's processes' filter; closed by `close`.
-        folder: the job's.
+        listener: descriptor of the filter of the job's processes; `close` closes it.
+        folder: the job's folder.
     """
 
     def __init__(self, listener: int, folder: str) -> None:
@@ -45,7 +46,7 @@ class Modes:
         os.close(self.listener)
 
     def answer(self) -> None:
-        """Receive one call, do what it asks for and say how it went. Nothing, where who asked has ended."""
+        """Receive one call, execute it and send its result; does nothing if the calling process has ended."""
         notice = bytearray(NOTICE.size)
         try:
             fcntl.ioctl(self.listener, RECEIVE, notice)
@@ -57,7 +58,7 @@ class Modes:
             self._do(CALLS[number], arguments, f"/proc/{asking}", serial)
         except OSError as error:
             code = -(error.errno or errno.EPERM)
-        except (KeyError, OverflowError, ValueError):  # no such call, no such address, no such name
+        except (KeyError, OverflowError, ValueError):  # an unknown call, or an invalid address or name
             code = -errno.EFAULT
         with contextlib.suppress(OSError):
             fcntl.ioctl(self.listener, SEND, ANSWER.pack(serial, 0, code, 0))
@@ -70,14 +71,14 @@ class Modes:
             arguments.insert(1, 0)
         place, path, value, flags = arguments[:4]
         if call in ("chmod", "fchmod", "fchmodat"):
-            flags = 0  # there is no such argument
+            flags = 0  # these calls have no flags
         times = self._read(who, value, TIMES) if call == "utimensat" and value else None
         if times is not None and len(times) < TIMES:
             raise OSError(errno.EFAULT, "no times")
         unnamed = not path and call in ("fchmod", "utimensat")
         file = self._open(who, place, None if unnamed else self._read(who, path, LONGEST).partition(b"\0")[0], flags)
         try:
-            fcntl.ioctl(self.listener, STILL_THERE, struct.pack("=Q", serial))  # its number has not passed to another
+            fcntl.ioctl(self.listener, STILL_THERE, struct.pack("=Q", serial))  # its process number has not been reused
             name = b"/proc/self/fd/%d" % file
             where = os.readlink(name)
             if where != self.folder and not where.startswith(self.folder + b"/"):
@@ -91,7 +92,7 @@ class Modes:
             os.close(file)
 
     def _open(self, who: str, place: int, path: bytes | None, flags: int) -> int:
-        """The file that a process names, by descriptor, so that it cannot become another."""
+        """A descriptor of the file that a process names, so that the name cannot be switched to another file."""
         place = (place & 0xFFFFFFFF) - (1 << 32) if place & 1 << 31 else place & 0xFFFFFFFF
         if place == HERE and path is None:
             raise OSError(errno.EFAULT, "no name")

@@ -1,4 +1,4 @@
-"""Namespaces with a small read-only file system: no network, no other processes, nobody else's files."""
+"""Namespaces with a small read-only file system, without network, other processes or other users' files."""
 
 import contextlib
 import os
@@ -33,10 +33,10 @@ TMP = "/tmp"
 
 
 def enter_namespaces(packages: list[str]) -> None:
-    """Continue as process 1 of new namespaces with a file system of our own. Only that process returns.
+    """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
-    `packages` are folders to be seen beside the system's. The process that stays outside waits for the other and
-    dies with it; each is killed with the other. Raises OSError.
+    `packages` are folders to include besides those of the system. The outer process waits for the inner one and ends
+    with it; if either is killed, so is the other. Raises OSError.
     """
     user, group = os.getuid(), os.getgid()
     flags = NEW_NS | NEW_PID | NEW_NET | NEW_IPC | NEW_UTS | (NEW_USER if user else 0)
@@ -54,8 +54,7 @@ def enter_namespaces(packages: list[str]) -> None:
 
 
 def _build_root(packages: list[str]) -> None:
-    """A root of nothing but the system's programs and libraries, this interpreter's library and a few
-    devices."""
+    """Create a root with only the system's programs and libraries, this interpreter's library and a few devices."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     os.makedirs(f"{TMP}/old")
@@ -75,7 +74,7 @@ def _build_root(packages: list[str]) -> None:
     os.makedirs(f"/new{WRITABLE}/tmp")
     os.symlink(f"{WRITABLE}/tmp", "/new/tmp")
     os.makedirs("/new/proc")
-    with contextlib.suppress(OSError):  # refused where a container hides parts of its own; no /dev/stdin then
+    with contextlib.suppress(OSError):  # refused if a container hides parts of its /proc; then there is no /dev/stdin
         mount("proc", "/new/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=invisible")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/new/dev/{name}")

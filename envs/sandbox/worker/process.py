@@ -1,4 +1,4 @@
-"""A child of the server, by a descriptor that no other process can take over as it can a number."""
+"""A child of the server, identified by a descriptor, because a process number can be reused by another process."""
 
 import contextlib
 import os
@@ -18,14 +18,13 @@ class Process:
         return self.descriptor
 
     def end(self, patience: float | None = None) -> tuple[int, str] | None:
-        """Exit status and name of the signal that ended it, once it has ended; None if it has not within
-        `patience` seconds."""
+        """Exit status and name of the signal that ended it; None if it has not ended within `patience` seconds."""
         if patience is not None and not select.select([self.descriptor], [], [], patience)[0]:
             return None
         return self._reap()
 
     def kill(self) -> None:
-        """End it, unless it has ended and been reaped."""
+        """End it, unless it has already ended and was reaped."""
         if self.descriptor >= 0:
             signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
             self._reap()
@@ -44,11 +43,11 @@ class Process:
 
 
 class Template(Process):
-    """The process that programs' processes are forked from.
+    """The process from which programs' processes are forked.
 
     Args:
-        process: forked with the other end of `control`.
-        limits: its programs have these in common.
+        process: the process, which has the other end of `control`.
+        limits: the limits that all its programs share.
     """
 
     def __init__(self, process: Process, limits: tuple, control: socket.socket) -> None:
@@ -56,7 +55,7 @@ class Template(Process):
         self.limits, self.control = limits, control
 
     def fork(self, order: str, descriptors: list[int]) -> Process:
-        """A child of ours from it. Raises OSError or ValueError where it has ended."""
+        """Fork a child of the server from it. Raises OSError or ValueError if it has ended."""
         socket.send_fds(self.control, [order.encode()], descriptors)
         return Process(int(self.control.recv(16)))
 
@@ -69,8 +68,8 @@ class CheckProcess(Process):
     """The process that runs trusted tests, one after another.
 
     Args:
-        process: forked with the other end of `control`.
-        limits: it was forked with these, and serves jobs of no others.
+        process: the process, which has the other end of `control`.
+        limits: its limits; it only serves jobs with the same limits.
     """
 
     def __init__(self, process: Process, limits: dict, control: socket.socket) -> None:
@@ -78,15 +77,15 @@ class CheckProcess(Process):
         self.limits, self.control = limits, control
 
     def start(self, payload: int, line: int) -> None:
-        """Give it a job, by descriptors."""
+        """Send it a job as two descriptors."""
         socket.send_fds(self.control, [b"job"], [payload, line])
 
-    def said(self) -> tuple[str, str]:
-        """What made its socket readable: "done" or "last" (done, and it will end) and the verdict's word, or nothing:
-        it has ended."""
+    def answer(self) -> tuple[str, str]:
+        """Read its answer: "done" or "last" (done, and the process will end) and the verdict's word; empty texts if the
+        process has ended."""
         with contextlib.suppress(ConnectionError):
-            said, _, word = self.control.recv(64).decode().partition(" ")
-            return said, word
+            status, _, word = self.control.recv(64).decode().partition(" ")
+            return status, word
         return "", ""
 
     def kill(self) -> None:

@@ -1,8 +1,8 @@
-"""The side of the untrusted program: its own process, after the walls are up.
+"""The untrusted program's side: code that runs in its own process after confinement.
 
-Nothing here is trusted by the caller. It only makes an honest program's values come back even when the
-program has replaced builtins. Each body reads its payload from a descriptor, so that the server it was forked
-from never held it.
+The caller trusts nothing here. This code only ensures that the results of an honest program arrive even if the program
+has replaced builtins. Each body reads its payload from a descriptor, so that the server from which it was forked never
+holds it.
 """
 
 import builtins
@@ -19,14 +19,14 @@ import codec
 
 SOURCE = "<solution>"
 CHANNEL = 3
-"""Descriptor of the results, or of the line to the check process."""
+"""Descriptor of the results, or of the socket to the check process."""
 BUILT_IN = {
     kind: name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 
 
 def read_all(descriptor: int) -> bytes:
-    """A memfd's bytes from its start."""
+    """All bytes of a memfd."""
     return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
@@ -61,7 +61,7 @@ def writer(descriptor: int):
 
 
 def reader(descriptor: int, most: int):
-    """ASCII lines from a socket; None at its end. Raises ValueError beyond `most` bytes."""
+    """A function that reads ASCII lines from a socket; None at its end. It raises ValueError beyond `most` bytes."""
     read, size, decode, error, held = os.read, len, bytearray.decode, ValueError, bytearray()
     first, whole, only = bytes.find, bytes.decode, 1 << 12
 
@@ -76,9 +76,9 @@ def reader(descriptor: int, most: int):
         while True:
             end = held.find(b"\n")
             if end >= 0:
-                found = decode(held[:end], "ascii")
+                text = decode(held[:end], "ascii")
                 del held[: end + 1]
-                return found
+                return text
             piece = read(descriptor, 1 << 16)
             if not piece:
                 return None
@@ -95,7 +95,7 @@ def _stream(descriptor: int, mode: str, errors: str) -> io.TextIOWrapper:
 
 
 def set_streams() -> None:
-    """Fresh standard streams over descriptors 0, 1 and 2."""
+    """Create new standard streams on descriptors 0, 1 and 2."""
     system: Any = sys  # typeshed calls the dunder streams final
     system.__stdin__, system.__stdout__ = _stream(0, "rb", "strict"), _stream(1, "wb", "strict")
     system.__stderr__ = _stream(2, "wb", "backslashreplace")
@@ -103,7 +103,7 @@ def set_streams() -> None:
 
 
 def restore_streams() -> None:
-    """What `set_streams` made, where it belongs."""
+    """Restore the standard streams that `set_streams` created."""
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     sys.argv = ["solution.py"]
 
@@ -116,14 +116,14 @@ def new_module(name: str) -> types.ModuleType:
 
 
 class Tools:
-    """What a program's process uses and a template makes, once for all; bound so that no name that a program can
-    replace is needed later."""
+    """The functions of a program's process, which a template creates once. All names are bound here, so that none that
+    a program can replace is needed later."""
 
     def __init__(self, limits: dict) -> None:
         most = limits["output_kib"] << 10
         decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
         self.kept: list[Any] = []
-        """Objects that the check process knows by number."""
+        """Objects to which the check process refers by index."""
         self.parse, self.encode = decoder.scan_once, codec.make_encoder(most)
         self.decode = codec.make_decoder(self.kept)
         self.send, self.line = writer(CHANNEL), reader(CHANNEL, most * 2)
@@ -159,11 +159,11 @@ class Solution:
 f([1], ["a"], {}, (1, 2))
 g([1.5], {1})
 """
-"""What programs consist of: annotations are made once and kept by `typing`."""
+"""Typical code of programs; `typing` caches the annotations."""
 
 
 def warm() -> None:
-    """In the server: run what processes will run until the interpreter has done specialising it, since each page that
+    """Run, in the server, the code of later processes until the interpreter has specialised it, because each page that
     they write to is copied."""
     encode = codec.make_encoder(1 << 20)
     program = compile(TYPICAL, SOURCE, "exec", dont_inherit=True)
@@ -175,7 +175,8 @@ def warm() -> None:
 
 
 def _load(job: dict, module: types.ModuleType) -> None:
-    """Run the trusted setup and the solution in `module`; what the setup may call like the entry point is no answer."""
+    """Run the trusted setup and the solution in `module`. A name of the setup that equals the entry point is
+    removed."""
     if job["setup"]:
         exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), module.__dict__)
         module.__dict__.pop(job.get("entry", ""), None)
@@ -183,45 +184,44 @@ def _load(job: dict, module: types.ModuleType) -> None:
 
 
 def _entry(job: dict, module: types.ModuleType):
-    """The function to call: a global of the solution, or the method of that name of a class `Solution`, or a global
-    from elsewhere. Raises NameError."""
+    """The function to call: a global that the solution defines, or the method of a class `Solution`, or another global.
+    Raises NameError."""
     name = job["entry"]
-    found, owner = module.__dict__.get(name), module.__dict__.get("Solution")
-    own = getattr(getattr(found, "__code__", None), "co_filename", None) == SOURCE
+    function, owner = module.__dict__.get(name), module.__dict__.get("Solution")
+    own = getattr(getattr(function, "__code__", None), "co_filename", None) == SOURCE
     if not own and isinstance(owner, type) and hasattr(owner, name):
         return getattr(owner(), name)
     if name in module.__dict__:
-        return found
+        return function
     raise NameError(f"name {name!r} is not defined")
 
 
 def function_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Load the solution, call it on each input and write one record a case."""
+    """Load the solution, call it on each input and write one record for each case."""
     job = tools.read(payload)
-    send, leave, quote, said, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
+    send, leave, quote, describe_error, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
     encode, rebuilt, failure = tools.encode, dict, BaseException
     try:
         module = tools.module("solution")
         _load(job, module)
         function = _entry(job, module)
     except failure as error:
-        send('["load",' + quote(said(error)) + "]\n")
+        send('["load",' + quote(describe_error(error)) + "]\n")
         leave(1)
     for args, kwargs in job["inputs"]:
         try:
             value = function(*decode(args), **rebuilt(decode(kwargs)))
             record = '["v",' + encode(value) + "]\n"
         except failure as error:
-            record = '["e",' + quote(said(error)) + "]\n"
+            record = '["e",' + quote(describe_error(error)) + "]\n"
         send(record)
     leave(0)
 
 
 def stdio_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Run the solution as a script; leave as the interpreter would: threads, exit hooks, flush, exit
-    status."""
+    """Run the solution as a script, and exit like the interpreter: join threads, run exit hooks, flush, exit status."""
     job = tools.read(payload)
-    send, leave, quote, said = tools.send, tools.leave, tools.quote, tools.describe
+    send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
     status, note = 0, ""
     try:
         _load(job, tools.module("__main__"))
@@ -230,13 +230,13 @@ def stdio_body(payload: int, limits: dict, tools: Tools) -> None:
         status = 0 if code is None else code & 0xFF if isinstance(code, int) else 1
         note = f"exit status {status}"
     except BaseException as error:
-        status, note = 1, said(error)
+        status, note = 1, describe_error(error)
     threads: Any = threading  # typeshed does not know _shutdown
     for step in (threads._shutdown, _run_exit_hooks, _flush):
         try:
             step()
         except BaseException as error:
-            status, note = status or 120, note or said(error)
+            status, note = status or 120, note or describe_error(error)
     if status:
         send('["e",' + quote(note) + "]\n")
     leave(status)
@@ -249,7 +249,7 @@ def _run_exit_hooks() -> None:
 
 
 def _flush() -> None:
-    """Flush the standard streams, and files that the program left open by letting go of its names."""
+    """Flush the standard streams, and files that the program left open, by deleting its names."""
     for stream in {id(stream): stream for stream in (sys.stdout, sys.__stdout__)}.values():
         if stream is not None and not stream.closed:
             stream.flush()
@@ -258,24 +258,24 @@ def _flush() -> None:
 
 
 def command_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Write the job's files into the current folder, run its commands until one fails, and write one record: the exit
-    statuses, and the files asked for."""
+    """Write the job's files to the current folder, run its commands until one fails, and write one record: the exit
+    statuses and the requested files."""
     job = tools.read(payload)
     os.set_inheritable(CHANNEL, False)
-    import base64  # not with the rest: what is imported above, every program carries
+    import base64  # here, because every program's process has what the module imports
     import glob
     import subprocess
 
-    def kept(room: int) -> dict[str, str]:
-        """Contents in base 64 of the files asked for, as far as they fit into `room` bytes."""
-        found = {}
+    def contents(room: int) -> dict[str, str]:
+        """Contents in base 64 of the requested files, as far as they fit into `room` bytes."""
+        by_name = {}
         for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
             if os.path.isfile(name) and not os.path.islink(name):
                 room -= os.path.getsize(name) * 4 // 3
                 if room > 0:
                     with open(name, "rb") as file:
-                        found[name] = base64.b64encode(file.read()).decode()
-        return found
+                        by_name[name] = base64.b64encode(file.read()).decode()
+        return by_name
 
     for name, data in job["files"].items():
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
@@ -290,20 +290,20 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
             note = describe(error)
         if statuses[-1]:
             break
-    record = json.dumps([statuses, note, kept(limits["file_mib"] << 20)])
+    record = json.dumps([statuses, note, contents(limits["file_mib"] << 20)])
     tools.send(record)
     os._exit(0)
 
 
 def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Load the solution, then answer calls from the check process, by value, until it hangs up.
+    """Load the solution, then answer calls from the check process, by value, until it closes the socket.
 
-    Requests are (args, kwargs), a call of the entry point; (class, args, kwargs), an object to be kept here; or
-    ("", (object, name, value), {}), an attribute of one. A result that is no plain data is told by its truth alone,
-    which is all that a test can ask of it.
+    Requests are (args, kwargs), a call of the entry point; (class, args, kwargs), an object to create and keep here; or
+    ("", (object, name, value), {}), an attribute of one. Of a result that is not plain data only the truth value is
+    sent.
     """
     job = tools.read(payload)
-    send, leave, quote, said, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
+    send, leave, quote, describe_error, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
     line, encode, parse, kept = tools.line, tools.encode, tools.parse, tools.kept
     failure, kind, builtin, truth, unsupported = BaseException, type, BUILT_IN, bool, codec.Unsupported
     put = setattr
@@ -314,7 +314,7 @@ def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
         function = _entry(job, module)
         send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
     except failure as error:
-        send('["load",' + quote(said(error)) + "]\n")
+        send('["load",' + quote(describe_error(error)) + "]\n")
         leave(1)
     while (request := line()) is not None:
         try:
@@ -328,9 +328,9 @@ def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
                 try:
                     record = '["v",' + encode(value) + "]\n"
                 except unsupported as error:
-                    record = '["o",' + quote(said(error)) + (",true]\n" if truth(value) else ",false]\n")
+                    record = '["o",' + quote(describe_error(error)) + (",true]\n" if truth(value) else ",false]\n")
         except failure as error:
             names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
-            record = '["e",' + quote(said(error)) + "," + quote(names[0]) + "]\n"
+            record = '["e",' + quote(describe_error(error)) + "," + quote(names[0]) + "]\n"
         send(record)
     leave(0)

@@ -1,17 +1,17 @@
-"""The driver that a Sandbox Fusion server runs for one request: candidates in processes of their own.
+"""The driver that a Sandbox Fusion server runs for one request: it runs candidates in processes of their own.
 
-It is sent as source, a call of `main` behind it, the same for every request; it needs nothing else but Python 3.10 or
-later. What the request is about comes by standard input, in parts, each after its length on a line: first a header with
-the sources of SOURCES and the program's payload; then what only later processes may see, read when it is their turn:
-the input of each run, or the test of a `check` job once the candidate has been forked; last, when no candidate is left,
-the nonce. Expected values are not in what it is sent, but for those that a test holds.
+It is sent as source, followed by a call of `main`, and is the same for every request; it needs only Python 3.10 or
+later. The data of the request arrives on standard input in parts, each after a line with its length. The first part is
+a header with the sources of SOURCES and the program's payload. Then follows data that only later processes may see,
+which is read when they start: the input of each run, or the test of a `check` job after the candidate was forked. The
+nonce comes last, when no candidate runs any more. Expected values are not sent, except those inside a test.
 
-It prints `ready <version>`, then `<nonce> <length> <base 64> end` or, where that is long, puts it into a file named by
-the nonce and prints `<nonce> 0 file end`: some versions of the server cut standard output at 200 kB. Where it could not
-do its work it prints `<nonce> trouble <why>`.
+The driver prints `ready <version>`, then `<nonce> <length> <base 64> end`. A long result is written to a file named by
+the nonce, and the driver prints `<nonce> 0 file end`, because some versions of the server cut standard output at 200
+kB. If the driver failed, it prints `<nonce> trouble <reason>`.
 
-A candidate's walls (`Walls`) are those that a process without rights can raise around itself, as far as the server's
-kernel and container allow; `main` says what else keeps candidates from the driver.
+A candidate is confined by `Walls`: the layers that a process without privileges can apply to itself, as far as the
+server's kernel and container allow. `main` describes what else separates candidates from the driver.
 """
 
 import base64
@@ -33,23 +33,23 @@ MOST_PRINTED = 128 << 10
 MOST_PIECES = 4096
 STACK = 64 << 20
 INPUT_CUT = 71
-"""Exit status of a driver that was not sent all of its input."""
+"""Exit status of a driver that did not receive all of its input."""
 NULL = -1
-"""Stands for an open file of a process's own on /dev/null."""
+"""Stands for a process's own open file on /dev/null."""
 SOURCES = ("codec", "program", "checker", "waiting", "landlock")
-"""Modules beside this one that are sent with it; each imports only those before it."""
+"""Modules of this folder that are sent too; each imports only earlier ones."""
 READABLE = ("/bin", "/lib", "/lib64", "/usr", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def pack(header: dict, pieces: "list[bytes]") -> str:
-    """A dictionary and some bytes as ASCII text."""
+    """A dictionary and pieces of bytes as ASCII text."""
     front = json.dumps({**header, "sizes": [len(piece) for piece in pieces]}).encode()
     return base64.b64encode(zlib.compress(b"\n".join([front, b"".join(pieces)]))).decode()
 
 
 def unpack(text: str, most: int) -> "tuple[dict, list[bytes]]":
-    """What `pack` was given. Raises ValueError for anything else, and beyond `most` bytes."""
+    """The arguments of `pack`. Raises ValueError for any other text, and beyond `most` bytes."""
     try:
         unzip = zlib.decompressobj()
         data = unzip.decompress(base64.b64decode(text, validate=True), most)
@@ -69,7 +69,7 @@ def unpack(text: str, most: int) -> "tuple[dict, list[bytes]]":
 
 
 def set_limits(limits: dict) -> None:
-    """Of the process that calls; never above what the server itself has."""
+    """Set the limits of the calling process, never above the server's own."""
     mib, cpu = 1 << 20, math.ceil(limits["cpu_s"])
     for kind, soft, hard in (
         (resource.RLIMIT_CPU, cpu, cpu + 1),
@@ -92,7 +92,7 @@ def libc():
 
 
 def hide() -> None:
-    """Let no process of the same user look into this one, and leave no source of it behind."""
+    """Make this process's memory unreadable to processes of the same user, and delete its source file."""
     with contextlib.suppress(Exception):
         libc().prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
     with contextlib.suppress(OSError):
@@ -100,25 +100,25 @@ def hide() -> None:
 
 
 class Walls:
-    """Around one candidate, as far as they can be had here; what cannot leaves the others.
+    """The confinement of one candidate; a layer that is not available here is left out.
 
-    A new folder. No new privileges and no capabilities: it may not look into the driver, even where the server is root.
-    Landlock: it opens what Python is made of and its own folder. seccomp: no processes, sockets and signals to others,
-    in the filter that the request brought, if it was made for this kind of processor.
+    A new folder. No new privileges and no capabilities, so that it cannot read the driver's memory even if the server
+    is root. Landlock: it can open Python's own files and its folder. seccomp: no processes, sockets and signals to
+    other processes, by the filter of the request, if that is for this kind of processor.
     """
 
     def __init__(self, seccomp: dict) -> None:
         self.bpf = bytes.fromhex(seccomp["bpf"]) if seccomp.get("machine") == os.uname().machine else b""
         own = os.path.dirname(os.path.abspath(sys.argv[0]))
-        found = [sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), *sys.path]
-        self.readable = [*READABLE, *(path for path in found if path and os.path.realpath(path) != own)]
+        paths = [sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), *sys.path]
+        self.readable = [*READABLE, *(path for path in paths if path and os.path.realpath(path) != own)]
         self.folder = tempfile.mkdtemp(dir=os.getcwd())
 
     def close(self) -> None:
-        """Called in the new process before any untrusted code."""
+        """Apply the layers in the new process, before any untrusted code."""
         import ctypes
 
-        import landlock  # made by `main`
+        import landlock  # created by `report`
 
         call = libc()
         call.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
@@ -133,10 +133,10 @@ class Walls:
 
 
 def file_of(data: bytes = b"", folder: "str | None" = None) -> int:
-    """An open file without a name, which one who may open what is in `folder` may open anew."""
+    """An open file without a name; a process with access to `folder` may open it again."""
     try:
         number = os.memfd_create("file")
-    except (AttributeError, OSError):  # a Python that was built for old systems
+    except (AttributeError, OSError):  # a Python built for old systems
         with tempfile.TemporaryFile(dir=folder) as file:
             number = os.dup(file.fileno())
     while data:
@@ -146,8 +146,8 @@ def file_of(data: bytes = b"", folder: "str | None" = None) -> int:
 
 
 def fork(body, limits: dict, wanted: "list[int]", payload: int, walls: "Walls | None") -> int:
-    """Start `body` in a process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`; a candidate's behind
-    `walls`."""
+    """Start `body` in a process whose descriptors 0, 1, 2, ... are `wanted`, then `payload`; `walls` confine a
+    candidate."""
     pid = os.fork()
     if pid:
         return pid
@@ -176,19 +176,19 @@ def fork(body, limits: dict, wanted: "list[int]", payload: int, walls: "Walls | 
 
 
 def threads(pid: int) -> "dict[str, int]":
-    """Nanoseconds that each thread of a process stood ready while no processor was free; see clock.py."""
-    found = {}
+    """Nanoseconds that each thread of a process was ready without a free processor; see clock.py."""
+    waited = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/schedstat") as file:
-                found[task] = int(file.read().split()[1])
-    return found
+                waited[task] = int(file.read().split()[1])
+    return waited
 
 
 def watch(pids: "list[int]", limits: dict) -> dict:
-    """Wait for the first of some new processes, not longer than they may take; how it ended. Time waited for a
+    """Wait for the first of some new processes, up to its time limit, and return how it ended. Time spent waiting for a
     processor does not count."""
-    import waiting  # made by `main`
+    import waiting  # created by `report`
 
     started, pause, pid = time.monotonic(), 0.0005, pids[0]
     waited = waiting.Waiting([lambda pid=pid: threads(pid) for pid in pids])
@@ -209,7 +209,7 @@ def watch(pids: "list[int]", limits: dict) -> dict:
 
 
 def status_of(pid: int) -> "tuple[int, str] | None":
-    """Exit status and name of the signal, once it has ended."""
+    """Exit status and name of the signal that ended a process; None while it runs."""
     done, status = os.waitpid(pid, os.WNOHANG)
     if not done:
         return None
@@ -223,7 +223,7 @@ def status_of(pid: int) -> "tuple[int, str] | None":
 
 
 def stop(pid: int) -> None:
-    """End a process and its group."""
+    """End a process and its process group."""
     for end in (os.killpg, os.kill):
         with contextlib.suppress(OSError):
             end(pid, signal.SIGKILL)
@@ -236,41 +236,41 @@ def stop(pid: int) -> None:
 
 
 class Parts:
-    """What the request brings by standard input, one after another, and no byte too early."""
+    """The parts of the request on standard input; no byte is read too early."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def next(self) -> str:
-        """Raises ValueError at the end."""
+        """The next part. Raises ValueError at the end."""
         size = b""
         while not size.endswith(b"\n"):
             size += self._read(1)
         return self._read(int(size)).decode("ascii")
 
     def piece(self) -> bytes:
-        """A part with one piece of bytes."""
+        """The only piece of the next part."""
         return unpack(self.next(), 1 << 32)[1][0]
 
     def _read(self, size: int) -> bytes:
-        found = []
+        pieces = []
         while size:
             data = os.read(self.descriptor, min(size, 1 << 20))
             if not data:
                 raise ValueError("standard input ended early")
-            found.append(data)
+            pieces.append(data)
             size -= len(data)
-        return b"".join(found)
+        return b"".join(pieces)
 
 
 def run_programs(header: dict, payload: int, parts: Parts) -> "tuple[list[dict], list[bytes]]":
-    """A process for each standard input; after one that had to be stopped no other. Note, output, errors of each."""
-    import program  # made by `main`
+    """One process for each standard input, until one has to be stopped. Returns note, output and errors of each."""
+    import program  # created by `report`
 
     limits, most = header["limits"], (header["limits"]["output_kib"] << 10) + 1
     ends: list = []
     outputs: list = []
-    for left in reversed(range(header["runs"])):
+    for runs_left in reversed(range(header["runs"])):
         walls = Walls(header["seccomp"])
         given, note, out, err = (file_of(data, walls.folder) for data in (parts.piece(), b"", b"", b""))
         for number in (out, err):
@@ -279,19 +279,19 @@ def run_programs(header: dict, payload: int, parts: Parts) -> "tuple[list[dict],
         pid = fork(program.stdio_body, limits, [given, out, errors, note], payload, walls)
         ends.append(watch([pid], limits))
         with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)  # what it left running
+            os.killpg(pid, signal.SIGKILL)  # processes that it left running
         outputs += [os.pread(number, most, 0) for number in (note, out, err)]
         for number in (given, note, out, err):
             os.close(number)
         if ends[-1]["end"] != "exit" or ends[-1]["signal"]:
-            for _ in range(left):
+            for _ in range(runs_left):
                 parts.next()
             break
     return ends, outputs
 
 
 def run_function(header: dict, payload: int, parts: Parts) -> "tuple[list[dict], list[bytes]]":
-    """One process for all cases; the records it wrote."""
+    """One process for all cases. Returns its records."""
     import program
 
     limits, results = header["limits"], file_of()
@@ -301,25 +301,25 @@ def run_function(header: dict, payload: int, parts: Parts) -> "tuple[list[dict],
 
 
 def run_check(header: dict, payload: int, parts: Parts) -> "tuple[list[dict], list[bytes]]":
-    """The candidate's process and the test's, over a socket; what the test's process wrote."""
+    """The processes of candidate and test, connected by a socket. Returns the data that the test's process wrote."""
     import checker
     import program
 
     limits, walls, quiet = header["limits"], Walls(header["seccomp"]), [NULL, NULL, NULL]
-    ours, theirs = socket.socketpair()
+    test_end, candidate_end = socket.socketpair()
 
     def body(payload: int, limits: dict, _) -> None:
         checker._seed()
-        checker._check(payload, 3, limits)  # the verdict takes the test's place
+        checker._check(payload, 3, limits)  # the verdict overwrites the test
         os._exit(0)
 
-    candidate, status = fork(program.candidate_body, limits, [*quiet, theirs.fileno()], payload, walls), None
+    candidate, status = fork(program.candidate_body, limits, [*quiet, candidate_end.fileno()], payload, walls), None
     try:
-        theirs.close()
+        candidate_end.close()
         secret = file_of(parts.piece())
-        end = watch([fork(body, limits, [*quiet, ours.fileno()], secret, None), candidate], limits)
-        ours.close()
-        for _ in range(10):  # one that has hung up needs a moment to become a corpse
+        end = watch([fork(body, limits, [*quiet, test_end.fileno()], secret, None), candidate], limits)
+        test_end.close()
+        for _ in range(10):  # after closing its socket a process needs a moment to end
             if status := status_of(candidate):
                 end["other_signal"] = status[1]
                 break
@@ -340,21 +340,24 @@ def say(stdout: int, text: str) -> None:
 
 
 def report(header: dict, payload: bytes, parts: Parts) -> str:
-    """What the processes left behind, packed, or why there is nothing."""
+    """The packed results of the processes, or the reason for their absence."""
     try:
         for name, source in header["sources"].items():
             module = sys.modules[name] = types.ModuleType(name)
             exec(compile(source, name, "exec"), module.__dict__)
-        ends, found = RUN[header["kind"]](header, file_of(payload), parts)
-        return pack({"ends": ends}, found)
-    except Exception as error:  # the machine's fault: no candidate's code runs in this process
+        ends, results = RUN[header["kind"]](header, file_of(payload), parts)
+        return pack({"ends": ends}, results)
+    except Exception as error:  # a failure of the machine, since no candidate's code runs in this process
         return f"trouble {type(error).__name__}: {error}".replace("\n", " ")
 
 
 def main() -> None:
-    """What keeps a candidate from speaking for the driver: it holds neither of the server's pipes, its walls keep it
-    from this process and its files, and what it has of this process's memory, having been forked from it, knows no
-    nonce, no other input and no test."""
+    """Run the driver.
+
+    A candidate cannot speak for the driver: it has neither of the server's pipes, its confinement separates it from
+    this process and its files, and the memory that it inherits from this process contains no nonce, no other input and
+    no test.
+    """
     hide()
     stdin, stdout = (fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in (0, 1))
     null = os.open("/dev/null", os.O_RDWR)

@@ -1,9 +1,8 @@
-"""The fork server: takes one request at a time on a socket, forks a confined process for it, keeps the
+"""The fork server: it takes one request at a time on a socket, forks a confined process for it, and enforces the
 deadline.
 
-It is executed fresh with a clean environment and holds no payload: sources, inputs, outputs and tests travel
-in memfds that only the forked process opens, so no program finds an earlier one's in the memory it was forked
-with.
+It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
+only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits, processor: number or null}; answered
 by {ready: layers}.
@@ -12,9 +11,9 @@ Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}; before it, for
-each second beyond the wall limit that the program waited for a processor, {waiting: seconds}.
-A packet or a hang-up while a program runs stops it.
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}. It follows
+{waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
+A packet, or closing the socket, stops a running program.
 """
 
 import contextlib
@@ -45,7 +44,7 @@ COMMON = """
 abc builtins collections collections.abc contextlib enum functools gc io itertools json math operator os re string sys
 threading time types typing
 """
-"""In every program's process from the start. Each page of a module makes each fork and each exit dearer."""
+"""Modules in every program's process. Each page of a module makes each fork and each exit slower."""
 LIBRARY = """
 argparse array ast asyncio base64 binascii bisect calendar cmath cmd codecs concurrent.futures copy csv ctypes
 dataclasses datetime decimal difflib errno fileinput fnmatch fractions getpass glob graphlib hashlib heapq hmac html
@@ -55,17 +54,18 @@ timeit token tokenize traceback unicodedata unittest urllib.parse uuid warnings 
 zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
 encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
 """
-"""What else programs import: loaded when one first names it; from the start where they may not read its files."""
+"""Other modules that programs import: loaded when a program first names one, or at the start if programs may not read
+their files."""
 OWN = """
 checker clock codec confine kernel landlock modes namespaces process program server template tree waiting workplace
 """
 DEALT = 8
-"""Descriptors 0 to 7 are a program's; here they lead nowhere."""
+"""Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
 MODULES = frozenset(LIBRARY.split())
 
 
 def load(name: str) -> bool:
-    """Import a module for all programs to come, if it is not there; what it cannot have, a program cannot either."""
+    """Import a module for all later programs, if it is new. An import that fails here also fails in a program."""
     if name in sys.modules:
         return False
     with contextlib.suppress(Exception, SystemExit):
@@ -74,7 +74,7 @@ def load(name: str) -> bool:
 
 
 def preload(packages: list[str], everything: bool) -> None:
-    """Import what programs commonly import, and supply what `site` would have."""
+    """Import what programs commonly import, and define what `site` would define."""
     import _sitebuiltins
     import builtins
 
@@ -93,7 +93,7 @@ def preload(packages: list[str], everything: bool) -> None:
 
 
 class Server:
-    """One worker: `serve` until the caller hangs up."""
+    """One worker: `serve` runs until the caller closes the socket."""
 
     def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str]) -> None:
         self.control, self.walls, self.clock = control, walls, clock
@@ -133,7 +133,7 @@ class Server:
         return data, descriptors
 
     def probe(self, limits: dict) -> None:
-        """Put a process behind the walls. Raises RuntimeError with the reason where one of them does not hold."""
+        """Confine a process as a test. Raises RuntimeError with the reason if a layer fails."""
         folder = self.workplace.open(self.walls.uid, 1)
         try:
             self.program("nothing", limits, folder, [self.null, self.null]).end()
@@ -142,17 +142,17 @@ class Server:
             self.workplace.close()
 
     def raise_alarm(self) -> None:
-        """Raise RuntimeError with what a process said that could not be confined, if one could not."""
+        """Raise RuntimeError with the message of a process that could not be confined, if there is one."""
         with contextlib.suppress(BlockingIOError):
             raise RuntimeError(os.read(self.alarm, 4096).decode())
 
     def run(self, request: dict, given: list[int]) -> None:
-        """Fork what the request asks for, wait for its end or its deadline, say how it ended, leave nothing behind."""
+        """Fork the requested process, wait for its end or its deadline, report how it ended, and clean up."""
         kind, limits = request["kind"], request["limits"]
         for name in filter(self.has, request["preload"]):
             if load(name):
                 self.forget_template()
-                self.forget_checker()  # where it may not read the library it has what we have
+                self.forget_checker()  # a checker that may not read the library has only the server's modules
         folder = self.workplace.open(self.walls.uid, limits["file_mib"])
         alone = kind != "command" and bool(self.walls.filters)
         process, modes, reply = None, None, {"end": ""}
@@ -167,7 +167,7 @@ class Server:
                     process = self.program(kind, limits, folder, [channel, payload, *streams])
                 reply = self.watch(process, limits, modes)
             self.raise_alarm()
-            # the caller may go on while this clears up, if nothing is left that could still write to what it reads
+            # if no process is left that could change the results, the caller may continue during the clean-up
             early = alone and reply["end"] == "exit"
             if early:
                 self.say(reply)
@@ -180,20 +180,20 @@ class Server:
             self.say(reply)
 
     def build(self, limits: dict, folder: str, descriptors: list[int]) -> tuple[Process, Modes | None]:
-        """A build's process, whose changes of modes are put before us."""
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                process = self.program("command", limits, folder, [*descriptors, theirs.fileno()])
-            _, listeners, _, _ = socket.recv_fds(ours, 16, 1)  # none where it could not be confined
+        """A build's process, whose changes of file modes are submitted to the server."""
+        server_end, build_end = socket.socketpair()
+        with server_end:
+            with build_end:
+                process = self.program("command", limits, folder, [*descriptors, build_end.fileno()])
+            _, listeners, _, _ = socket.recv_fds(server_end, 16, 1)  # none if it could not be confined
         return process, Modes(listeners[0], folder) if listeners else None
 
     def has(self, name: str) -> bool:
-        """Whether programs may have that module."""
+        """Whether programs may import the module."""
         return name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages)
 
     def clear(self, process: Process | None, alone: bool) -> None:
-        """End what a request started: a process that could have no descendants, or all there are."""
+        """End the processes of a request: one that cannot have descendants, or all descendants."""
         if process is not None:
             process.kill()
         if not alone:
@@ -204,16 +204,17 @@ class Server:
             confine.kill_all(self.workplace.private, self.walls.uid, keep)
 
     def run_check(self, limits: dict, folder: str, given: list[int]) -> tuple[Process, dict]:
-        """The candidate's process, and how the job ended in the check process that calls it over a socket."""
+        """The candidate's process, and how the job ended in the check process, which calls the candidate over a
+        socket."""
         if self.checker is None or self.checker.limits != limits:
             self.forget_checker()
             self.checker = self.fork_checker(limits)
         tests = self.checker
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            candidate = self.program("candidate", limits, folder, [ours.fileno(), given[0]])
-            with contextlib.suppress(OSError):  # a checker that has just ended is seen to below
-                tests.start(given[1], theirs.fileno())
+        candidate_end, test_end = socket.socketpair()
+        with candidate_end, test_end:
+            candidate = self.program("candidate", limits, folder, [candidate_end.fileno(), given[0]])
+            with contextlib.suppress(OSError):  # a checker that has just ended is handled below
+                tests.start(given[1], test_end.fileno())
         started, threads = time.monotonic(), self.clock.threads
         waiting = Waiting([lambda: threads(candidate.fileno())], [lambda: threads(tests.fileno())])
         try:
@@ -222,18 +223,18 @@ class Server:
             candidate.kill()
             raise
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
-        said, word = tests.said() if end == "exit" else ("", "")
-        if end == "exit" and not said:
+        status, word = tests.answer() if end == "exit" else ("", "")
+        if end == "exit" and not status:
             reply["code"], reply["signal"] = tests.end() or (0, "")
-        if said != "done":
+        if status != "done":
             self.forget_checker()
         if end == "exit" and word != "pass":
-            # a candidate that has hung up needs a moment to become a corpse
+            # after closing its socket a candidate needs a moment to end
             reply["other_signal"] = (candidate.end(0.5) or (0, ""))[1]
         return candidate, reply
 
     def program(self, kind: str, limits: dict, folder: str, descriptors: list[int]) -> Process:
-        """A program's process, forked from the template that its limits need."""
+        """A program's process, forked from the template for its limits."""
         if self.template is None or self.template.limits != shared(limits):
             self.forget_template()
             self.template = self.fork_template(limits)
@@ -259,10 +260,10 @@ class Server:
             self.template = None
 
     def fork_checker(self, limits: dict) -> CheckProcess:
-        most = self.walls.processes(limits)  # which it could not ask for itself
+        most = self.walls.processes(limits)  # which the process could not read itself
 
         def body(channel: int) -> None:
-            # any processor time: it counts that of each job itself
+            # no limit of processor time here: the checker limits each job itself
             self.walls.close(self.walls.checker_uid, -1, most, "program")
             os.close(self.alarm_end)
             checker.checker_body(channel, limits)
@@ -276,26 +277,26 @@ class Server:
             self.checker = None
 
     def fork(self, body: Callable[[int], None], limits: dict) -> tuple[Process, socket.socket]:
-        """Start `body` behind the first walls, with the other end of the socket returned."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        """Start `body` with the first layers of confinement; returns its process and the other end of its socket."""
+        own_end, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other_end:
             pid = kernel.fork()
             if pid:
-                return Process(pid), ours
-            try:  # descriptors below DEALT are taken, so that a template finds them free
+                return Process(pid), own_end
+            try:  # descriptors below DEALT are in use until here, so that they are free in a template
                 program.set_streams()
                 self.walls.close_files(limits)
-                kept = theirs.fileno(), self.alarm_end
+                kept = other_end.fileno(), self.alarm_end
                 for above, below in zip((2, *kept), (*kept, 1 << 20), strict=True):
                     os.closerange(above + 1, below)
-                body(theirs.fileno())
+                body(other_end.fileno())
             except Exception as error:
                 os.write(self.alarm_end, f"{type(error).__name__}: {error}".encode())
             finally:
                 os._exit(70)
 
     def watch(self, process: Process, limits: dict, modes: Modes | None) -> dict:
-        """How a process of one program ended."""
+        """Wait for a program's process and return how it ended."""
         started, waiting = time.monotonic(), Waiting([lambda: self.clock.threads(process.fileno())])
         end = self.wait(process.fileno(), waiting, limits, modes)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
@@ -304,8 +305,8 @@ class Server:
         return reply
 
     def wait(self, descriptor: int, waiting: Waiting, limits: dict, modes: Modes | None = None) -> str:
-        """Until `descriptor` is readable: by itself (exit), late, told to stop, or with too many files. What `modes`
-        is asked meanwhile it answers.
+        """Wait until `descriptor` is readable (exit), the deadline (timeout), a request to stop (stopped), or too many
+        files (files). Meanwhile `modes` answers calls.
 
         Time spent `waiting` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
         """
@@ -343,7 +344,7 @@ def main() -> None:
     hello = json.loads(control.recv(1 << 16))
     tier, packages = hello["tier"], hello["packages"]
     if hello["processor"] is not None:
-        with contextlib.suppress(OSError):  # it may have been taken away meanwhile
+        with contextlib.suppress(OSError):  # the processor may have been removed in the meantime
             os.sched_setaffinity(0, {hello["processor"]})
     uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
     filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}

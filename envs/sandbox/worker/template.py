@@ -1,13 +1,13 @@
-"""The process that programs' processes are forked from.
+"""The process from which programs' processes are forked.
 
-It stands behind the walls that allow it to fork, and has made what each program's process will use, since a forked
-process pays for each page that it touches. It sees no payload: those that it forks read theirs themselves, and are
-the server's children, which waits for them.
+It has the layers of confinement that still allow it to fork, and has prepared what each program's process uses, because
+a forked process pays for each page that it touches. It sees no payload: the processes that it forks read theirs
+themselves. They are children of the server, which waits for them.
 
 An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, payload and, by kind
-    stdio     stdin, stdout, stderr if it is wanted
-    command   stdout, stderr, and where `Walls.asking` a socket on which the listener of modes.py comes back
-The answer is the new process's number.
+    stdio     stdin, stdout, stderr if it is requested
+    command   stdout, stderr, and with `Walls.asking` a socket on which the listener of modes.py is sent back
+The answer is the number of the new process.
 """
 
 import gc
@@ -26,20 +26,20 @@ BODIES = {
     "nothing": lambda *_: os._exit(0),
 }
 PAYLOAD = program.CHANNEL + 1
-"""Orders' descriptors come under the lowest free numbers: the channel's, this, and those above for streams."""
+"""An order's descriptors get the lowest free numbers: the channel's, this one, and the next ones for streams."""
 MOST = 6
 ROOM = 512
-"""Bytes of an order."""
+"""Largest length of an order in bytes."""
 
 
 def shared(limits: dict) -> tuple:
-    """Those of a program's limits that its template has too."""
+    """The limits that a program shares with its template."""
     return tuple(limits[name] for name in ("memory_mib", "output_kib", "file_mib", "open_files"))
 
 
 def template_body(channel: int, limits: dict, walls: confine.Walls, alarm: int, tools: program.Tools) -> None:
-    """Fork what is ordered until the server hangs up. Besides `channel` and `alarm` descriptors 0 to 2 are open, on
-    /dev/null."""
+    """Fork processes as ordered until the server closes the socket. Besides `channel` and `alarm`, descriptors 0 to 2
+    are open, on /dev/null."""
     server = socket.socket(fileno=channel)
     space = socket.CMSG_SPACE(4 * MOST)
     gc.collect()
@@ -56,14 +56,14 @@ def template_body(channel: int, limits: dict, walls: confine.Walls, alarm: int, 
 
 
 def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: program.Tools) -> None:
-    """In the new process: up with the other walls, and become the program."""
+    """In the new process: apply the remaining layers, and become the program."""
     try:
         kind, cpu, processes, folder = order.decode().split(" ", 3)
         try:
-            if kind == "command":  # which may build with all there are
+            if kind == "command":  # a build may use all processors
                 os.sched_setaffinity(0, kernel.PROCESSORS)
             os.chdir(folder)
-            # an open file of its own, on the number after those that came
+            # an open file of its own, with the number after those of the order
             null = os.open("/dev/null", os.O_RDWR)
             streams = list(range(PAYLOAD + 1, null))
             walls.keep_to(folder)

@@ -1,4 +1,4 @@
-"""Measuring and deleting what a program leaves, however deep it lies and whatever its modes."""
+"""Measures and deletes the files that a program leaves, at any depth and with any modes."""
 
 import contextlib
 import os
@@ -8,8 +8,8 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def contents(path: str, most: int) -> tuple[int, int]:
-    """Blocks of 512 bytes and number of entries below a folder, up to `most` entries. What vanishes meanwhile is not
-    counted."""
+    """Number of blocks of 512 bytes and number of entries below a folder, up to `most` entries. Entries that vanish in
+    the meantime are not counted."""
     blocks = entries = 0
     waiting = [os.open(path, FOLDER)]
     try:
@@ -33,16 +33,16 @@ def contents(path: str, most: int) -> tuple[int, int]:
 
 
 def remove_tree(path: str) -> None:
-    """Delete a directory as `empty_tree` empties it."""
+    """Delete a directory and its content; see `empty_tree`."""
     empty_tree(path)
     os.rmdir(path)
 
 
 def empty_tree(path: str) -> None:
-    """Delete all that is in a directory, of any depth and any modes: no recursion, no long paths, and no link is
-    followed.
+    """Delete the content of a directory, at any depth and with any modes, without recursion, long paths or following
+    links.
 
-    Directories found on the way are moved up to the top under new names, so only two levels are ever open.
+    Subdirectories are moved up to the top under new names, so that at most two levels are open at a time.
     """
     mode = stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)
     if mode & 0o700 != 0o700:

@@ -1,22 +1,23 @@
-"""How long a program has waited for a processor, from what the kernel says of its threads."""
+"""How long a program has waited for a processor, computed from the kernel's counters of its threads."""
 
 import time
 from collections.abc import Callable
 
 EACH_S = 0.1
-"""Between two looks."""
+"""Largest time between two looks, in seconds."""
 
 
 class Waiting:
-    """Time in which one or another of a program's threads stood ready and had no processor.
+    """Time in which at least one of a program's threads was ready and had no processor.
 
-    Threads that wait side by side count once, or a program could stretch its time by waiting in many: of each span
-    between two looks, what the thread of each process waited that waited longest. In all never more than the time
-    passed; of one span it may be more, since the kernel counts a wait when it is over.
+    Threads that wait at the same time count once; otherwise a program could extend its time by waiting in many threads.
+    For each interval between two looks, the longest wait of a thread of each process counts. The total never exceeds
+    the elapsed time; in one interval it may, because the kernel counts a wait when it ends.
 
     Args:
-        new: nanoseconds that each thread of a process has waited, by its number; of processes that have just begun.
-        old: of processes that had lives before. What they waited until the first look is not known.
+        new: functions that return the nanoseconds that each thread of a process has waited, by the thread's number, for
+            processes that have just begun.
+        old: the same for processes that ran before. Their waits before the first look are unknown and do not count.
     """
 
     def __init__(
@@ -28,8 +29,8 @@ class Waiting:
         self._before: list[dict[str, int] | None] = [*({} for _ in new), *(None for _ in old or [])]
 
     def look(self, after: float) -> float:
-        """Seconds so far, as of now or of a look less than `after` seconds ago. To be called while the program runs, at
-        least each EACH_S."""
+        """Seconds so far, as of now or of a look less than `after` seconds ago. It must be called at least every EACH_S
+        while the program runs."""
         now = time.monotonic()
         if now - self._looked >= after:
             longest = sum(map(self._longest, range(len(self._threads)))) / 1e9
@@ -38,7 +39,7 @@ class Waiting:
         return self.seconds
 
     def _longest(self, place: int) -> int:
-        """Nanoseconds since the last look that the thread of a process waited that waited longest."""
+        """Nanoseconds since the last look of the thread of a process that waited longest."""
         threads, before = self._threads[place](), self._before[place]
         self._before[place] = threads
         if before is None:

@@ -62,7 +62,7 @@ def test_a_device_is_not_replaced(tmp_path, capsys):
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     status, _, error = command(capsys, tmp_path / "A", "-o", pipe)
-    assert status == 1 and f"-o {pipe}: a file, .jsonl" in error and pipe.is_fifo()
+    assert status == 1 and f"-o {pipe}: must be a file" in error and pipe.is_fifo()
 
 
 def test_r10_the_command_takes_other_sources(tmp_path, capsys):
@@ -84,7 +84,7 @@ def test_r10_the_command_takes_other_sources(tmp_path, capsys):
         (["tree", "--thornlist", "nothing.th"], "nothing.th"),
         (["tree", "--thornlist", "names.none"], "names no thorn"),
         (["tree", "--min-src-chars", "9", "--max-src-chars", "3"], "0 <= min <= max"),
-        (["tree", "-o", "out/rows.parquet"], "a file, .jsonl or .jsonl.gz"),
+        (["tree", "-o", "out/rows.parquet"], "must be a file that ends in .jsonl or .jsonl.gz"),
         (["tree", "-o", "nowhere/rows.jsonl"], "there is no folder nowhere"),
         (["tree", "--languages", ""], "unknown language : one of"),
     ],

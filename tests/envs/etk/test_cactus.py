@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.etk.cactus import MOST_FILES, CactusTree, Setup, Source
+from envs.etk.build.cactus_tree import MAX_FILES, CactusTree, Setup, Source
 from envs.sandbox import Outcome
 from envs.task import TaskError
 from tests.envs.etk.cactus_tree import prepared_tree
@@ -89,7 +89,7 @@ def test_only_what_is_included_travels_and_nothing_of_the_answer(tree, sandbox, 
     finally:
         copy.unlink()
     compiler = CactusTree(setup(tree), sandbox, tmp_path)
-    wanted = compiler._wanted([reference.text], compiler.setup.target_of(reference))
+    wanted = compiler._needed([reference.text], compiler.setup.target_of(reference))
     assert {Path(name).name for name in wanted} == {
         "cctk.h", "cctk_Arguments.h", "cctk_Config.h", "cctk_Parameters.h", "cctk_Types.h", "simd_intrinsics.h"
     }  # fmt: skip
@@ -128,11 +128,11 @@ def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox,
     many = tree / "many"
     many.mkdir()
     try:
-        for number in range(MOST_FILES):
+        for number in range(MAX_FILES):
             (many / f"m{number}.h").write_text("")
         compiler = CactusTree(setup(tree), sandbox, tmp_path)
         reference = source(tree, "WaveToyNRPy_zero_rhss.c")
-        greedy = "".join(f'#include "m{number}.h"\n' for number in range(MOST_FILES)) + reference.text
+        greedy = "".join(f'#include "m{number}.h"\n' for number in range(MAX_FILES)) + reference.text
         assert [each.ok for each in checked(compiler, reference, greedy, reference.text)] == [False, True]
         with pytest.raises(TaskError, match="would travel with each check"):
             CactusTree(setup(tree, files=["*"]), sandbox, tmp_path)

@@ -9,23 +9,23 @@ from itertools import pairwise
 import pytest
 
 from envs.etk.answer import extracted
+from envs.etk.build import prepared_tree
+from envs.etk.build.application import Run
+from envs.etk.build.compiler_messages import compiler_messages
+from envs.etk.build.prepared_tree import prepare
 from envs.etk.completion import (
     Application,
+    ApplicationError,
     Build,
     Case,
-    CompletionError,
     Gap,
     Metric,
     flow2d_cases,
-    prepared,
     prompt,
     read_cases,
 )
-from envs.etk.completion.application import Run
-from envs.etk.completion.check import USELESS, faults
+from envs.etk.completion.check import MAX_EMPTY_TOTAL, faults
 from envs.etk.completion.embedded import FLOW2D
-from envs.etk.completion.messages import compiler_messages
-from envs.etk.completion.prepared import prepare
 from envs.etk.completion.prompts import nearest
 from envs.sandbox import LocalSandbox
 
@@ -67,7 +67,7 @@ def test_completions_of_any_length(source):
     (0, 1, "/x"),
 ])  # fmt: skip
 def test_cases_that_cannot_be(source, start, end, file):
-    with pytest.raises(CompletionError, match="case x"):
+    with pytest.raises(ApplicationError, match="case x"):
         gap(source, start, end, file)
 
 
@@ -79,10 +79,10 @@ def test_cases_that_cannot_be(source, start, end, file):
 def test_bad_rows_of_cases(tmp_path, row):
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"id": "a", "file": "x", "start": 0, "end": 1}) + "\n" + json.dumps(row))
-    with pytest.raises(CompletionError, match=r"cases\.jsonl, line 2"):
+    with pytest.raises(ApplicationError, match=r"cases\.jsonl, line 2"):
         read_cases(path)
     path.write_text(2 * (json.dumps({"id": "a", "file": "x", "start": 0, "end": 1}) + "\n"))
-    with pytest.raises(CompletionError, match="a second case a"):
+    with pytest.raises(ApplicationError, match="a second case a"):
         read_cases(path)
 
 
@@ -132,7 +132,7 @@ def test_messages_land_in_the_completion(source):
         "../src/x.cpp:3:6: warning: unused\nx.cpp:1:5: error: before\nx.cpp:4:1: fatal error: after\n"
         "other.h:2:1: error: elsewhere\nx.cpp:2:900: Error: far right\ncollect2: error: ld returned 1\n"
     )
-    found = compiler_messages(log, gap(source, 1, 2), "\té = 2 + x;\ny += z;\n")
+    found = compiler_messages(log, "x.cpp", ["\té = 2 + x;", "y += z;"], lines_before=1)
     assert [(m.severity, m.line, m.column, m.offset) for m in found] == [
         ("error", 1, 8, 7), ("warning", 2, 6, 17), ("error", 1, 5, None), ("error", 4, 1, None), ("error", 2, 1, None),
         ("error", 1, 12, 11),
@@ -167,12 +167,13 @@ def test_an_application_from_plain_configuration(tmp_path):
     assert found.metric == Metric(expect=["plt00001"], field="phi", norm="l2", weights={"density": 1.0})
     assert (found.name, found.run.env, found.build.log) == (tmp_path.name, {"A": "1"}, "build.log")
     for wrong, said in [
-        ({"source_dir": "/no/such/folder"}, "no folder"), ({"biuld": {}}, "no key biuld"), ({"run": {}}, "command"),
+        ({"source_dir": "/no/such/folder"}, "no such folder"), ({"biuld": {}}, "unknown key biuld"),
+        ({"run": {}}, "command"),
         ({"build": {"command": "make", "cwd": "../x"}}, "leads out"), ({"reference": "/no/such"}, "reference"),
-        ({"build": {"command": "make", "timeout": 0}}, "positive"), ({"run": None}, "run: expected a mapping"),
+        ({"build": {"command": "make", "timeout": 0}}, "positive"), ({"run": None}, "run: must be a mapping"),
         ({"build": {"command": "make", "success_regex": "("}}, "success_regex"), ({"norm": "l0"}, "norm"),
     ]:  # fmt: skip
-        with pytest.raises(CompletionError, match=said):
+        with pytest.raises(ApplicationError, match=said):
             Application.from_config({**config, **wrong})
 
 
@@ -182,22 +183,22 @@ async def prepared_without(tools, tmp_path):
 
 
 def test_a_missing_compiler_is_named(tmp_path):
-    with pytest.raises(CompletionError, match="building x needs no-such-g: apt install no-such-g"):
+    with pytest.raises(ApplicationError, match="building x needs no-such-g: apt install no-such-g"):
         asyncio.run(prepared_without(["sh", "no-such-g"], tmp_path))
     assert not (tmp_path / "cache").exists()
 
 
-@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_MIB"])
+@pytest.mark.parametrize("limit", ["MAX_FILES", "MAX_MIB"])
 def test_a_tree_that_no_sandbox_takes_is_counted(tmp_path, monkeypatch, limit):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.h").write_bytes(bytes(3 << 20))
     (tmp_path / "b.h").symlink_to("sub/a.h")
-    monkeypatch.setattr(prepared, limit, 2)
-    with pytest.raises(CompletionError, match=r"^source_dir: 3 files and folders of 3 MiB in .*, a sandbox takes .+$"):
+    monkeypatch.setattr(prepared_tree, limit, 2)
+    with pytest.raises(ApplicationError, match=r"^source_dir: 3 files and folders of 3 MiB in .*, a sandbox takes .+$"):
         asyncio.run(prepared_without([], tmp_path))
 
 
-@pytest.mark.parametrize("tier, count", [("landlock", 1500), ("full", prepared.MOST_FILES)])
+@pytest.mark.parametrize("tier, count", [("landlock", 1500), ("full", prepared_tree.MAX_FILES)])
 def test_a_tree_that_fills_the_sandbox_says_so(tmp_path, tier, count):
     """The second one by what it builds."""
     (tmp_path / "tree").mkdir()
@@ -209,7 +210,7 @@ def test_a_tree_that_fills_the_sandbox_says_so(tmp_path, tier, count):
         asyncio.run(sandbox.layers())
     except RuntimeError as error:
         pytest.skip(f"this machine does not allow it: {error}")
-    with pytest.raises(CompletionError, match=rf"^x as it is: .*; its {count} files and folders are too many .+$"):
+    with pytest.raises(ApplicationError, match=rf"^x, unchanged: .*; its {count} files and folders are too many .+$"):
         asyncio.run(prepare(Application("x", tmp_path / "tree", build, Run("true")), sandbox, tmp_path / "cache"))
     asyncio.run(sandbox.close())
 
@@ -225,7 +226,7 @@ def test_the_embedded_set():
         found = Gap.of(case, FLOW2D)
         assert 1 <= case.count <= 6 and found.original.strip() and found.original != case.broken
         assert not faults(case, case.expected)
-        assert case.expected["empty"]["total"] <= USELESS
+        assert case.expected["empty"]["total"] <= MAX_EMPTY_TOTAL
 
 
 def test_a_useless_mask_is_rejected():

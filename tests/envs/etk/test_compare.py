@@ -10,9 +10,9 @@ import pytest
 from plotfile_writer import patches, write_plotfile
 
 from envs.bleu import word_bleu as bleu
+from envs.etk.build.compare import ApplicationError, Metric, Reference, similarity, skill
+from envs.etk.build.outputs import Folder
 from envs.etk.completion.__main__ import main
-from envs.etk.completion.compare import CompletionError, Metric, Reference, similarity, skill
-from envs.etk.completion.outputs import Folder
 
 NAMES = ("plt00001", "plt00002")
 Y, X = np.mgrid[0:8, 0:8] / 8.0
@@ -276,12 +276,12 @@ def test_a_damaged_reference_is_an_error(tmp_path, reference, what):
     damage, said = REFERENCE_DAMAGE[what]
     damage(tmp_path / "bad")
     for strict in (True, False):
-        with pytest.raises(CompletionError, match=said):
+        with pytest.raises(ApplicationError, match=said):
             scored(reference, tmp_path / "bad", strict_finite=strict)
 
 
 def test_a_reference_without_the_field_is_an_error(reference):
-    with pytest.raises(CompletionError, match="plt00001 has no field 'velocity'"):
+    with pytest.raises(ApplicationError, match="plt00001 has no field 'velocity'"):
         scored(reference, reference, field="velocity")
 
 
@@ -291,7 +291,7 @@ def test_a_reference_without_the_field_is_an_error(reference):
     {"weights": {"speed": 1.0}}, {"weights": {"density": math.nan}},
 ])  # fmt: skip
 def test_wrong_metrics(wrong):
-    with pytest.raises(CompletionError):
+    with pytest.raises(ApplicationError):
         Metric(**{"expect": NAMES, **wrong})
 
 

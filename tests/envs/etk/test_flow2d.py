@@ -11,10 +11,14 @@ import tarfile
 
 import pytest
 
+from envs.etk.build.evaluation import Seconds
+from envs.etk.build.outputs import Folder
+from envs.etk.build.plotfile import Plotfile
+from envs.etk.build.result_cache import FILE
 from envs.etk.completion import (
     Application,
+    ApplicationError,
     Case,
-    CompletionError,
     CompletionScore,
     CompletionScorer,
     Metric,
@@ -24,10 +28,6 @@ from envs.etk.completion import (
 )
 from envs.etk.completion.check import faults, measure
 from envs.etk.completion.embedded import FLOW2D
-from envs.etk.completion.kept import FILE
-from envs.etk.completion.outputs import Folder
-from envs.etk.completion.plotfile import Plotfile
-from envs.etk.completion.scorer import Seconds
 
 pytestmark = pytest.mark.cxx
 
@@ -111,7 +111,7 @@ def test_a_sample_of_the_cases_scores_as_expected(scoring):
 
 def test_a_program_without_end(scoring):
     quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=2.0))
-    scorer = CompletionScorer(quick, scoring.scorer.sandbox, scoring.scorer.cache)
+    scorer = CompletionScorer(quick, scoring.scorer.evaluator.sandbox, scoring.scorer.evaluator.cache)
     request = Request(scoring.at("hydro.cpp", HEUN), "for (volatile int forever = 1; forever;) {}")
     [score] = asyncio.run(scorer.score([request]))
     assert (score.total, score.execution) == (0.25, 0.0) and score.reasons[0].startswith(
@@ -123,7 +123,7 @@ def test_builds_that_do_not_end_or_take_all_memory(scoring, tmp_path):
     """E4: the time limit ends what make has started; a header without end fills no more than a compiler may have."""
     short = dataclasses.replace(flow2d().build, timeout=8.0, memory_mib=1024)
     application = dataclasses.replace(flow2d(), build=short)
-    scorer = CompletionScorer(application, scoring.scorer.sandbox, scoring.scorer.cache)
+    scorer = CompletionScorer(application, scoring.scorer.evaluator.sandbox, scoring.scorer.evaluator.cache)
     endless = Request(scoring.at("Makefile", "@echo SUCCESS"), "\t@sleep 100; echo SUCCESS")
     hungry = Request(scoring.at("hydro.cpp", HEUN), '#include "/dev/zero"')
     slow, full = asyncio.run(scorer.score([endless, hungry]))
@@ -170,7 +170,7 @@ def test_only_the_masked_file_is_compiled_and_the_source_stays(scoring):
     plan = dataclasses.replace(
         job, commands=(*job.commands[:2], ("/bin/sh", "-c", "cd tree && make -n | grep -c -e ' -c '"))
     )
-    [outcome] = asyncio.run(scoring.scorer.sandbox.run([plan]))
+    [outcome] = asyncio.run(scoring.scorer.evaluator.sandbox.run([plan]))
     assert outcome.stdout == "1\n"
     assert outcome.verdict == "pass"
     assert before == {path.name: path.stat().st_mtime_ns for path in FLOW2D.iterdir()}
@@ -190,7 +190,7 @@ class Counting:
 
 def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_path):
     """And the two that differ do not mix, though both are built at once."""
-    sandbox = Counting(scoring.scorer.sandbox)
+    sandbox = Counting(scoring.scorer.evaluator.sandbox)
     scorer = CompletionScorer(flow2d(), sandbox, tmp_path)
     case = scoring.at("hydro.cpp", HEUN)
     good, spaced, bad = Request(case, HEUN), Request(case, f"  {HEUN}"), Request(case, "return 1;")
@@ -216,7 +216,7 @@ def test_what_was_scored_once_is_neither_built_nor_run_in_another_process(scorin
     quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=2.0))
 
     def scored(application, *requests, keep=True):
-        sandbox = Counting(scoring.scorer.sandbox)
+        sandbox = Counting(scoring.scorer.evaluator.sandbox)
         scorer = CompletionScorer(application, sandbox, tmp_path, keep)
         return asyncio.run(scorer.score([Request(*request) for request in requests])), sandbox
 
@@ -244,7 +244,7 @@ def test_what_was_scored_once_is_neither_built_nor_run_in_another_process(scorin
 
 
 def test_outputs_that_nobody_foresaw_end_no_training(scoring, tmp_path, monkeypatch, caplog):
-    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path)
+    scorer = CompletionScorer(flow2d(), scoring.scorer.evaluator.sandbox, tmp_path)
     prepared = asyncio.run(scorer.ready())
 
     def score(outputs):
@@ -262,10 +262,11 @@ def test_a_failure_is_not_kept(scoring, tmp_path):
             return [dataclasses.replace(outcome, verdict="error") for outcome in await super().run(jobs, progress)]
 
     case = scoring.at("hydro.cpp", HEUN)
-    asyncio.run(CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path).ready())
-    failing = CompletionScorer(flow2d(), Failing(scoring.scorer.sandbox), tmp_path)
+    asyncio.run(CompletionScorer(flow2d(), scoring.scorer.evaluator.sandbox, tmp_path).ready())
+    failing = CompletionScorer(flow2d(), Failing(scoring.scorer.evaluator.sandbox), tmp_path)
     assert asyncio.run(failing.score([Request(case, HEUN)])) == [None]
-    [score] = asyncio.run(CompletionScorer(flow2d(), scoring.scorer.sandbox, tmp_path).score([Request(case, HEUN)]))
+    working = CompletionScorer(flow2d(), scoring.scorer.evaluator.sandbox, tmp_path)
+    [score] = asyncio.run(working.score([Request(case, HEUN)]))
     assert score.total == 1.0 and score.seconds.compile > 0
 
 
@@ -281,7 +282,7 @@ def test_two_simultaneous_builds_do_not_mix(scoring, tmp_path):
             return await super().run(jobs, progress)
 
     case = scoring.at("hydro.cpp", HEUN)
-    scorers = [CompletionScorer(flow2d(), Together(scoring.scorer.sandbox), tmp_path) for _ in range(2)]
+    scorers = [CompletionScorer(flow2d(), Together(scoring.scorer.evaluator.sandbox), tmp_path) for _ in range(2)]
 
     async def ask():
         texts = HEUN.replace("0.5", "0.49"), ""
@@ -297,7 +298,7 @@ def test_two_simultaneous_builds_do_not_mix(scoring, tmp_path):
 def test_a_run_that_is_late_is_compared_at_equal_times(scoring):
     """The first output's time lies between the run's initial state and its own first output."""
     application = dataclasses.replace(flow2d(), metric=Metric(compare="mean"))
-    scorer = CompletionScorer(application, scoring.scorer.sandbox, scoring.scorer.cache)
+    scorer = CompletionScorer(application, scoring.scorer.evaluator.sandbox, scoring.scorer.evaluator.cache)
     case = scoring.at("main.cpp", "const double end = output * options.interval;")
     [late] = asyncio.run(scorer.score([Request(case, "const double end = 1.5 * output * options.interval;")]))
     assert late.time_mismatch and late.density < 0.9 and 0.95 < late.equal_time < 1.0
@@ -308,15 +309,15 @@ def test_a_sandbox_that_fails_gives_no_score(scoring):
         """Says of each job that it could not be graded."""
 
         async def run(self, jobs, progress=None):
-            real = await scoring.scorer.sandbox.run(jobs)
+            real = await scoring.scorer.evaluator.sandbox.run(jobs)
             return [dataclasses.replace(outcome, verdict="error") for outcome in real]
 
-    scorer = CompletionScorer(flow2d(), scoring.scorer.sandbox, scoring.scorer.cache, keep=False)
+    scorer = CompletionScorer(flow2d(), scoring.scorer.evaluator.sandbox, scoring.scorer.evaluator.cache, keep=False)
     asyncio.run(scorer.ready())
-    scorer.sandbox = Failing()
+    scorer.evaluator.sandbox = Failing()
     request = Request(scoring.at("hydro.cpp", HEUN), "")
     assert asyncio.run(scorer.score([request, request])) == [None, None]
-    scorer.sandbox = scoring.scorer.sandbox
+    scorer.evaluator.sandbox = scoring.scorer.evaluator.sandbox
     assert isinstance(asyncio.run(scorer.score([request]))[0], CompletionScore)
 
 
@@ -340,9 +341,9 @@ def test_a_tree_of_the_users_own(scoring, tmp_path):
         "compare": "mean",
     }
     scoring.one(scoring.at("hydro.cpp", HEUN), HEUN)
-    reference = next(scoring.scorer.cache.glob("flow2d-*/reference"))
+    reference = next(scoring.scorer.evaluator.cache.glob("flow2d-*/reference"))
     application = Application.from_config({**config, "reference": str(reference)})
-    scorer = CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache")
+    scorer = CompletionScorer(application, scoring.scorer.evaluator.sandbox, tmp_path / "cache")
     lines = (tree / "hydro.cpp").read_text().split("\n")
     [place] = [number for number, line in enumerate(lines) if line.strip() == HEUN]
     case = Case("x", "source/hydro.cpp", place, place + 1)
@@ -351,7 +352,7 @@ def test_a_tree_of_the_users_own(scoring, tmp_path):
     [error] = [message for message in none.messages if message.severity == "error"]
     assert error.offset == 7
     (tree / "init.cpp").write_text("int broken")
-    with pytest.raises(CompletionError, match="mine as it is: build: fail"):
-        asyncio.run(CompletionScorer(application, scoring.scorer.sandbox, tmp_path / "cache").ready())
+    with pytest.raises(ApplicationError, match="mine, unchanged: build: fail"):
+        asyncio.run(CompletionScorer(application, scoring.scorer.evaluator.sandbox, tmp_path / "cache").ready())
     assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"mine", FILE}
     assert len(list((tmp_path / "cache").glob("mine-*"))) == 1

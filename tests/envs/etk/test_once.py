@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from envs.etk.completion.once import Once
+from envs.etk.build.once import Once
 
 
 class Doubling:

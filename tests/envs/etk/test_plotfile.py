@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from plotfile_writer import patches, write_plotfile
 
+from envs.etk.build.outputs import Folder, InMemory
+from envs.etk.build.plotfile import Plotfile, PlotfileError
 from envs.etk.completion.embedded import FLOW2D
-from envs.etk.completion.outputs import Folder, InMemory
-from envs.etk.completion.plotfile import Plotfile, PlotfileError
 
 CELLS = {1: (24,), 2: (16, 12), 3: (8, 6, 10)}
 RNG = np.random.default_rng(7)

@@ -8,10 +8,10 @@ import pytest
 
 from envs.etk.answer import extracted
 from envs.etk.context import Room, block, cut, fenced, joined, useful_first
-from envs.etk.prompt import MORE, Prompt
+from envs.etk.prompts import MORE, Prompt
 from envs.etk.rows import SourceFile
+from envs.local_models import CountTokens
 from envs.task import TaskError
-from envs.tokens import CountTokens
 
 FILES = (
     ("long.c", "int long_line_of_code;\n" * 200),

@@ -15,7 +15,8 @@ from envs.etk.checkout import Checkouts
 from envs.etk.rows import nrpy_thorns
 from envs.etk.task import Etk
 from envs.task import TaskError
-from rewards.similarity import COMMENTS, code_bleu
+from rewards.analysis.code_tokens import COMMENTS
+from rewards.similarity import code_bleu
 
 ROWS = Path(__file__).parents[4] / "shared" / "data" / "etk_nrpy" / "thorns.jsonl.gz"
 NRPY = "2.2026.10"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envs.roboeval import World
-from envs.roboeval.closed import OUTPUT
+from envs.roboeval.closed_world import OUTPUT
 from envs.roboeval.extraction import fenced, seed_paper
 from envs.roboeval.rewriting import rewritten
 from envs.roboeval.trace import T, ask, count, every, inside, no, say

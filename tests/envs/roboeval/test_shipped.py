@@ -17,7 +17,7 @@ import pytest
 
 import envs.roboeval
 from envs.roboeval import Benchmark, Judgement, Request, World, explore, judge
-from envs.roboeval.closed_run import robot_functions
+from envs.roboeval.closed_world_run import robot_functions
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.trace import KINDS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.sandbox import FunctionCase, Job, Limits, Outcome, StdioCase, fusion, judge, run_sync
+from envs.sandbox import FunctionCase, Job, Limits, Outcome, StdioCase, fusion, run_sync, verdict
 from envs.sandbox.worker import remote
 
 EXPECTED = {"a key": [1, (2.5, {"x"}), None, "never said by chance"]}
@@ -130,12 +130,12 @@ anything = st.recursive(
 )
 endings = st.sampled_from(
     [
-        judge.Ended("exit", 0, "", "", 0.1),
-        judge.Ended("exit", 1, "", "", 0.1),
-        judge.Ended("exit", 0, "SIGXCPU", "", 2.0),
-        judge.Ended("timeout", 0, "", "", 3.0),
-        judge.Ended("files", 0, "", "SIGSEGV", 0.1),
-        judge.Ended("stopped", 0, "", "signal 40", float("nan")),
+        verdict.Ended("exit", 0, "", "", 0.1),
+        verdict.Ended("exit", 1, "", "", 0.1),
+        verdict.Ended("exit", 0, "SIGXCPU", "", 2.0),
+        verdict.Ended("timeout", 0, "", "", 3.0),
+        verdict.Ended("files", 0, "", "SIGSEGV", 0.1),
+        verdict.Ended("stopped", 0, "", "signal 40", float("nan")),
     ]
 )
 
@@ -144,7 +144,7 @@ def is_a_verdict(outcome: Outcome, graded: bool = True) -> None:
     """Printable, counted, not passed, and the program's own where the sandbox is not to blame."""
     assert outcome.verdict != "pass" and outcome.graded is graded, outcome
     assert outcome.passed < outcome.total == len(outcome.cases)
-    assert outcome.note.isprintable() and len(outcome.note) <= judge.NOTE
+    assert outcome.note.isprintable() and len(outcome.note) <= verdict.MAX_NOTE
     json.dumps([outcome.verdict, outcome.cases, outcome.note]).encode()
 
 
@@ -153,28 +153,28 @@ def is_a_verdict(outcome: Outcome, graded: bool = True) -> None:
 def test_records_of_function_jobs(records, whole, ended, as_json, tol):
     job = Job("j", "function", "", "f", CASES, as_json=as_json, tol=tol)
     raw = b"\n".join(records) + (b"\n" if whole else b"")
-    is_a_verdict(judge.judge_function(job, LIMITS, ended, raw))
-    assert judge.answered(job, Limits(each_case=True), ended, raw) == 0
+    is_a_verdict(verdict.judge_function(job, LIMITS, ended, raw))
+    assert verdict.answered(job, Limits(each_case=True), ended, raw) == 0
 
 
 @settings(max_examples=300, deadline=None)
 @given(odd_bytes, odd_bytes, endings)
 def test_outputs_and_notes(output, note, ended):
     stdio = Job("j", "stdio", "", cases=(StdioCase("", "1e5 \ud800 0\n7"), StdioCase("", "2")))
-    is_a_verdict(judge.judge_stdio(stdio, LIMITS, [(ended, output, note)]))
-    failed = judge.Ended("exit", 3, "", "", 0.1)
-    is_a_verdict(judge.judge_program(Job("j", "program"), LIMITS, failed, note, output, note))
+    is_a_verdict(verdict.judge_stdio(stdio, LIMITS, [(ended, output, note)]))
+    failed = verdict.Ended("exit", 3, "", "", 0.1)
+    is_a_verdict(verdict.judge_program(Job("j", "program"), LIMITS, failed, note, output, note))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(odd_bytes, anything.map(lambda value: json.dumps(value).encode())), endings)
 def test_what_stands_in_a_verdicts_place(raw, ended):
     check = Job("j", "check", "", "f", check_src="")
-    is_a_verdict(judge.judge_check(check, ended, raw, "a nonce"))
+    is_a_verdict(verdict.judge_check(check, ended, raw, "a nonce"))
     build = Job("j", "command", commands=(("true",),) * 9)
-    outcome = judge.judge_command(build, LIMITS, ended, raw, b"\xff", b"\0")
+    outcome = verdict.judge_command(build, LIMITS, ended, raw, b"\xff", b"\0")
     assert outcome.verdict != "pass" and outcome.graded
-    outcome = judge.judge_command(build, LIMITS, ended, b'[[0,0,0,3,0,0,0,0,0],"",{}]', b"", b"")
+    outcome = verdict.judge_command(build, LIMITS, ended, b'[[0,0,0,3,0,0,0,0,0],"",{}]', b"", b"")
     assert outcome.verdict != "pass"
 
 
@@ -202,9 +202,9 @@ def test_a_servers_answer_is_an_outcome_or_trouble(data):
         target[data.draw(st.sampled_from(sorted(target)))] = data.draw(anything)
     try:
         _, ends, found = fusion._read(answer, nonce, job, LIMITS, 1)
-    except fusion.Trouble:
+    except fusion.ServerError:
         return
-    is_a_verdict(judge.judge_stdio(job, LIMITS, list(zip(ends, found[1::3], found[0::3], strict=True))))
+    is_a_verdict(verdict.judge_stdio(job, LIMITS, list(zip(ends, found[1::3], found[0::3], strict=True))))
 
 
 SAY = "import os\nframe = {!r}\nwhile frame: frame = frame[os.write(3, frame):]\n"

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict, defaultdict, namedtuple
 
 import pytest
 
-from envs.sandbox.judge import as_json, lines_of, same, same_output
+from envs.sandbox.verdict import as_json, lines_of, same, same_output
 from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
 
 ENCODE = make_encoder(1 << 20)

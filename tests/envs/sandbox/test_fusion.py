@@ -333,8 +333,8 @@ def test_cancelling_and_closing(server):
     asyncio.run(asyncio.wait_for(cancel(), 30))
     server.plan([])
     assert run_sync(box, [doubles(1)])[0].verdict == "pass"  # the two places are free again
-    assert box._line is not None
-    thread = box._line._thread
+    assert box._session_thread is not None
+    thread = box._session_thread._thread
     assert thread.is_alive()
     asyncio.run(box.close())
     assert not thread.is_alive()

@@ -1,0 +1,199 @@
+"""A simulation that is built and run: where its source lies, its commands, and what is compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from envs.etk.build.compare import ApplicationError, Metric
+from envs.sandbox import Limits
+
+GENERATE = "generate"
+Command = str | Sequence[str]
+"""A list of words, or a line for the shell."""
+T = TypeVar("T")
+
+
+def _check_command(name: str, command: object) -> None:
+    is_text = isinstance(command, Sequence) and all(isinstance(word, str) for word in command)
+    if not command or not is_text:
+        raise ApplicationError(f"{name}.command={command!r}: must be a line for the shell or a list of words")
+
+
+def words(command: Command) -> tuple[str, ...]:
+    """A command as a list of words for the sandbox."""
+    return ("/bin/sh", "-c", command) if isinstance(command, str) else tuple(command)
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a private copy of the source is built.
+
+    command: run in `cwd`, a folder of the source. timeout: seconds. log: a file to which the command writes its output;
+    None: its standard output. success_regex: must match as a whole word in the last `success_lines` non-blank lines of
+    the log; None: only the exit status counts. artifact: path of the program; None: no program is expected. discard:
+    patterns of files to leave out of the private copy, besides the artifact and the objects of the replaced file:
+    archives that hold such an object, other copies of the source. memory_mib: limit of one process. disk_mib: limit of
+    the whole copy.
+    """
+
+    command: Command
+    cwd: str = "."
+    timeout: float = 120.0
+    log: str | None = None
+    success_regex: str | None = None
+    success_lines: int = 1
+    artifact: str | None = None
+    discard: Sequence[str] = ()
+    memory_mib: int = 4096
+    disk_mib: int = 512
+
+    def __post_init__(self) -> None:
+        _check_command("build", self.command)
+        _check_inside("build", self.cwd, *filter(None, [self.log, self.artifact]))
+        _check_positive("build", self.timeout, self.memory_mib, self.disk_mib, self.success_lines)
+        try:
+            re.compile(self.success_regex or "")
+        except re.error as error:
+            raise ApplicationError(f"build.success_regex: {error}") from None
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the sandbox job."""
+        return _limits(self.timeout, self.memory_mib, self.disk_mib)
+
+    def succeeded(self, log: str) -> bool:
+        """Whether the end of the log matches success_regex."""
+        if self.success_regex is None:
+            return True
+        lines = [line for line in log.splitlines() if line.strip()][-self.success_lines :]
+        pattern = re.compile(rf"(?<!\w)(?:{self.success_regex})(?!\w)")
+        return any(pattern.search(line) for line in lines)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How the program is run: in a new folder that holds the program and the `inputs` under their base names.
+
+    inputs: patterns of files of the built copy. timeout: seconds. env: variables added to an almost empty environment.
+    memory_mib: limit of one process. disk_mib: limit of the folder.
+    """
+
+    command: Command
+    inputs: Sequence[str] = ()
+    timeout: float = 60.0
+    env: Mapping[str, str] = field(default_factory=dict)
+    memory_mib: int = 2048
+    disk_mib: int = 256
+
+    def __post_init__(self) -> None:
+        _check_command("run", self.command)
+        _check_inside("run", *self.inputs)
+        _check_positive("run", self.timeout, self.memory_mib, self.disk_mib)
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the sandbox job."""
+        return _limits(self.timeout, self.memory_mib, self.disk_mib)
+
+
+@dataclass(frozen=True)
+class Application:
+    """A simulation, of which a source file can be replaced.
+
+    source_dir: the source tree, prebuilt or not; it is copied and never changed. It must hold every file that the build
+    reads outside the system's folders. metric: what is expected and compared. reference: GENERATE (build and run the
+    unchanged source, once), or the folder of a run. toolchain: programs that the build needs.
+
+    Raises:
+        ApplicationError: an invalid name, or a path that does not exist.
+    """
+
+    name: str
+    source_dir: Path
+    build: Build
+    run: Run
+    metric: Metric = field(default_factory=Metric)
+    reference: str = GENERATE
+    toolchain: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", self.name):
+            raise ApplicationError(f"name={self.name!r}: a folder of the cache; use letters, digits, . _ + -")
+        if not self.source_dir.is_dir():
+            raise ApplicationError(f"source_dir={self.source_dir}: no such folder")
+        if self.reference != GENERATE and not Path(self.reference).is_dir():
+            raise ApplicationError(f"reference={self.reference}: no such folder; use {GENERATE} or a run's folder")
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Application:
+        """From plain data with the keys of the specification (4.2): `build` and `run` are mappings; `run.expect`,
+        field, compare, norm, weights and strict_finite define the metric. Raises ApplicationError."""
+        top = dict(config)
+        run = dict(_mapping(top, "run"))
+        metric_fields = {item.name for item in dataclasses.fields(Metric)} - {"expect"}
+        metric = {name: top.pop(name) for name in list(top) if name in metric_fields}
+        if "expect" in run:
+            metric["expect"] = run.pop("expect")
+        if not isinstance(top.get("source_dir"), str | Path):
+            raise ApplicationError("source_dir: missing; set it to the folder of the simulation's source")
+        top["source_dir"] = Path(top["source_dir"]).expanduser()
+        top.setdefault("name", top["source_dir"].name)
+        top["build"] = _construct(Build, _mapping(top, "build"), "build")
+        top["run"] = _construct(Run, run, "run")
+        top["metric"] = _construct(Metric, metric, "metric")
+        return _construct(cls, top, "application")
+
+    def require_toolchain(self) -> None:
+        """Raise ApplicationError, naming the package to install, if a program that the build needs is missing."""
+        missing = [name for name in self.toolchain if shutil.which(name) is None]
+        if missing:
+            raise ApplicationError(
+                f"building {self.name} needs {' and '.join(missing)}: apt install {' '.join(missing)} (Debian, Ubuntu)"
+            )
+
+
+def _mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if not isinstance(config.get(name), Mapping):
+        raise ApplicationError(f"{name}: must be a mapping with at least `command`")
+    return config[name]
+
+
+def _construct(kind: type[T], values: Mapping[str, Any], name: str) -> T:
+    known = {item.name for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if unknown := set(values) - known:
+        raise ApplicationError(f"{name}: unknown key {', '.join(sorted(unknown))}; use {', '.join(sorted(known))}")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ApplicationError(f"{name}: {str(error).partition('() ')[2] or error}") from None
+
+
+def _check_inside(name: str, *paths: str) -> None:
+    for path in paths:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise ApplicationError(f"{name}: {path!r} leads out of source_dir; use a relative path without ..")
+
+
+def _check_positive(name: str, *numbers: float) -> None:
+    if not all(math.isfinite(number) and number > 0 for number in numbers):
+        raise ApplicationError(f"{name}: limits must be positive")
+
+
+def _limits(seconds: float, memory_mib: int, disk_mib: int) -> Limits:
+    return Limits(
+        wall_s=seconds,
+        cpu_s=seconds,
+        most_wall_s=max(120.0, 4 * seconds),
+        memory_mib=memory_mib,
+        file_mib=disk_mib,
+        output_kib=8192,
+        processes=256,
+        open_files=1024,
+    )

@@ -1,0 +1,42 @@
+"""Reads JSON lines: files with one JSON object a line, plain or compressed with gzip (.gz)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def json_lines(path: str | Path) -> Iterator[tuple[int, Row | Exception]]:
+    """For each line that is not blank its number, from 1, and its object; an exception for a line without an object.
+
+    Raises:
+        OSError, EOFError, zlib.error, UnicodeDecodeError: the file cannot be read.
+    """
+    path = Path(path)
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield number, _parsed(line)
+
+
+def read_json_lines(path: str | Path) -> list[Row]:
+    """The objects of a file in order. Raises ValueError, naming file and line, for a line without an object."""
+    rows = []
+    for number, row in json_lines(path):
+        if isinstance(row, Exception):
+            raise ValueError(f"{path}, line {number}: not JSON: {row}")
+        rows.append(row)
+    return rows
+
+
+def _parsed(line: str) -> Row | Exception:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return error
+    return row if isinstance(row, dict) else TypeError("not a JSON object")

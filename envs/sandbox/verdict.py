@@ -1,0 +1,374 @@
+"""The trusted half of the sandbox: it makes a worker's input, and the verdict from the worker's output.
+
+It never runs or parses a program.
+
+Expected values are used only here. The output is a bounded number of bytes, whose values are rebuilt as exact built-in
+types before they are compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
+from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
+
+MAX_NOTE = 200
+"""Characters of an outcome's note."""
+MAX_ERROR_RECORD = 8 << 10
+"""Bytes of a record that describes an exception."""
+LOAD = "while loading: "
+"""Prefix of the note of an exception that the source raised before its first case."""
+
+
+class BadJob(ValueError):
+    """The job itself is invalid; its program is not the cause."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker's report of how a program ended."""
+
+    end: str
+    code: int
+    signal: str
+    other_signal: str
+    seconds: float
+
+    @property
+    def stopped_by(self) -> tuple[Verdict, str] | None:
+        """The verdict and the note if the program did not end by itself."""
+        name = self.signal or self.other_signal
+        if self.end == "timeout":
+            return "timeout", "wall-clock limit"
+        if self.end == "stopped":
+            return "killed", "stopped by the sandbox"
+        if self.end == "files":
+            return "killed", "file limit"
+        if name:
+            return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
+        return None
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether a time limit ended the program, of wall time or of CPU time."""
+        return self.end == "timeout" or "SIGXCPU" in (self.signal, self.other_signal)
+
+
+def function_payload(job: Job) -> bytes:
+    """Source and inputs of a `function` job. Raises BadJob for an argument that cannot be sent."""
+    encode = make_encoder(1 << 26)
+    inputs = []
+    try:
+        for case in job.cases:
+            if not isinstance(case, FunctionCase):
+                raise BadJob("a function job needs FunctionCase cases")
+            inputs.append([json.loads(encode(list(case.args))), json.loads(encode(dict(case.kwargs)))])
+    except Unsupported as error:
+        raise BadJob(f"case {len(inputs) + 1}: an argument cannot be sent: {error}") from error
+    return _json(code=job.code, setup=job.setup, entry=_entry(job), inputs=inputs)
+
+
+def stdio_payload(job: Job) -> bytes:
+    """Source of a `stdio` job."""
+    return _json(code=job.code, setup=job.setup)
+
+
+def command_payload(job: Job) -> bytes:
+    """Files and commands of a `command` job. Raises BadJob for a path that leads out of its folder."""
+    for name in job.files:
+        if name.startswith("/") or ".." in name.split("/") or "\0" in name or not name:
+            raise BadJob(f"the path {name!r} leads out of the job's folder")
+    if not job.commands or not all(job.commands):
+        raise BadJob("a command job needs commands")
+    files = {name: base64.b64encode(data).decode() for name, data in job.files.items()}
+    return _json(files=files, commands=job.commands, keep=job.keep)
+
+
+def candidate_payload(job: Job) -> bytes:
+    """The data that the candidate's process of a `check` job may see."""
+    return _json(code=job.code, setup=job.setup, entry=_entry(job))
+
+
+def check_payload(job: Job) -> tuple[bytes, str]:
+    """The input of the check process, and the nonce that its verdict must contain."""
+    if job.check_src is None:
+        raise BadJob("a check job needs check_src")
+    nonce = secrets.token_hex(16)
+    return _json(check=job.check_src, setup=job.setup, entry=_entry(job), nonce=nonce), nonce
+
+
+def _entry(job: Job) -> str:
+    if not job.entry_point:
+        raise BadJob(f"a {job.kind} job needs an entry point")
+    return job.entry_point
+
+
+def _json(**fields: Any) -> bytes:
+    return json.dumps(fields).encode("ascii")
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------
+
+
+def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcome:
+    """Compare one record for each case; a missing record is a failed case."""
+    *records, rest = raw.split(b"\n")
+    results: list[bool] = []
+    first = ""
+    for number, (case, record) in enumerate(zip(job.cases, records, strict=False), 1):
+        assert isinstance(case, FunctionCase)  # function_payload has checked it
+        note = _case_note(case.expected, record, job)
+        results.append(note is None)
+        if note is not None and not first:
+            first = note.removeprefix(LOAD) if note.startswith(LOAD) else f"case {number}: {note}"
+    verdict: Verdict = "pass"
+    if len(raw) > limits.output_kib << 10:
+        verdict, first, results = "killed", "output limit", []
+    elif len(records) > job.total or rest:
+        verdict, first, results = "fail", "unreadable result", []
+    elif ended.stopped_by and len(records) < job.total:
+        verdict, first = ended.stopped_by[0], first or ended.stopped_by[1]
+    elif len(records) < job.total:
+        verdict, first = "fail", first or f"exited during case {len(records) + 1}"
+    elif not all(results):
+        verdict = "fail"
+    results += [False] * (job.total - len(results))
+    return outcome(job, verdict, results, ended.seconds, first)
+
+
+def answered(job: Job, limits: Limits, ended: Ended, raw: bytes) -> int:
+    """Number of cases that a process had answered, all correctly, when its time was over; 0 if no other process should
+    continue at the next case (see `Limits.each_case`)."""
+    count = raw.count(b"\n")
+    if not limits.each_case or not ended.out_of_time or not 0 < count < job.total:
+        return 0
+    whole = raw[: raw.rindex(b"\n") + 1]
+    so_far = judge_function(replace(job, cases=job.cases[:count]), limits, ended, whole)
+    return count if so_far.verdict == "pass" else 0
+
+
+def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
+    """None for a correct answer, otherwise what is wrong. Raises BadJob if the expected value is not plain data."""
+    try:
+        expected_text = make_encoder(1 << 26)(expected)
+    except Unsupported as error:
+        raise BadJob(f"the expected value is not plain data: {error}") from error
+    if record == b'["v",' + expected_text.encode("ascii") + b"]":
+        return None
+    if len(record) > 32 * len(expected_text) + MAX_ERROR_RECORD:  # too long to be correct, so it is not parsed
+        return f"wrong answer of {len(record)} characters"
+    try:
+        tag, payload = parse(record.decode("ascii"))
+        if tag in ("e", "load") and isinstance(payload, str):
+            return (LOAD if tag == "load" else "") + payload
+        if tag != "v":
+            return "unreadable result"
+        value = decode(payload)
+        if job.as_json:
+            value = as_json(value)
+        correct = same(value, expected, job.tol)
+    except (ValueError, TypeError, RecursionError):
+        return "unreadable result"
+    return None if correct else f"expected {_short(expected)}, got {_short(value)}"
+
+
+def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
+    """Python's `==` for plain data, except that NaN equals NaN and floats may differ by `tol`, at any depth.
+
+    `value` has exact built-in types only; `expected` may have subclasses of them.
+    """
+    if isinstance(expected, bool | int | float | complex):
+        return isinstance(value, bool | int | float | complex) and _same_number(value, expected, tol)
+    if isinstance(expected, set | frozenset):
+        return isinstance(value, set | frozenset) and value == expected
+    if isinstance(expected, list | tuple):
+        base = list if isinstance(expected, list) else tuple
+        return (
+            type(value) is base
+            and len(value) == len(expected)
+            and all(same(left, right, tol) for left, right in zip(value, expected, strict=True))
+        )
+    if isinstance(expected, dict):
+        return (
+            type(value) is dict
+            and len(value) == len(expected)
+            and all(key in value and same(value[key], item, tol) for key, item in expected.items())
+        )
+    return isinstance(expected, str | bytes | None) and isinstance(value, str | bytes | None) and value == expected
+
+
+def as_json(value: Any) -> Any:
+    """Plain data after encoding and decoding as JSON: tuples become lists, keys become texts.
+
+    Raises ValueError for a key that JSON does not allow.
+    """
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {_key(key): as_json(item) for key, item in value.items()}
+    return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, bool | float) or (isinstance(key, int) and key.bit_length() < 1024):
+        return json.dumps(key)
+    raise ValueError("no key of JSON")
+
+
+def _same_number(value: Any, expected: Any, tol: float) -> bool:
+    if value == expected:
+        return True
+    if value != value and expected != expected:
+        return True
+    if bool in (type(value), type(expected)) or not {type(value), type(expected)} & {float, complex}:
+        return False
+    try:
+        return tol > 0 and math.isfinite(abs(value - expected)) and abs(value - expected) <= tol
+    except OverflowError:
+        return False
+
+
+def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, bytes]]) -> Outcome:
+    """Compare the standard output of each case. `runs` may be shorter than the cases; the others count as failed."""
+    verdict: Verdict = "pass"
+    first = ""
+    results = []
+    for number, (case, (ended, output, note)) in enumerate(zip(job.cases, runs, strict=False), 1):
+        assert isinstance(case, StdioCase)  # check_stdio has checked it
+        case_verdict: Verdict = "fail"
+        if len(output) > limits.output_kib << 10:
+            case_verdict, reason = "killed", "output limit"
+        elif ended.stopped_by:
+            case_verdict, reason = ended.stopped_by
+        elif ended.code:
+            reason = _exception_note(note) or f"exit status {ended.code}"
+        elif same_output(output.decode("utf-8", "replace"), case.stdout):
+            case_verdict, reason = "pass", ""
+        else:
+            reason = "wrong answer"
+        results.append(case_verdict == "pass")
+        first = first or (f"case {number}: {reason}" if reason else "")
+        verdict = case_verdict if verdict in ("pass", "fail") and case_verdict != "pass" else verdict
+    results += [False] * (job.total - len(results))
+    seconds = sum(ended.seconds for ended, _, _ in runs)
+    return outcome(job, verdict, results, seconds, first)
+
+
+def judge_program(job: Job, limits: Limits, ended: Ended, note: bytes, stdout: bytes, stderr: bytes) -> Outcome:
+    """Exit status 0 passes; the outcome has the program's output."""
+    reason = (_exception_note(note) or f"exit status {ended.code}") if ended.code else ""
+    return _with_output(job, limits, ended, ended.code, reason, stdout, stderr)
+
+
+def judge_command(job: Job, limits: Limits, ended: Ended, raw: bytes, stdout: bytes, stderr: bytes) -> Outcome:
+    """Passes if all commands ended with status 0; `raw` is the record of the process that ran them."""
+    try:
+        statuses, reason, kept = json.loads(raw) if raw else ([], "not all commands were run", {})
+        if not isinstance(statuses, list) or not {type(s) for s in statuses} <= {int} or not isinstance(reason, str):
+            raise TypeError("not a record of a build's process")
+        files = {name: base64.b64decode(data) for name, data in kept.items()}
+        status = next(filter(None, statuses), int(len(statuses) != len(job.commands)))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        statuses, status, reason, files = [], 1, "unreadable result", {}
+    if status and not reason:
+        reason = f"command {len(statuses)} ended with status {status}"
+    return replace(_with_output(job, limits, ended, status, reason, stdout, stderr), files=files)
+
+
+def _with_output(
+    job: Job, limits: Limits, ended: Ended, status: int, reason: str, stdout: bytes, stderr: bytes
+) -> Outcome:
+    max_bytes = limits.output_kib << 10
+    verdict: Verdict = "fail" if status else "pass"
+    if max(len(stdout), len(stderr)) > max_bytes:
+        verdict, reason = "killed", "output limit"
+    elif ended.stopped_by:
+        verdict, reason = ended.stopped_by
+    texts = [data[:max_bytes].decode("utf-8", "replace") for data in (stdout, stderr)]
+    without_output = outcome(job, verdict, [verdict == "pass"], ended.seconds, reason)
+    return replace(without_output, stdout=texts[0], stderr=texts[1], exit_status=None if ended.stopped_by else status)
+
+
+def same_output(output: str, expected: str) -> bool:
+    """LiveCodeBench's rule: as many lines, each with equal text or exactly equal numbers (1.50 is 1.5, 1e2 is 100)."""
+    output_lines, expected_lines = lines_of(output), lines_of(expected)
+    return len(output_lines) == len(expected_lines) and all(map(_same_line, output_lines, expected_lines))
+
+
+def _same_line(line: str, expected: str) -> bool:
+    if line == expected:
+        return True
+    words, expected_words = line.split(), expected.split()
+    try:
+        return len(words) == len(expected_words) and all(
+            Decimal(word) == Decimal(other) for word, other in zip(words, expected_words, strict=True)
+        )
+    except InvalidOperation:  # not a number, or a NaN that cannot be compared
+        return False
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines stripped of white space, without blank lines at the beginning and the end."""
+    return [line.strip() for line in text.strip().split("\n")]
+
+
+def _exception_note(raw: bytes) -> str:
+    record = raw.split(b"\n")[0][: 8 * MAX_NOTE]
+    try:
+        tag, text = parse(record.decode("ascii"))
+        return text if tag == "e" and isinstance(text, str) else ""
+    except (ValueError, TypeError):
+        return ""
+
+
+def judge_check(job: Job, ended: Ended, raw: bytes, nonce: str) -> Outcome:
+    """The verdict of the check process, if it has written one over its input. `raw` comes from that trusted process,
+    but through a server that a program may share."""
+    try:
+        written = json.loads(raw) if not ended.signal else None
+        written_nonce, verdict, note = map(str, written if isinstance(written, list) else ("", "", ""))
+    except (ValueError, RecursionError):
+        written_nonce, verdict, note = "", "", ""
+    if written_nonce == nonce and verdict == "error":
+        return outcome(job, "error", [False], ended.seconds, note)
+    if written_nonce == nonce and verdict == "pass":
+        return outcome(job, "pass", [True], ended.seconds, "")
+    if ended.stopped_by:
+        return outcome(job, ended.stopped_by[0], [False], ended.seconds, ended.stopped_by[1])
+    return outcome(job, "fail", [False], ended.seconds, note or "the test did not finish")
+
+
+def outcome(job: Job, verdict: Verdict, results: Sequence[bool], seconds: float, note: str) -> Outcome:
+    """An Outcome whose note is one short printable line."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in note[: 4 * MAX_NOTE]).split())
+    line = line if len(line) <= MAX_NOTE else line[: MAX_NOTE - 3] + "..."
+    return Outcome(job.id, verdict, sum(results), job.total, seconds, line, tuple(results))
+
+
+def not_graded(job: Job, note: str) -> Outcome:
+    """The outcome if the sandbox failed or the job is invalid."""
+    return outcome(job, "error", [False] * job.total, 0.0, note)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = f"a large {type(value).__name__}"
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
+def check_stdio(job: Job) -> None:
+    """Raise BadJob unless all cases are StdioCases."""
+    if not all(isinstance(case, StdioCase) for case in job.cases):
+        raise BadJob("a stdio job needs StdioCase cases")

@@ -1,0 +1,48 @@
+"""Commands that take `key=value` arguments and start no run; an error is one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from recipes.cli.console import quiet_libraries
+from recipes.cli.errors import UserError
+
+
+def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
+    """A function that reads arguments KEY=VALUE into a dataclass; it raises UserError for another argument."""
+
+    def read(arguments: Sequence[str]) -> Any:
+        for argument in arguments:
+            if "=" not in argument:
+                keys = ", ".join(field.name for field in fields(schema))
+                raise UserError(f"{argument!r} is not KEY=VALUE; keys: {keys}")
+        return OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(list(arguments)))
+
+    return read
+
+
+def small_command(read: Callable[[Sequence[str]], Any], about: str, work: Callable[[Any], int]) -> Callable[..., int]:
+    """A `main(arguments=None)` that returns the exit status of `work(read(arguments))`, 2 for an error of the user.
+
+    Without arguments, and with --help, it prints `about`.
+    """
+
+    def main(arguments: Sequence[str] | None = None) -> int:
+        arguments = list(sys.argv[1:] if arguments is None else arguments)
+        if not arguments or {"-h", "--help"} & set(arguments):
+            print(about)
+            return 0 if arguments else 2
+        quiet_libraries()
+        try:
+            return work(read(arguments))
+        except (UserError, OmegaConfBaseException, OSError, ValueError) as error:
+            print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
+            return 2
+
+    return main

@@ -1,0 +1,64 @@
+"""Messages of a run: to the terminal, and with the time to run.log; those of libraries to run.log only."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import TextIO
+
+log = logging.getLogger("codegrain")
+MINUS_SIGN = "\N{MINUS SIGN}"
+
+
+class _Stdout(logging.StreamHandler):
+    """Writes to the present sys.stdout, which may have been redirected since the handler was made."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stdout
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None: ...
+
+
+def quiet_libraries() -> None:
+    """Called before the heavy imports: no progress bars for weights, no libraries' warnings on the terminal."""
+    logging.captureWarnings(True)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for name in ("bitsandbytes", "DeepSpeed", "py.warnings", "transformers", "trl"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    logging.getLogger().addHandler(logging.NullHandler())
+    log.setLevel(logging.INFO)
+    if not log.handlers and os.environ.get("RANK", "0") == "0":
+        terminal = _Stdout()
+        terminal.setFormatter(logging.Formatter("%(message)s"))
+        log.addHandler(terminal)
+
+
+def log_to(folder: Path) -> None:
+    """Append all messages, with the time, to run.log in the run directory as well."""
+    file = logging.FileHandler(folder / "run.log")
+    file.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logging.getLogger().addHandler(file)
+
+
+def number(value: float) -> str:
+    """Text of a number at four significant digits: 0.3127, 3,840, 1.5e-6, nan."""
+    if not math.isfinite(value):
+        return str(value)
+    if 1000 <= abs(value) < 1e7:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value + 0.0:.4g}"  # + 0.0 turns minus zero into zero
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", MINUS_SIGN)

@@ -1,0 +1,160 @@
+"""Overrides of the command line: the configuration they compose, errors in one line, and the name of the run."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from recipes.cli.errors import UserError
+from recipes.cli.schema import CONF, as_dict
+
+IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "force")
+"""Keys whose values conf/config.yaml or an experiment's file puts into a run's name or path; `force` changes no run."""
+LENGTH_AND_LOGGING = tuple(
+    f"recipe.trl.{field}" for field in ("max_steps", "save_steps", "save_total_limit", "logging_steps", "report_to")
+)
+"""Keys that may change when a training run resumes in its directory."""
+INTERPOLATION = re.compile(r"\$\{([\w.]+)\}")
+NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
+NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
+NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
+FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
+
+
+def is_override(argument: str) -> bool:
+    """Whether a command-line argument is KEY=VALUE, and no flag."""
+    return "=" in argument and not argument.startswith("-")
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets, without + or ~."""
+    return override.lstrip("+~").split("=")[0]
+
+
+def sets(override: str, key: str) -> bool:
+    """Whether an override sets `key` or a key below it."""
+    return f"{key_of(override)}.".startswith(f"{key}.")
+
+
+@contextmanager
+def _over_conf() -> Iterator[None]:
+    """Hydra initialised with conf/, also inside a job that Hydra runs."""
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = outer
+
+
+def compose(overrides: Sequence[str]) -> DictConfig:
+    """The configuration, with run.name set. Raises UserError with one line, where Hydra's own error takes several."""
+    try:
+        with _over_conf():
+            cfg = hydra.compose("config", list(overrides))
+        name_run(cfg, overrides)
+        OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise UserError(one_line(error, overrides)) from error
+    return cfg
+
+
+def one_line(error: Exception, overrides: Sequence[str]) -> str:
+    """Hydra's error in one line: which choice or key does not exist, and which may have been meant."""
+    messages: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        messages.append(" ".join(str(cause).split()))
+        cause = cause.__cause__
+    message = _plain_message(" / ".join(dict.fromkeys(messages)), overrides)
+    return f"{message} (--help lists the choices, --cfg job the keys)"
+
+
+def _plain_message(message: str, overrides: Sequence[str]) -> str:
+    if choice := NO_CHOICE.search(message):
+        group, name, known = choice.groups()
+        return f"there is no {group}={name}{_similar(name, [c for c in known.split() if not c.endswith('schema')])}"
+    if key := NO_KEY.search(message):
+        return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
+    if unreadable := NO_OVERRIDE.search(message):
+        return f"'{unreadable[1]}' is not KEY=VALUE, as task=basics is"
+    key = FULL_KEY.search(message)
+    message = FULL_KEY.sub("", message)
+    return message if key is None or key[1] in message else f"{key[1]}: {message}"
+
+
+def _similar(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the known names that are similar, else all of them."""
+    close = difflib.get_close_matches(name, known, 3)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(known)}" if known else ""
+
+
+def _instead_of(key: str, overrides: Sequence[str]) -> str:
+    """The end of a message about an unknown key: keys of its group with the same or a similar name, at any depth."""
+    place, _, name = key.rpartition(".")
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            cfg = hydra.compose("config", list(overrides))
+    except (HydraException, OmegaConfBaseException, ValueError):
+        return ""
+    group = key.split(".")[0]
+    known = list(_keys_below(cfg.get(group), group)) if place else list(map(str, cfg))
+    names_of_keys = [other.rpartition(".")[2] for other in known]
+    similar = [name] if name in names_of_keys else difflib.get_close_matches(name, names_of_keys, 2)
+    meant = [other for other, last in zip(known, names_of_keys, strict=True) if last in similar]
+    node = OmegaConf.select(cfg, place) if place else None
+    listed = f"; there are {', '.join(map(str, node))}" if isinstance(node, DictConfig) else ""
+    add = f"; +{key}=VALUE passes it on to TRL" if place == "recipe.trl" else ""
+    return (f"; did you mean {' or '.join(meant)}?" if meant else listed) + add
+
+
+def _keys_below(node: Any, prefix: str) -> Iterator[str]:
+    """All keys below a node of the configuration, dotted, at any depth."""
+    if isinstance(node, DictConfig):
+        for name in map(str, node):
+            yield f"{prefix}.{name}"
+            if not OmegaConf.is_missing(node, name) and not OmegaConf.is_interpolation(node, name):
+                yield from _keys_below(node[name], f"{prefix}.{name}")
+
+
+def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
+    """Set run.name where no override does."""
+    if not any(key_of(o) == "run.name" for o in overrides):
+        interpolated = INTERPOLATION.findall(str(as_dict(cfg.run, resolve=False)["name"]))
+        cfg.run.name = run_name(cfg.run.name, overrides, cfg.run.swept, interpolated)
+
+
+def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = ()) -> str:
+    """`base` and the overrides that make it another run, so that different settings get different directories.
+
+    swept: keys that a sweep varies. They are part of the name even where `base` usually has them.
+    in_name: keys whose values are in `base` already and are not repeated; model.name stands for the choice model=NAME.
+    """
+    same_run = (
+        ("run.", "sandbox") if "recipe=eval" in overrides else ("run.", "sandbox", "evaluation", *LENGTH_AND_LOGGING)
+    )
+    keys = set(map(key_of, overrides))
+    in_base = {*IN_BASE_NAME} - ({*swept} & {"model", "reward"} if "experiment" in keys else set())
+    in_base |= {key.removesuffix(".name") for key in in_name}
+    rest = [
+        o for o in overrides if key_of(o) not in in_base and (key_of(o) in swept or not key_of(o).startswith(same_run))
+    ]
+    return f"{base}-{folder_name(rest)}" if rest else base
+
+
+def folder_name(overrides: Sequence[str]) -> str:
+    """A name for a folder made of overrides, at most 100 characters long."""
+    text = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run.", "hydra"))))
+    name = re.sub(r"[^\w.]+", "-", text).strip("-")  # no "=": the path may be a value on a command line
+    return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,293 @@
+"""The processes of a run: accelerate's launcher where a profile has several, a process group for each job of a sweep.
+
+Nothing is started where a launcher has started this process already, so that these are one run:
+
+    python recipes/grpo.py hardware=cpux2
+    accelerate launch --config_file launch/cpux2.yaml recipes/grpo.py hardware=cpux2
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from omegaconf import DictConfig, OmegaConf
+
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
+
+_decided: list[str] = []
+"""What a launcher has decided otherwise than the profile, as overrides."""
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PR_SET_PDEATHSIG = 1
+
+
+def under_launcher() -> bool:
+    """Whether accelerate or torchrun has started this process."""
+    return not {"LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"}.isdisjoint(os.environ)
+
+
+def processes() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have Linux send this process the signal when its parent ends, however it ends."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(PR_SET_PDEATHSIG, int(number))
+
+
+def accelerate_config(hardware: DictConfig) -> dict[str, Any]:
+    """A profile as a configuration file of accelerate: how many processes and where. launch/ has the shipped ones.
+
+    Precision and DeepSpeed stay out of it: the recipe takes them from the profile, however it was started.
+    """
+    return {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "MULTI_GPU",  # for CPUs too: of MULTI_CPU accelerate makes one process, or asks for mpirun
+        "use_cpu": hardware.device == "cpu",
+        "num_machines": hardware.num_machines,
+        "num_processes": hardware.num_processes,
+        "machine_rank": 0,
+        "gpu_ids": "all",
+        "mixed_precision": "no",
+        "rdzv_backend": "static",
+        "same_network": True,
+        "main_training_function": "main",
+    }
+
+
+def check_hardware(cfg: DictConfig) -> None:
+    """Raise UserError where this machine or its packages cannot do what the profile says. Loads torch for GPUs only."""
+    hardware = cfg.hardware
+    _check_vllm(cfg)
+    for wanted, package, other in (
+        (hardware.zero_stage > 0 and hardware.num_processes > 1, "deepspeed", "hardware.zero_stage=0"),
+        (hardware.load_in_4bit, "bitsandbytes", "hardware.load_in_4bit=false"),
+        ("8bit" in hardware.optimizer, "bitsandbytes", "hardware.optimizer=adamw_torch"),
+        (hardware.vllm, "vllm", "hardware.vllm=null"),
+    ):
+        if wanted and importlib.util.find_spec(package) is None:
+            extra = "vllm" if package == "vllm" else "gpu"
+            raise UserError(f'hardware={hardware.name} needs {package}: pip install -e ".[{extra}]", or {other}')
+    if hardware.device == "cpu":
+        return
+    import torch
+
+    there = torch.cuda.device_count()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or hardware.num_processes // hardware.num_machines
+    if there == 0:
+        other = "hardware=cpu" if hardware.num_processes == 1 else "hardware=cpu, or hardware=cpux2 for two processes"
+        raise UserError(f"hardware={hardware.name} needs a GPU and none is visible; use {other}")
+    if there < here:
+        raise UserError(
+            f"hardware={hardware.name} needs {here} GPUs on this machine and {there} are visible; "
+            f"set hardware.num_processes={there}"
+        )
+
+
+def _check_vllm(cfg: DictConfig) -> None:
+    hardware = cfg.hardware
+    if hardware.vllm is None:
+        return
+    if hardware.vllm not in ("server", "colocate"):
+        raise UserError(f"hardware.vllm={hardware.vllm}: choose server, colocate or null")
+    if hardware.device == "cpu":
+        raise UserError(
+            "hardware.vllm takes its weights over NCCL, from a GPU: choose a GPU's profile, or hardware.vllm=null"
+        )
+    if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
+        raise UserError(
+            "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
+        )
+    if hardware.load_in_4bit:
+        raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")
+    if hardware.vllm == "server" and importlib.util.find_spec("vllm"):
+        check_server(hardware.vllm_url)
+
+
+def check_server(url: str) -> None:
+    """Raise UserError where no server answers."""
+    try:
+        urllib.request.urlopen(f"{url}/health", timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"no vLLM server answers at hardware.vllm_url={url} ({error}): start one with launch/vllm_server.sh MODEL, "
+            "or set hardware.vllm=null"
+        ) from None
+
+
+def settle(cfg: DictConfig) -> None:
+    """In a process that trains: what the launcher has decided goes over the profile. Says where the two differ."""
+    hardware, started = cfg.hardware, processes()
+    if hardware.device == "cpu":
+        os.environ["ACCELERATE_USE_CPU"] = "true"
+        os.environ["DS_ACCELERATOR"] = "cpu"
+    if started != hardware.num_processes:
+        log.info("%d processes were started; hardware=%s has %d", started, hardware.name, hardware.num_processes)
+        hardware.num_processes = started
+        _decided.append(f"hardware.num_processes={started}")
+    launched = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" and launched and int(launched) != hardware.zero_stage:
+        log.info("the launcher set ZeRO stage %s; hardware=%s has %d", launched, hardware.name, hardware.zero_stage)
+        hardware.zero_stage = int(launched)
+        _decided.append(f"hardware.zero_stage={launched}")
+    if started == 1:
+        hardware.zero_stage = 0  # nothing to spread over
+
+
+def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
+    """This process's place among those that train, as accelerate.PartialState.
+
+    `by_accelerate`: Accelerate makes DeepSpeed's engine where the profile has a ZeRO stage. Raises UserError for a
+    precision that it does not have.
+    """
+    from accelerate import PartialState
+
+    on_cpu = hardware.device == "cpu"
+    if hardware.zero_stage and on_cpu and by_accelerate and hardware.precision != "fp32":
+        raise UserError("ZeRO on a CPU: set hardware.precision=fp32 (transformers takes 16 bit there without it alone)")
+    os.environ.pop("ACCELERATE_USE_DEEPSPEED", None)
+    if hardware.zero_stage and on_cpu:
+        import deepspeed
+
+        # an all-reduce for inference, which DeepSpeed would compile for minutes
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    if not hardware.zero_stage or not by_accelerate:
+        return PartialState(cpu=on_cpu)
+    os.environ |= {
+        "ACCELERATE_USE_DEEPSPEED": "true",
+        "ACCELERATE_DEEPSPEED_ZERO_STAGE": str(hardware.zero_stage),
+        "ACCELERATE_DEEPSPEED_ZERO3_INIT": "false",  # the model is there before DeepSpeed is
+        "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true",
+    }
+    if not on_cpu:
+        return PartialState()
+    os.environ.pop("ACCELERATE_USE_CPU", None)  # told of a CPU, Accelerate leaves DeepSpeed out
+    return PartialState(backend="gloo")
+
+
+def command_line(cfg: DictConfig) -> str:
+    """The command that goes on in this run's directory, whoever started the processes this time."""
+    arguments = [a for a in sys.argv if a != f"recipe={cfg.recipe.name}"]
+    more = [*_decided, f"run.name={cfg.run.name}"] if _decided else []
+    return shlex.join(["python", *arguments, *more])
+
+
+def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> int:
+    """Run `script` in as many processes as the profile has, under accelerate's launcher; the exit status.
+
+    Raises UserError where the profile spans several machines.
+    """
+    hardware = cfg.hardware
+    if hardware.num_machines > 1:
+        raise UserError(
+            f"hardware={hardware.name} spans {hardware.num_machines} machines: start it with "
+            f"sbatch launch/slurm_nodes.sh {script}, or set hardware.num_machines=1 for this one"
+        )
+    if hardware.device == "cpu":
+        os.environ["DS_ACCELERATOR"] = "cpu"  # else DeepSpeed, where installed, warns of it in each process
+    from accelerate.commands.launch import launch_command, launch_command_parser
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # the failing process has printed what is wrong
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    with tempfile.TemporaryDirectory() as folder, _forwarded(_signal_children) as received:
+        file = Path(folder) / "accelerate.yaml"
+        OmegaConf.save(OmegaConf.create(accelerate_config(hardware)), file)
+        flags = ["--config_file", str(file), "--main_process_port", "0", "--log_dir", folder]
+        args = launch_command_parser().parse_args([*flags, script, *arguments])
+        args.signals_to_handle = "SIGQUIT"  # others are forwarded: torch would kill what takes 30 s to stop
+        try:
+            launch_command(args)
+        except ChildFailedError as error:
+            # those that lost a killed process failed too; SIGTERM is what the launcher ends the others with
+            killed = {rank: f for rank, f in error.failures.items() if f.exitcode < 0 and f.exitcode != -signal.SIGTERM}
+            if not killed or received:
+                _, first = error.get_first_failure()
+                return first.exitcode if first.exitcode > 0 else 128 - first.exitcode
+            for rank, failure in killed.items():
+                by = signal.Signals(-failure.exitcode).name
+                print(
+                    f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); the same "
+                    f"command goes on from the last checkpoint in {cfg.run.dir}",
+                    file=sys.stderr,
+                )
+            return 1
+    return 0
+
+
+class Interrupted(BaseException):  # nothing between the command and the end of the sweep may catch it
+    """A signal came while a command ran; `status` is how the command ended."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+def run_group(command: Sequence[str]) -> int:
+    """Run a command as a process group of its own, which ends when we do; its exit status.
+
+    Raises:
+        Interrupted: a signal came. The group had it too, and has ended.
+    """
+    sys.stdout.flush()
+    dies = functools.partial(die_with_parent, signal.SIGTERM)
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=dies)
+    with _forwarded(functools.partial(os.killpg, process.pid)) as received:
+        status = process.wait()
+    status = status if status >= 0 else 128 - status
+    if received:
+        raise Interrupted(status)
+    return status
+
+
+@contextlib.contextmanager
+def _forwarded(send: Callable[[int], Any]) -> Iterator[list[int]]:
+    """Signals to us are sent on; yields a list of those that came. Signals ignored before stay so.
+
+    Where `send` finds nobody (ProcessLookupError) they are a KeyboardInterrupt.
+    """
+    received: list[int] = []
+
+    def forward(number: int, frame: Any) -> None:
+        received.append(number)
+        try:
+            send(number)
+        except ProcessLookupError:
+            raise KeyboardInterrupt from None
+
+    before = {s: signal.signal(s, forward) for s in FORWARDED if signal.getsignal(s) != signal.SIG_IGN}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _signal_children(number: int) -> None:
+    """Send a signal to the processes that train. Raises ProcessLookupError where there are none."""
+    sent = False
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
+            if "LOCAL_RANK" in child.environ():
+                child.send_signal(number)
+                sent = True
+    if not sent:
+        raise ProcessLookupError

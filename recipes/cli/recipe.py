@@ -1,0 +1,169 @@
+"""The decorator of every recipe: compose the configuration, say in one line what is wrong, start and run the recipe."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from recipes.cli import schema
+from recipes.cli.console import quiet_libraries
+from recipes.cli.errors import Stopped, UserError
+from recipes.cli.memory_use import keep_freed_memory
+from recipes.cli.overrides import compose, is_override, name_run
+from recipes.cli.processes import (
+    check_hardware,
+    command_line,
+    die_with_parent,
+    processes,
+    settle,
+    start_processes,
+    under_launcher,
+)
+from recipes.cli.schema import CONF
+
+MULTIRUN = {"-m", "--multirun"}
+FIRST_TO_SPEAK_S = 10.0
+"""How long a process other than the first waits with its error: most often the first has the same and ends them all."""
+
+
+def recipe(name: str, together: bool = True) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+    """Turn `train(cfg)` into a command. `name` chooses conf/recipe/<name>.yaml.
+
+    `together`: it runs in as many processes as the hardware profile has, which it starts unless a launcher has
+    (recipes/cli/processes.py). With -m each job is a command of its own (recipes/cli/sweep.py).
+    """
+
+    def decorate(run: Callable[[DictConfig], None]) -> Callable[[], None]:
+        @functools.wraps(run)
+        def command() -> None:
+            if under_launcher():
+                die_with_parent()
+            schema.register()
+            quiet_libraries()
+            keep_freed_memory()
+            given, choice = sys.argv[1:], f"recipe={name}"
+            # argparse wants overrides side by side, so ours goes before the user's first
+            first = next((i for i, a in enumerate(sys.argv) if i and is_override(a)), len(sys.argv))
+            sys.argv.insert(first, choice)
+            try:
+                if not MULTIRUN.isdisjoint(given):
+                    sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
+                if not any(a.startswith("-") for a in given):
+                    compose(sys.argv[1:])
+            except UserError as error:
+                _stop(str(error), 2)
+            _hydra(_guard(run, given, together))
+
+        return command
+
+    return decorate
+
+
+def _hydra(task: Callable[[DictConfig], None]) -> None:
+    hydra.main(version_base="1.3", config_path=CONF, config_name="config")(task)()
+
+
+def _sweep(run: Callable[[DictConfig], None], choice: str, given: list[str]) -> int:
+    """A sweep's exit status."""
+    from recipes.cli.sweep import sweep
+
+    if under_launcher():
+        raise UserError("start a sweep (-m) with python, not under a launcher: each job starts its own processes")
+    return sweep(_script(run), choice, given, _hydra)
+
+
+def _script(run: Callable[[DictConfig], None]) -> str:
+    """The recipe's file, as short as it can be named here. (Under a launcher of Hydra's, argv names that launcher.)"""
+    path = Path(run.__code__.co_filename).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _guard(run: Callable[[DictConfig], None], given: list[str], together: bool) -> Callable[[DictConfig], None]:
+    @functools.wraps(run)
+    def guarded(cfg: DictConfig) -> None:
+        name_run(cfg, list(HydraConfig.get().overrides.task))
+        try:
+            OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+            if not together:
+                cfg.hardware.num_processes = cfg.hardware.num_machines = 1
+                if processes() > 1:
+                    raise UserError(f"{_script(run)} runs in one process: start it with python")
+            elif cfg.hardware.num_processes > 1 and not under_launcher():
+                check_hardware(cfg)
+                sys.exit(start_processes(cfg, _script(run), given))
+            settle(cfg)
+            check_hardware(cfg)
+            run(cfg)
+        except Stopped:
+            _say_goodbye(cfg)
+        except KeyboardInterrupt:
+            _stop(f"stopped; the same command goes on from the last checkpoint in {cfg.run.dir}", 130)
+        except (UserError, OmegaConfBaseException) as error:
+            _stop(" ".join(str(error).split()), 2)
+        except Exception as error:
+            if _disk_is_full(Path(cfg.run.dir)):
+                _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
+            if _is_out_of_memory(error):
+                _stop(_out_of_memory(cfg), 1)
+            if processes() == 1 or not _lost_another(error):
+                raise
+            _stop(f"another of {processes()} processes has ended", 1)
+
+    return guarded
+
+
+def _disk_is_full(folder: Path) -> bool:
+    """Writers report a full disk in many ways (OSError, safetensors' own error, torch's RuntimeError): look at it."""
+    return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """The device's or the machine's allocator gave up (its classes are torch's, which may not have loaded)."""
+    message = str(error)
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "out of memory" in message.lower() or "can't allocate memory" in message
+
+
+def _lost_another(error: Exception) -> bool:
+    """Another process has ended, and has printed why or could not."""
+    return type(error).__name__ in ("DistBackendError", "DistNetworkError") or "by peer" in str(error)
+
+
+def _out_of_memory(cfg: DictConfig) -> str:
+    from recipes.cli.stopping import current_phase
+
+    phase = current_phase()
+    remedy = {
+        "rollout": "fewer at once: hardware.rollout_rows (GRPO), recipe.prompts_per_step, task.max_new_tokens",
+        "grading": "a smaller judge, or a shorter task.max_new_tokens",
+        "evaluation": "fewer at once: hardware.eval_rows, evaluation.max_new_tokens",
+        "log-probabilities": "fewer at once: hardware.rows_per_device",
+        "update": "fewer at once: hardware.rows_per_device; or hardware.gradient_checkpointing=true",
+    }.get(phase, "a smaller model, or hardware.load_in_4bit=true")
+    return f"out of memory during {phase}: {remedy}; what was saved in {cfg.run.dir} is whole"
+
+
+def _say_goodbye(cfg: DictConfig) -> None:
+    """Where a stopped run stands and how it goes on; exit status 0, since nothing went wrong."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"stopped, all is saved in {cfg.run.dir}; to go on: {command_line(cfg)}", file=sys.stderr, flush=True)
+    sys.exit(0)
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    if os.environ.get("RANK", "0") != "0" and status != 130:
+        time.sleep(FIRST_TO_SPEAK_S)
+    if os.environ.get("RANK", "0") == "0" or status != 130:
+        print(f"error: {message}", file=sys.stderr, flush=True)
+    sys.exit(status)

@@ -1,0 +1,129 @@
+"""A sweep: each job is a command of its own, with its own processes and directory; at the end one table and one page.
+
+The folder of the sweep holds jobs/ (a record each), Hydra's multirun.yaml, and sweep.csv and sweep.html, which
+recipes/table.py writes. A job that fails stops no other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import compose, folder_name, is_override, key_of, name_run, one_line
+from recipes.cli.processes import Interrupted, run_group
+from recipes.cli.schema import CONF
+
+
+def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[Callable], None]) -> int:
+    """Run each job of `script` and write their comparison; returns 0 where every job succeeded, else 1.
+
+    choice: the override that names the recipe. given: the other arguments. Raises UserError where a job's configuration
+    cannot be composed, or where two jobs share a directory.
+    """
+    overrides = [choice, *filter(is_override, given)]
+    swept = swept_keys(overrides)
+    chosen = [o.split("=", 1)[1].strip("'\"") for o in overrides if key_of(o) == "hydra.sweep.dir"]
+    folder = Path(*chosen or ["runs", choice.removeprefix("recipe="), "sweeps", folder_name(overrides)])
+    flags = [a for a in given if not is_override(a)]
+    sys.argv[1:] = ["-m", *flags, *overrides, f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
+    # a job that one of Hydra's launchers starts on another machine finds this repository by PYTHONPATH
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(CONF).parent), os.environ.get("PYTHONPATH")]))
+    shutil.rmtree(folder / "jobs", ignore_errors=True)
+    (folder / "jobs").mkdir(parents=True)
+    status = 0
+    try:
+        hydra_main(job_of(script, flags))
+    except (Interrupted, KeyboardInterrupt) as error:
+        status = error.status if isinstance(error, Interrupted) else 130
+        print("stopped; run the same command again for the remaining jobs", file=sys.stderr)
+    (folder / "swept.json").write_text(json.dumps(swept))
+    table = [sys.executable, str(Path(CONF).parent / "recipes" / "table.py"), f"sweep={folder}"]
+    return subprocess.run(table).returncode or status
+
+
+def swept_keys(overrides: Sequence[str]) -> list[str]:
+    """The keys that a sweep varies. Raises UserError where a job cannot be composed or two share a directory."""
+    try:
+        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            jobs, swept = jobs_of(overrides)
+    except HydraException as error:
+        raise UserError(one_line(error, overrides)) from error
+    folders: dict[str, str] = {}
+    for job in jobs:
+        cfg = compose([*job, f"run.swept=[{','.join(swept)}]"])
+        choice = " ".join(o for o in job if key_of(o) in swept)
+        if (other := folders.setdefault(cfg.run.dir, choice)) != choice:
+            raise UserError(f"two jobs share {cfg.run.dir}: {other}, and {choice}; leave out run.name and run.dir")
+    return swept
+
+
+def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """The overrides of each job, and the keys that differ between jobs. Hydra must be initialised.
+
+    No jobs where another sweeper than Hydra's own chooses them. Raises HydraException for an override it cannot parse.
+    """
+    loader = GlobalHydra.instance().config_loader()
+    parsed = OverridesParser.create(loader).parse_overrides(list(overrides))
+    own = [o for o in parsed if not o.get_key_element().startswith("hydra")]
+    swept = [o.get_key_element().lstrip("+") for o in own if o.is_sweep_override()]
+    if any(o.get_key_element() == "hydra/sweeper" for o in parsed):
+        return [], swept
+    choices = [
+        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
+        if o.is_sweep_override()
+        else [str(o.input_line)]
+        for o in own
+    ]
+    return [list(job) for job in itertools.product(*choices)], swept
+
+
+def job_of(script: str, flags: Sequence[str]) -> Callable[[DictConfig], None]:
+    """The function that Hydra's launcher calls for each job, here or on another machine; it runs the job's command."""
+
+    def job(cfg: DictConfig) -> None:
+        # Hydra writes true as True; the run's name would differ from that of the same command outside a sweep
+        overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
+        name_run(cfg, overrides)
+        arguments = [o for o in overrides if not o.startswith("recipe=")]
+        run_job(cfg, [sys.executable, script, *flags, *arguments], HydraConfig.get())
+
+    return job
+
+
+def run_job(cfg: DictConfig, command: Sequence[str], settings: DictConfig) -> None:
+    """Run one job and record its exit status. Raises Interrupted where a signal ended it."""
+    overrides = [o for o in settings.overrides.task if not o.startswith(("recipe=", "run.swept="))]
+    number, started = int(settings.job.num), time.monotonic()
+    log.info("\njob %d: %s", number, " ".join(overrides))
+    record: dict[str, object] = {
+        "job": number,
+        "overrides": overrides,
+        "run": str(cfg.run.dir),
+        "status": None,
+        "stopped": False,
+    }
+    try:
+        record["status"] = run_group(command)
+    except Interrupted as error:
+        record |= {"status": error.status, "stopped": True}
+        raise
+    finally:
+        record["seconds"] = time.monotonic() - started
+        (Path(settings.sweep.dir) / "jobs" / f"{number}.json").write_text(json.dumps(record))

@@ -1,0 +1,125 @@
+"""Between sampled ids and what rewards and logs see of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from envs.task import Problem, Prompted, Task
+from rewards.attribution import TokenBytes, locate
+from rewards.channel import Completion
+from rewards.compose import Grade
+
+
+@dataclass
+class Rollout:
+    """What this process sampled and how it was graded, until the step is over."""
+
+    problems: list[Problem]
+    completions: list[Completion]
+    grades: list[Grade | None]
+
+
+def measured(grades: Sequence[Grade | None]) -> list[str]:
+    """What the channels measured beside scores (see Grade.measures), over all processes."""
+    return sorted(set(gather_object([name for grade in grades if grade for name in grade.measures])))
+
+
+class AnswerComplete:
+    """Whether sampled ids are an answer that needs nothing further, as the task sees it.
+
+    The text is looked at only where the newest token holds one of the task's closing characters.
+    """
+
+    def __init__(self, task: Task, token_bytes: TokenBytes):
+        self._task, self._bytes = task, token_bytes
+        self._closing = [character.encode() for character in task.closing]
+
+    def __call__(self, ids: Sequence[int]) -> bool:
+        newest = self._bytes[ids[-1]]
+        if not any(character in newest for character in self._closing):
+            return False
+        return self._task.complete(b"".join(self._bytes[i] for i in ids).decode(errors="replace"))
+
+
+def completion_of(ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int]) -> Completion:
+    """The Completion of sampled ids: text, offsets, the task's code span, whether it ended by itself."""
+    text, offsets = locate(ids, token_bytes)
+    code = task.extract(text)
+    return Completion(
+        text=text,
+        token_ids=list(ids),
+        offsets=offsets,
+        code_span=None if code is None else (code.start, code.end),
+        finished=bool(ids) and (ids[-1] in end_ids or task.complete(text)),
+        closed=code is not None and code.closed,
+    )
+
+
+def sandbox_seconds(grades: Sequence[Grade | None]) -> list[float]:
+    """Seconds that each answer's programs ran, of the answers that had any run."""
+    results = [result for grade in grades if grade for result in grade.results.values()]
+    return [float(result.detail["seconds"]) for result in results if "seconds" in result.detail]
+
+
+def rollout_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
+    """Up to `limit` rows of completions.jsonl, evenly over the batch; advantages (B,) or (B, T)."""
+    picked = torch.linspace(0, len(rollout.grades) - 1, min(limit, len(rollout.grades))).round().int().tolist()
+    return [_row(rollout, advantages, step, i) for i in sorted(set(picked))]
+
+
+def _mean_advantage(advantage: torch.Tensor, tokens: int) -> float:
+    """Mean over a completion's own tokens of its advantage, a number or (T,)."""
+    return (advantage[: max(1, tokens)] if advantage.dim() else advantage).float().mean().item()
+
+
+def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[str, Any]:
+    problem, completion, grade = rollout.problems[i], rollout.completions[i], rollout.grades[i]
+    edges = [start for start, _ in completion.offsets] + [len(completion.text)]
+    row: dict[str, Any] = {
+        "step": step,
+        "task_id": problem.id,
+        "prompt": problem.question,
+        "completion": completion.text,
+        "tokens": [completion.text[a : max(a, b)] for a, b in itertools.pairwise(edges)],
+        "offsets": completion.offsets,
+        "code_span": completion.code_span,
+        "finished": completion.finished,
+        "closed": completion.closed,
+        "advantage": None if grade is None else _mean_advantage(advantages[i], len(completion.token_ids)),
+        "reward": None,
+        "verdict": "not graded",
+    }
+    if grade is not None:
+        row |= {
+            "reward": grade.total,
+            "verdict": grade.verdict,
+            "scores": {name: r.score for name, r in grade.results.items()},
+            "weights": dict(grade.weights),
+            "notes": {name: r.note for name, r in grade.results.items()},
+            "token_rewards": {name: [round(x, 6) for x in r] for name, r in grade.rewards.items()},
+            "measures": grade.measures,
+        }
+    return row
+
+
+def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:
+    """What the policy is asked to continue, as token ids."""
+    return encoded(task.messages(problem), tokenizer)
+
+
+def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:
+    """Token ids of a prompt: of a text as it stands; of a conversation in the tokenizer's chat form, open for an answer
+    or in the middle of the assistant's last message. `template`: further arguments of apply_chat_template."""
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt)["input_ids"])
+    begun = prompt[-1]["role"] == "assistant"
+    tokens = tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=not begun, continue_final_message=begun, return_dict=True, **template
+    )
+    return list(tokens["input_ids"])

@@ -1,0 +1,1 @@
+"""Evaluation of policies and of tasks' problems; imports recipes.sampling and rooms below, not recipes.run or tools."""

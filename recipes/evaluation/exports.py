@@ -1,0 +1,45 @@
+"""Evaluations for other programs: a line in results.csv, and samples in EvalPlus's format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from envs.task import Problem, Task
+from recipes.records.directory import write_text
+
+COLUMNS = ("run", "task", "split", "model", "adapter", "problems", "samples", "temperature")
+MEASURED = ("pass@1", "low", "high", "mean_tokens", "reward", "seconds")
+
+
+def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, Any]]) -> None:
+    """Append a line for each evaluation to `file`, whose first line names the columns."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *MEASURED], extrasaction="ignore")
+    if not file.exists():
+        writer.writeheader()
+    for summary in summaries:
+        passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
+        run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
+        writer.writerow(run | summary | {"pass@1": passed["value"], "low": passed["low"], "high": passed["high"]})
+    write_text(file, (file.read_text() if file.exists() else "") + text.getvalue())
+
+
+def evalplus_samples(task: Task, problems: Sequence[Problem], rows: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    """{task_id, solution} of each answer, as evalplus.evaluate reads them; an answer without code is empty.
+
+    problems: the evaluated problems. rows: an Evaluation's rows.
+    """
+    by_id = {problem.id: problem for problem in problems}
+    samples = []
+    for row in rows:
+        answer, setup = row["completion"], by_id[row["task_id"]].setup or ""
+        code = task.extract(answer)
+        solution = f"{setup}\n{answer[code.start : code.end]}" if code else ""
+        samples.append({"task_id": row["task_id"].replace("mbppplus/", "Mbpp/"), "solution": solution})
+    return samples

@@ -1,0 +1,226 @@
+"""Evaluate a policy on held-out problems: sample, grade as in training, pass@k."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from rich.table import Table
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from envs.task import Problem, Split, Task
+from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
+from recipes.evaluation.pass_at_k import PassAtK
+from recipes.sampling.generate import Decoding, end_ids, sample
+from recipes.sampling.policy_copy import SamplingCopy
+from rewards.attribution import TokenBytes
+from rewards.compose import Grade, Reward
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """summary: one line of evals.jsonl. rows: a dict for each completion."""
+
+    summary: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+
+def evaluate_policy(
+    policy: PreTrainedModel,
+    tokenizer: Any,
+    task: Task,
+    reward: Reward,
+    runner: asyncio.Runner,
+    decoding: Decoding,
+    samples: int,
+    k: Sequence[int] = (1,),
+    split: Split = "test",
+    rows_at_once: int = 96,
+    seed: int = 0,
+) -> Evaluation:
+    """pass@k and mean rewards of a policy on the problems of a split.
+
+    Args:
+        samples: completions for each problem; greedy decoding draws one.
+        k: for which pass@k is computed.
+        rows_at_once: completions that are sampled together.
+
+    An answer passes where the channels that judge correctness say so. pass@k leaves out problems with an answer that
+    was not graded.
+    """
+    started = time.perf_counter()
+    samples = 1 if decoding.temperature == 0 else samples
+    problems = task.problems(split)
+    token_ids = _sample(policy, tokenizer, task, problems, decoding, samples, rows_at_once, seed)
+    token_bytes, ends = TokenBytes(tokenizer), end_ids(tokenizer, policy)
+    completions = [completion_of(ids, token_bytes, task, ends) for ids in token_ids]
+    repeated = [problem for problem in problems for _ in range(samples)]
+    grades = runner.run(reward.grade(repeated, completions))
+    rows = [
+        {
+            "task_id": problem.id,
+            "sample": i % samples,
+            "completion": completion.text,
+            "tokens": len(completion.token_ids),
+            **_grade_columns(grade),
+        }
+        for i, (problem, completion, grade) in enumerate(zip(repeated, completions, grades, strict=True))
+    ]
+    groups = [[g for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
+    passed = [[g.passed for g in group] for group in groups]
+    judged = [group for group in passed if len(group) == samples and None not in group]
+    graded = [grade for group in groups for grade in group]
+    summary = {
+        "task": task.name,
+        "split": split,
+        "problems": len(problems),
+        "samples": samples,
+        "temperature": decoding.temperature,
+        "pass@k": PassAtK().compute(predictions=judged, k=list(k)) if judged else {},
+        **rewards_of(problems, groups),
+        "code": sum(c.code is not None for c in completions) / len(completions),
+        "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
+        "verdicts": dict(Counter(g.verdict for g in graded).most_common()),
+        "ungraded": len(grades) - len(graded),
+        "seconds": time.perf_counter() - started,
+    }
+    return Evaluation(summary, rows)
+
+
+def rewards_of(problems: Sequence[Problem], groups: Sequence[Sequence[Grade]]) -> dict[str, Any]:
+    """Means over the graded answers, weighted by their problems: `reward`, `scores` of the channels, their `measures`,
+    and `best`, the mean reward of each problem's best answer. groups: [problem][sample]."""
+    graded = [(grade, problem.weight) for problem, group in zip(problems, groups, strict=True) for grade in group]
+    best = [(max(g.total for g in group), p.weight) for p, group in zip(problems, groups, strict=True) if group]
+    return {
+        "reward": 0.0,
+        **_means([({"reward": grade.total}, weight) for grade, weight in graded]),
+        **_means([({"best": total}, weight) for total, weight in best]),
+        "scores": _means([(grade.scores, weight) for grade, weight in graded]),
+        "measures": _means([(grade.measures, weight) for grade, weight in graded]),
+    }
+
+
+def _means(rows: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    """The weighted mean of each number over the rows (numbers by name, weight) that have it."""
+    sums: dict[str, tuple[float, float]] = {}
+    for row, weight in rows:
+        for name, value in row.items():
+            total, weights = sums.get(name, (0.0, 0.0))
+            sums[name] = total + weight * value, weights + weight
+    return {name: total / weights for name, (total, weights) in sums.items() if weights}
+
+
+def _grade_columns(grade: Grade | None) -> dict[str, Any]:
+    if grade is None:
+        return {"verdict": "error", "passed": None, "reward": None, "note": "could not be graded"}
+    notes = "; ".join(f"{name}: {r.note}" for name, r in grade.results.items() if r.note)
+    details = {name: dict(result.detail) for name, result in grade.results.items() if result.detail}
+    columns = {"verdict": grade.verdict, "passed": grade.passed, "reward": grade.total, "note": notes}
+    return columns | ({"details": details} if details else {})
+
+
+def _sample(
+    policy,
+    tokenizer,
+    task: Task,
+    problems: Sequence[Problem],
+    decoding: Decoding,
+    samples,
+    rows_at_once,
+    seed,
+) -> list[list[int]]:
+    """Token ids of each completion, by problem; prompts of similar length are sampled together."""
+    prompts = [prompt_ids(task, p, tokenizer) for p in problems]
+    order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
+    size = max(1, rows_at_once // samples)
+    generator = torch.Generator(policy.device).manual_seed(seed)
+    completions: dict[int, list[list[int]]] = {}
+    ends = end_ids(tokenizer, policy)
+    complete = AnswerComplete(task, TokenBytes(tokenizer))
+    label = f"{task.name} {'greedy' if decoding.temperature == 0 else 'sampled'}"
+    pause = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a file keeps every state of the bar
+    bar = tqdm(total=len(problems) * samples, desc=label, unit="answer", leave=False, mininterval=pause)
+    with bar:
+        for first in range(0, len(order), size):
+            batch = order[first : first + size]
+            ids = sample(
+                policy,
+                [prompts[i] for i in batch],
+                samples,
+                decoding,
+                ends,
+                tokenizer.pad_token_id,
+                complete,
+                generator,
+                lambda *_: bar.update(),
+            )
+            for row, i in enumerate(batch):
+                completions[i] = ids[row * samples : (row + 1) * samples]
+    return [ids for i in range(len(problems)) for ids in completions[i]]
+
+
+def decodings(e: DictConfig) -> list[tuple[Decoding, int]]:
+    """(how to decode, samples for each problem) as `cfg.evaluation` asks for: sampled, then greedy."""
+    pairs = []
+    if e.samples:
+        pairs.append((Decoding(e.max_new_tokens, e.temperature, e.top_p), e.samples))
+    if e.greedy:
+        pairs.append((Decoding(e.max_new_tokens, 0.0), 1))
+    return pairs
+
+
+def policy_to_sample(policy: Any, dtype: torch.dtype | None) -> Any:
+    """The policy in evaluation mode, or a copy of it in `dtype`, which samples faster."""
+    return policy.eval() if dtype is None else SamplingCopy(policy, dtype).sync(policy)
+
+
+def describe(summary: dict[str, Any]) -> str:
+    """An evaluation in one line: pass@k with intervals, reward, share of answers with code, length, time."""
+    decoding = (
+        "greedy" if summary["temperature"] == 0 else f"{summary['samples']} samples at {summary['temperature']:g}"
+    )
+    passes = "  ".join(
+        f"pass@{k} {v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]" for k, v in summary["pass@k"].items()
+    )
+    best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
+    return (
+        f"{summary['task']} {summary['split']} ({summary['problems']} problems, {decoding})  {passes}  "
+        f"reward {summary['reward']:.3f}{best}  "
+        f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s"
+    )
+
+
+def comparison(evals: list[dict[str, Any]]) -> Table:
+    """pass@1 before and after training, with 95 % intervals over problems."""
+    table = Table(title="pass@1 on held-out problems")
+    for column in ("task", "problems", "decoding", "before", "after", "gain"):
+        table.add_column(column, justify="left" if column == "task" else "right")
+    pairs: dict[tuple, dict[str, Any]] = {}
+    for row in evals:
+        if "1" in row["pass@k"]:
+            pairs.setdefault((row["task"], row["problems"], row["samples"], row["temperature"]), {})[row["when"]] = row
+    for (task, problems, samples, temperature), pair in pairs.items():
+        decoding = "greedy" if temperature == 0 else f"{samples} at temperature {temperature:g}"
+        cells = [_cell(pair.get(when)) for when in ("before", "after")]
+        gain = ""
+        if {"before", "after"} <= pair.keys():
+            points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
+            gain = f"{points:+.1f} points"
+        table.add_row(task, str(problems), decoding, *cells, gain)
+    return table
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    p = row["pass@k"]["1"]
+    return f"{p['value']:.1%} \\[{p['low']:.1%}, {p['high']:.1%}]"

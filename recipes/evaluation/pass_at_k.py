@@ -1,0 +1,55 @@
+"""pass@k, unbiased (Chen et al. 2021, section 2.1), with a bootstrap interval over problems, for `evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that k of the n samples, c of which are right, have a right one among them: 1 - C(n-c, k) / C(n, k).
+
+    Raises:
+        ValueError: unless 0 <= c <= n and 1 <= k <= n.
+    """
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"pass@{k} of {c} right among {n} samples is not defined")
+    return 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def bootstrap(values: Sequence[float], resamples: int = 4000, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the mean, over resampled problems."""
+    array = np.asarray(values, dtype=float)
+    if not len(array):
+        return (float("nan"), float("nan"))
+    picks = np.random.default_rng(seed).integers(0, len(array), (resamples, len(array)))
+    low, high = np.percentile(array[picks].mean(1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+class PassAtK(evaluate.Metric):
+    """`compute(predictions=[[True, False], ...], k=[1, 2])`: verdicts of each problem's samples, equally many.
+
+    Returns {"1": {"value", "low", "high"}, ...} for each k up to the number of samples.
+    """
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="Unbiased pass@k with a bootstrap interval over problems.",
+            citation="Chen et al. 2021, Evaluating Large Language Models Trained on Code, arXiv 2107.03374",
+            features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("bool"))}),
+        )
+
+    def _compute(self, predictions: Sequence[Sequence[bool]], k: Sequence[int] = (1,)) -> dict[str, Any]:
+        out = {}
+        for each in k:
+            if predictions and each <= len(predictions[0]):
+                values = [pass_at_k(len(p), sum(p), each) for p in predictions]
+                low, high = bootstrap(values)
+                out[str(each)] = {"value": float(np.mean(values)), "low": low, "high": high}
+        return out

@@ -1,0 +1,110 @@
+"""Which problems are fit to train on: the reference passes, nonsense fails, and the policy sometimes solves them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from envs.task import Filtered, Problem, Split, Task, TaskError
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
+from recipes.data.training_data import demonstration
+from recipes.records.jsonl import read_jsonl
+from rewards.channel import Completion
+from rewards.compose import Grade, Reward
+
+WRONG_FUNCTION = "def {name}(*args, **kwargs):\n    return 'a planted wrong answer'\n"
+WRONG_PROGRAM = "print('a planted wrong answer')\n"
+
+
+def planted_wrong(problem: Problem) -> str:
+    """Code that sound tests reject."""
+    return WRONG_PROGRAM if problem.entry_point is None else WRONG_FUNCTION.format(name=problem.entry_point)
+
+
+def as_answer(task: Task, problem: Problem, code: str) -> Completion:
+    """Code as a policy's answer to `problem`, with one token for each character."""
+    text = demonstration(task.messages(problem), code)
+    extracted = task.extract(text)
+    return Completion(
+        text=text,
+        token_ids=range(len(text)),
+        offsets=[(i, i + 1) for i in range(len(text))],
+        code_span=None if extracted is None else (extracted.start, extracted.end),
+        closed=extracted is not None and extracted.closed,
+    )
+
+
+async def examine(
+    reward: Reward, task: Task, problems: Sequence[Problem]
+) -> tuple[list[dict[str, Any]], list[str], list[Grade | None]]:
+    """Grade the reference of each problem that has one, and a nonsense answer, by the task's own rewards.
+
+    Returns:
+        The failures ({id, what, note}); none where no channel judges correctness.
+        Ids of problems without a failure whose reference or nonsense could not be graded.
+        The grades of the references.
+    """
+    problems = [p for p in problems if p.reference]
+    references = await reward.grade(problems, [as_answer(task, p, p.reference) for p in problems])
+    nonsense = await reward.grade(problems, [as_answer(task, p, planted_wrong(p)) for p in problems])
+    failures: list[dict[str, Any]] = []
+    ungraded: list[str] = []
+    for problem, right, wrong in zip(problems, references, nonsense, strict=True):
+        before = len(failures)
+        if right is not None and right.passed is False:
+            failures.append({"id": problem.id, "what": "the reference fails", "note": right.verdict})
+        if wrong is not None and wrong.passed is True:
+            failures.append({"id": problem.id, "what": "nonsense passes", "note": wrong.verdict})
+        if len(failures) == before and (right is None or wrong is None):
+            ungraded.append(problem.id)
+    return failures, ungraded, references
+
+
+def invalid(task: Task, reward: Reward, split: Split) -> set[str]:
+    """Ids of the problems of `split` with a failure that `examine` reports."""
+    problems = task.problems(split)
+    failures, ungraded, _ = asyncio.run(examine(reward, task, problems))
+    failing = {row["id"] for row in failures}
+    log.info("task.drop_invalid: %d of %d %s problems dropped", len(failing), len(problems), split)
+    if ungraded:
+        log.warning("task.drop_invalid: %d could not be graded and are kept: %s", len(ungraded), ungraded[:5])
+    return failing
+
+
+def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
+    """The task without the training problems that task.drop_invalid and task.pass_rates leave out.
+
+    Raises UserError where no problem remains, or task.pass_rates has no pass rates.
+    """
+    try:
+        problems = task.problems("train")
+        if not problems:
+            raise UserError(f"task={cfg.task.name} has no problems to train on; see the task's settings (task.env)")
+        dropped: set[str] = set()
+        if cfg.task.drop_invalid:
+            dropped |= invalid(task, reward, "train")
+        if cfg.task.pass_rates is not None:
+            outside = outside_range(cfg.task.pass_rates, *cfg.task.pass_rate_range)
+            log.info("task.pass_rates: %d training problems outside %s", len(outside), list(cfg.task.pass_rate_range))
+            dropped |= outside
+        if all(problem.id in dropped for problem in problems):
+            raise UserError(
+                f"none of {len(problems)} training problems of task={cfg.task.name} is left; widen "
+                "task.pass_rate_range or set task.drop_invalid=false"
+            )
+        return Filtered(task, lambda problem: problem.id not in dropped) if dropped else task
+    except TaskError as error:
+        raise UserError(str(error)) from None
+
+
+def outside_range(path: str, low: float, high: float) -> set[str]:
+    """Ids of the problems in a pass_rates.jsonl whose pass rate is below `low` or above `high`."""
+    rows = read_jsonl(Path(path))
+    if not rows:
+        raise UserError(f"task.pass_rates={path}: no pass rates in it; recipes/check.py with pass_rate=8 writes them")
+    return {row["id"] for row in rows if not low <= row["passed"] / row["samples"] <= high}

@@ -1,0 +1,197 @@
+"""Load a policy and its tokenizer: from the hub, a folder, or a Python package that carries one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from omegaconf import DictConfig
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
+
+from envs.local_models import PACKAGE, model_source, package_gguf
+from envs.task import TaskError
+from recipes.cli.errors import UserError
+from recipes.cli.schema import as_dict
+from recipes.models.attention import attention_for
+from recipes.models.critic import ValueFunction
+from recipes.models.tiny import scratch_model
+from recipes.records.checkpoints import latest_checkpoint
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SCRATCH = "scratch"
+PLAIN_TURNS = (
+    "{% for message in messages %}{{ message['content'] }}"
+    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% elif not loop.last %}{{ '\n\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '\n\n' }}{% endif %}"
+)
+
+
+def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, trains: bool = True) -> None:
+    """Raise UserError where the model or adapter cannot be there, without loading anything.
+
+    model, hardware, adapter: these parts of the configuration. trains: whether weights are trained at all.
+    """
+    path = model.path
+    if path.startswith(PACKAGE):
+        try:
+            package_gguf(path.removeprefix(PACKAGE))
+        except TaskError as error:
+            raise UserError(str(error)) from None
+    elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
+        raise UserError(f"no such model folder: {path} (model.path)")
+    if adapter is not None:
+        adapter_folder(adapter)
+    if trains and hardware.load_in_4bit and not model.lora_rank and not carries_adapter(adapter):
+        raise UserError("hardware.load_in_4bit=true: 4-bit weights cannot be trained; set model.lora_rank=16, or false")
+
+
+def adapter_folder(path: str) -> Path:
+    """The folder of weights that `path` means: itself, or the final or latest weights of a run directory."""
+    folder = Path(path).expanduser()
+    for candidate in (folder, folder / "final", latest_checkpoint(folder)):
+        if candidate and any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
+            return candidate
+    raise UserError(f"neither an adapter nor a model in {path} (adapter); give a run directory or its final/ folder")
+
+
+def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) -> tuple[PreTrainedModel, Any]:
+    """Policy and tokenizer. A new LoRA is not added here: the trainer does (see `lora`).
+
+    Weights that training leaves frozen are held in the profile's precision, trained ones in fp32 (bf16 weights would
+    round small updates away).
+
+    Raises:
+        UserError: no such folder, package or adapter; a hub that does not answer.
+    """
+    if model.path == SCRATCH:
+        policy, tokenizer = scratch_model(**as_dict(model.scratch))
+        if adapter is not None:
+            policy = AutoModelForCausalLM.from_pretrained(adapter_folder(adapter), dtype=torch.float32)
+        return policy, tokenizer
+    starts_from = None if adapter is None else adapter_folder(adapter)
+    is_adapter = starts_from is not None and _is_adapter(starts_from)
+    source = str(starts_from) if starts_from and not is_adapter else model_source(model.path)
+    policy = _pretrained(AutoModelForCausalLM, hardware, source, frozen=is_adapter or model.lora_rank > 0)
+    tokenizer = _pretrained(AutoTokenizer, hardware, source)
+    if is_adapter:
+        policy = PeftModel.from_pretrained(policy, starts_from, is_trainable=True)
+        _require_plain_lora(hardware, policy)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return policy, with_template(tokenizer)
+
+
+def with_template(tokenizer: Any) -> Any:
+    """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked."""
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = PLAIN_TURNS
+    return tokenizer
+
+
+def _pretrained(kind: Any, hardware: DictConfig, source: str, frozen: bool = False) -> Any:
+    """`kind.from_pretrained(source)` in the right dtype; a hub or folder that fails is a UserError."""
+    transformers.utils.logging.disable_progress_bar()
+    if kind is AutoTokenizer:
+        how: dict[str, Any] = {"padding_side": "left"}
+    else:
+        precision = DTYPES[hardware.precision]
+        how = {
+            "dtype": precision if frozen else torch.float32,
+            "attn_implementation": attention_for(hardware.device),
+        }
+        if hardware.load_in_4bit:
+            how["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
+            )
+    try:
+        return kind.from_pretrained(source, **how)
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise UserError(f"cannot load model.path={source}: {first}; set model.path to a local folder") from error
+
+
+def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) -> ValueFunction:
+    """The critic: a head on the policy for kind "shared", else a second model, which starts from the base model.
+
+    A second model has LoRA where the policy has.
+    """
+    size = policy.config.hidden_size
+    if kind == "shared":
+        return ValueFunction(size)
+    if model.path == SCRATCH:
+        return ValueFunction(size, AutoModel.from_config(policy.config))
+    frozen = model.lora_rank > 0
+    backbone = _pretrained(AutoModel, hardware, model_source(model.path), frozen)
+    if frozen:
+        backbone = get_peft_model(backbone, _lora_config(model, task_type=None))
+    return ValueFunction(size, backbone)
+
+
+def add_lora(policy: Any, model: DictConfig, adapter: str | None) -> Any:
+    """The policy with the adapter that is to be trained: a new one, or the one it came with, or none."""
+    config = lora(model, adapter)
+    return policy if config is None else get_peft_model(policy, config)
+
+
+def reference_adapter(policy: Any, adapter: str | None) -> Any:
+    """A context that turns the policy into the one it started from, where that is not simply the model without adapter.
+
+    None otherwise: adapters are switched off, or there is a frozen copy.
+    """
+    if adapter is None or not carries_adapter(adapter):
+        return None
+    policy.load_adapter(str(adapter_folder(adapter)), adapter_name="reference", is_trainable=False)
+
+    @contextmanager
+    def reference(policy: PeftModel) -> Iterator[None]:
+        policy.set_adapter("reference")
+        try:
+            yield
+        finally:
+            policy.set_adapter("default")
+
+    return reference
+
+
+def lora(model: DictConfig, adapter: str | None) -> LoraConfig | None:
+    """The adapter to train, None for full fine-tuning or where the policy already carries one."""
+    return None if model.lora_rank == 0 or carries_adapter(adapter) else _lora_config(model, "CAUSAL_LM")
+
+
+def _lora_config(model: DictConfig, task_type: str | None) -> LoraConfig:
+    targets = model.lora_targets
+    return LoraConfig(
+        r=model.lora_rank,
+        lora_alpha=model.lora_alpha,
+        lora_dropout=model.lora_dropout,
+        target_modules=targets if targets == "all-linear" else targets.split(","),
+        task_type=task_type,
+    )
+
+
+def _require_plain_lora(hardware: DictConfig, policy: PeftModel) -> None:
+    config = policy.peft_config["default"]
+    plain = isinstance(config, LoraConfig) and not config.use_dora and not config.modules_to_save
+    if hardware.sampling_copy and not (plain and config.bias == "none"):
+        raise UserError("the sampling copy merges plain LoRA alone: set hardware.sampling_copy=false for this adapter")
+
+
+def carries_adapter(adapter: str | None) -> bool:
+    """Whether what the run starts from is a LoRA adapter, and not whole weights or nothing."""
+    return adapter is not None and _is_adapter(adapter_folder(adapter))
+
+
+def _is_adapter(folder: Path) -> bool:
+    return (folder / "adapter_config.json").exists()
+
+
+def sampling_dtype(hardware: DictConfig) -> torch.dtype | None:
+    """The dtype of the sampling copy, None where the policy samples itself."""
+    # 4-bit weights take no merged adapter; under ZeRO-3 no process has the weights to copy
+    copies = hardware.sampling_copy and not hardware.load_in_4bit and hardware.zero_stage < 3
+    return DTYPES[hardware.precision] if copies else None

@@ -1,0 +1,117 @@
+"""Checkpoints that are complete or absent, and hold all that an exact resumption needs."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import Trainer, TrainerState
+
+EXTRA = "extra_{rank}.pt"
+PREFIX = "checkpoint-"
+
+
+def checkpoints(run_dir: Path) -> list[Path]:
+    """Complete checkpoints of a run, oldest first."""
+    folders = (run_dir / "checkpoints").glob(PREFIX + "*")
+    return sorted((p for p in folders if p.name.removeprefix(PREFIX).isdigit()), key=step_of)
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """The step a checkpoint was made at, 0 for none."""
+    return int(checkpoint.name.removeprefix(PREFIX)) if checkpoint else 0
+
+
+def latest_checkpoint(run_dir: Path) -> Path | None:
+    """The newest complete checkpoint, None where there is none."""
+    complete = checkpoints(run_dir)
+    return complete[-1] if complete else None
+
+
+def random_states() -> dict[str, Any]:
+    """The states of all random number generators of this process."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state(), "cuda": cuda}
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Set the generators to the states that `random_states` returned."""
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
+    """Mixin before a Trainer: saves into a staging folder, then renames it; keeps the last `save_total_limit`."""
+
+    _staging: str | None = None
+
+    def _get_output_dir(self, trial) -> str:
+        return self._staging or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model, trial) -> None:
+        final = Path(super()._get_output_dir(trial))
+        staging = final / ".saving"
+        if self.accelerator.is_main_process:
+            shutil.rmtree(staging, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self._staging = str(staging)
+        try:
+            super()._save_checkpoint(model, trial)
+            file = EXTRA.format(rank=self.accelerator.process_index)
+            torch.save(self.extra_state(), staging / f"{PREFIX}{self.state.global_step}" / file)
+        finally:
+            self._staging = None
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self._publish(staging, final)
+        self.accelerator.wait_for_everyone()
+
+    def _publish(self, staging: Path, final: Path) -> None:
+        name = f"{PREFIX}{self.state.global_step}"
+        shutil.rmtree(final / name, ignore_errors=True)
+        os.replace(staging / name, final / name)
+        shutil.rmtree(staging)
+        limit = self.args.save_total_limit
+        for old in checkpoints(final.parent)[:-limit] if limit else []:
+            hidden = old.with_name(".old-" + old.name)  # a kill must leave no half-deleted checkpoint
+            os.replace(old, hidden)
+            shutil.rmtree(hidden)
+
+    def extra_state(self) -> dict[str, Any]:
+        """What this process needs to resume exactly, beside what transformers saves: tensors and plain data."""
+        return {}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what `extra_state` returned."""
+
+    def save_final(self, folder: Path) -> None:
+        """Save the trained weights in `folder`, completely or not at all."""
+        staging = folder.with_name(".final")
+        self.save_model(str(staging))
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(staging, folder)
+        self.accelerator.wait_for_everyone()
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load a checkpoint's weights and step, without training further."""
+        self._load_from_checkpoint(str(checkpoint))
+        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+
+    def _load_optimizer_and_scheduler(self, checkpoint) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
+        device = self.accelerator.device
+        target = "cpu" if device.type == "cpu" else device  # torch.load does not accept cpu:0
+        self.load_extra_state(torch.load(file, map_location=target, weights_only=True))

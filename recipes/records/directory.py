@@ -1,0 +1,106 @@
+"""The run directory: created, resumed, refused or replaced, with the configuration it was made with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import LENGTH_AND_LOGGING
+from recipes.cli.processes import command_line, processes
+
+CHANGEABLE = (
+    "run",
+    *LENGTH_AND_LOGGING,
+    "evaluation",
+    "command",
+    "sandbox",
+    "force",
+    "hardware.memory_gib",
+    "model.architecture",
+    "task.prompt_tokens",
+)
+"""Keys that may differ when a run is resumed; any other would make it another run."""
+SETUP_FILES = ("config.yaml", "run.log", "plan.json")
+"""Files that a directory holds before it has results."""
+
+
+def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
+    """Create the run directory, or resume or replace an existing one (`run.if_exists`), and write config.yaml.
+
+    Raises:
+        UserError: the directory exists and run.if_exists refuses it, or it was made with other settings.
+    """
+    folder = Path(cfg.run.dir)
+    config = folder / "config.yaml"
+    if cfg.run.if_exists not in ("resume", "refuse", "replace"):
+        raise UserError(f"run.if_exists={cfg.run.if_exists}: choose resume, refuse or replace")
+    if config.exists():
+        if cfg.run.if_exists == "refuse":
+            raise UserError(f"run.if_exists=refuse: {folder} exists; set run.name, or run.if_exists=resume or replace")
+        if cfg.run.if_exists == "resume":
+            _require_same(cfg, OmegaConf.load(config), folder)
+        elif is_main:
+            shutil.rmtree(folder)
+    if is_main:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
+        resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
+        command = {"command": command_line(cfg), "processes": processes()}
+        write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
+    return folder
+
+
+@contextmanager
+def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
+    """Removes a run directory without results where the block fails, so that the next try may have other settings.
+
+    Only SETUP_FILES are removed, and the directory where nothing else is in it.
+    """
+    try:
+        yield
+    except Exception:
+        others = [path for path in folder.rglob("*") if path.is_file() and path.name not in SETUP_FILES]
+        if is_main and not any(path.stat().st_size for path in others):
+            for name in SETUP_FILES:
+                (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name, then rename it, so that it is never half written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:
+    """Raises UserError where the directory's configuration differs in a key that is not CHANGEABLE."""
+    new, old = _flat(OmegaConf.to_container(cfg, resolve=True)), _flat(OmegaConf.to_container(kept))
+    new["processes"] = processes()  # each has its random states and its share of the data
+    differing = [
+        key
+        for key in sorted(new.keys() | old.keys())
+        if new.get(key) != old.get(key) and not any(key == c or key.startswith(c + ".") for c in CHANGEABLE)
+    ]
+    if differing:
+        changes = ", ".join(f"{key} was {old.get(key)}, is {new.get(key)}" for key in differing[:3])
+        raise UserError(f"{folder} was made with other settings ({changes}); set run.name, or run.if_exists=replace")
+
+
+def _flat(node: Any, prefix: str = "") -> dict[str, Any]:
+    """The leaves of nested mappings by their dotted keys."""
+    if not isinstance(node, dict) or not node:
+        return {prefix: node}
+    leaves: dict[str, Any] = {}
+    for key, value in node.items():
+        leaves |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return leaves

@@ -1,0 +1,94 @@
+"""Read and write JSON lines, and read the config.yaml of a run directory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from recipes.records.directory import write_text
+
+Record = dict[str, Any]
+"""One decoded JSON object."""
+
+
+def stream_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
+    """Yield (byte offset of the line, its object) for each line of a JSON-lines file, `.gz` included.
+
+    A missing file has no lines. Blank lines are skipped, and so is a last line that is not JSON: a kill cut it off.
+
+    Raises:
+        ValueError: any other line is not a JSON object; the message names the file and the line.
+    """
+    if not path.exists():
+        return
+    offset, broken = 0, ""
+    # Bytes, because a last line may also be cut inside a character.
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                if broken:
+                    raise ValueError(broken)
+                try:
+                    record = json.loads(line.decode("utf-8"))
+                except ValueError as error:
+                    broken = f"{path}, line {number}: not JSON ({error})"
+                else:
+                    if not isinstance(record, dict):
+                        raise ValueError(f"{path}, line {number}: not a JSON object")
+                    yield offset, record
+            offset += len(line)
+
+
+def read_jsonl(path: Path) -> list[Record]:
+    """The objects of a JSON-lines file, in order; see `stream_jsonl`."""
+    return [record for _, record in stream_jsonl(path)]
+
+
+def write_jsonl(path: Path, rows: Iterable[Record]) -> None:
+    """Write the objects to a JSON-lines file, completely or not at all."""
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_config(path: Path) -> tuple[Record, str]:
+    """The config as a mapping and as its text. FileNotFoundError without it, ValueError if not a mapping."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not YAML ({error})") from error
+    if config is not None and not isinstance(config, dict):
+        raise ValueError(f"{path}: not a mapping")
+    return config or {}, text
+
+
+def setting(config: Record, dotted: str) -> Any:
+    """The config value at a dotted key, None where it is absent."""
+    value: Any = config
+    for key in dotted.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def by_step(rows: Iterable[Record]) -> dict[int, Record]:
+    """Rows in the order of their steps. A resumed run logs some steps twice: the later row holds."""
+    kept: dict[int, Record] = {}
+    for position, row in enumerate(rows, 1):
+        step = row.get("step")
+        kept[int(step) if step is not None and finite(step) else position] = row
+    return dict(sorted(kept.items()))
+
+
+def finite(value: Any) -> bool:
+    """Whether a decoded JSON value is a number that can be added up and drawn."""
+    return numeric(value) and math.isfinite(value)
+
+
+def numeric(value: Any) -> bool:
+    """Whether a decoded JSON value is a number (NaN and infinities included, true and false not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

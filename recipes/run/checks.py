@@ -1,0 +1,78 @@
+"""Settings of the online recipes that do not go together, refused before anything is built."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from recipes.cli.errors import UserError
+from recipes.cli.processes import processes
+from recipes.trainers.reinforce import BASELINES
+
+SCALES = ("none", "group", "batch", True, False)
+"""What TRL takes for scale_rewards; true is group, false none."""
+
+
+def check_grpo(cfg: DictConfig) -> None:
+    """Raise UserError for settings that GRPO cannot follow."""
+    recipe, hardware = cfg.recipe, cfg.hardware
+    if recipe.trl.scale_rewards not in SCALES:
+        raise UserError(f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: choose none, group or batch")
+    if recipe.trl.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
+        raise UserError(
+            f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
+            "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
+        )
+    if recipe.refill and recipe.prompts_per_step % processes():
+        raise UserError(
+            f"recipe.refill=true: recipe.prompts_per_step={recipe.prompts_per_step} does not divide into "
+            f"{processes()} processes, each of which refills groups of its own"
+        )
+    if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
+        raise UserError(
+            "recipe.lookahead=1 samples from a copy of the policy, which hardware.load_in_4bit (its weights take no "
+            "merged adapter), ZeRO-3 (no process has all weights) and vLLM do not allow: set recipe.lookahead=0"
+        )
+    if hardware.logits_at_once and hardware.zero_stage == 3:
+        raise UserError(
+            f"hardware.logits_at_once={hardware.logits_at_once} needs the output matrix whole, which ZeRO-3 spreads: "
+            "set hardware.logits_at_once=0"
+        )
+    if recipe.trl.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
+        raise UserError(
+            "recipe.trl.multi_objective_aggregation: rewards on tokens are summed over channels first; leave it out"
+        )
+    if recipe.trl.get("log_completions"):
+        raise UserError(
+            "recipe.trl.log_completions=true: completions.jsonl has them already, and recipes/look.py shows them"
+        )
+
+
+def check_ppo(cfg: DictConfig) -> None:
+    """Raise UserError for settings that PPO and REINFORCE cannot follow."""
+    recipe, zero = cfg.recipe, cfg.hardware.zero_stage
+    if recipe.name == "ppo" and recipe.ratio not in ("token", "sequence"):
+        raise UserError(f"recipe.ratio={recipe.ratio}: choose token or sequence")
+    if recipe.name == "reinforce" and recipe.baseline not in BASELINES:
+        raise UserError(f"recipe.baseline={recipe.baseline}: choose {', '.join(BASELINES)}")
+    if recipe.name == "reinforce" and recipe.baseline == "group" and recipe.samples_per_prompt < 2:
+        raise UserError(
+            f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
+        )
+    if zero > 2:
+        raise UserError(
+            f"hardware.zero_stage={zero}: PPO and REINFORCE keep weights whole; set 2 or less (hardware=a100x2)"
+        )
+    if zero and cfg.hardware.precision == "fp16":
+        raise UserError(
+            "hardware.precision=fp16: PPO and REINFORCE take no ZeRO with it; set hardware.precision=bf16 or "
+            "hardware.zero_stage=0"
+        )
+    if recipe.trl.kl_estimator not in ("k1", "k3"):
+        raise UserError(f"recipe.trl.kl_estimator={recipe.trl.kl_estimator}: choose k1 or k3")
+    if recipe.kl_target is not None and not recipe.trl.kl_coef:
+        raise UserError(
+            f"recipe.kl_target={recipe.kl_target} steers recipe.trl.kl_coef, which is 0: start with "
+            "recipe.trl.kl_coef=0.02"
+        )
+    if recipe.sampler not in ("fast", "generate"):
+        raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")

@@ -1,0 +1,131 @@
+"""What every training recipe does around its trainer: check and build before, evaluate, train, evaluate, report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from transformers import set_seed
+
+from envs.sandbox import Sandbox
+from envs.task import Task
+from recipes.cli.console import log, log_to
+from recipes.cli.errors import UserError
+from recipes.cli.memory_use import give_back_freed_memory
+from recipes.cli.processes import join_processes
+from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
+from recipes.evaluation.task_soundness import training_problems
+from recipes.models.load import check_model, load_policy
+from recipes.records.checkpoints import latest_checkpoint, step_of
+from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
+from recipes.records.log import RunLog
+from recipes.run.build import build_reward, build_sandbox, build_task, ready
+from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
+from recipes.run.stages import EvaluateEvery, Stages
+from recipes.run.trl_config import trl_arguments
+from recipes.tools.memory.advice import plan_or_refuse
+from rewards.compose import Reward
+
+
+@dataclass
+class Run:
+    """The parts of one run, built from its configuration."""
+
+    cfg: DictConfig
+    folder: Path
+    task: Task
+    sandbox: Sandbox
+    reward: Reward
+    policy: Any
+    tokenizer: Any
+    log: RunLog
+    args: Any
+    """The trainer's arguments, of TRL's own class."""
+
+
+def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
+    """Build the parts of a run. Whatever can be wrong is refused before the model loads.
+
+    Args:
+        kind: the class of the trainer's arguments: trl.GRPOConfig, PPOConfig, SFTConfig or DPOConfig.
+        by_accelerate: where the profile has a ZeRO stage, Accelerate makes DeepSpeed's engine; else the trainer does.
+
+    Raises:
+        UserError: a setting, the data or this machine does not allow the run.
+    """
+    task = build_task(cfg)
+    check_model(cfg.model, cfg.hardware, cfg.adapter)
+    plan = plan_or_refuse(cfg, task)
+    if plan and plan["keeps_freed"] is False:
+        give_back_freed_memory()
+    state = join_processes(cfg.hardware, by_accelerate)
+    divided = cfg.hardware.zero_stage == 3  # where the arguments exist, transformers loads the policy in parts
+    args = None if divided else trl_arguments(cfg, kind)
+    folder = open_run_dir(cfg, state.is_main_process)
+    if plan and state.is_main_process:
+        write_text(folder / "plan.json", json.dumps(plan) + "\n")
+    state.wait_for_everyone()
+    log_to(folder)
+    with remove_if_setup_fails(folder, state.is_main_process):
+        sandbox = build_sandbox(cfg)
+        reward = build_reward(cfg, sandbox)
+        ready(reward, task, "train", cfg.evaluation.split)
+        task = training_problems(cfg, task, reward)
+        _require_a_step(cfg, task)
+        set_seed(cfg.seed)  # a new adapter's first matrix is random
+        policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+    log = RunLog(folder, cfg.run.completions_per_step)
+    return Run(cfg, folder, task, sandbox, reward, policy, tokenizer, log, args or trl_arguments(cfg, kind))
+
+
+def _require_a_step(cfg: DictConfig, task: Task) -> None:
+    """Raises UserError where the task has fewer training problems than a step takes, or nothing to imitate."""
+    problems = task.problems("train")
+    wanted = cfg.recipe.get("prompts_per_step", 0)
+    if wanted > len(problems):
+        raise UserError(
+            f"recipe.prompts_per_step={wanted}: task={cfg.task.name} has {len(problems)} problems to train on; set "
+            f"recipe.prompts_per_step={len(problems)} or less"
+        )
+    if cfg.recipe.name == "sft" and not any(problem.reference for problem in problems):
+        raise UserError(f"task={cfg.task.name} has no reference solutions to learn from: choose another task for SFT")
+
+
+def fit(run: Run, trainer: Any) -> None:
+    """Evaluate, train from where an earlier start left off, keep the weights, evaluate again, report.
+
+    Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
+    """
+    trainer.add_callback(StopAtStepEnd())
+    trainer.add_callback(TrimBetweenPasses())
+    trainer.add_callback(WarnOfGamedTests(run.folder))
+    with listening(), asyncio.Runner() as runner:
+        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
+        if every := run.cfg.evaluation.every:
+            trainer.add_callback(EvaluateEvery(stages, every))
+        if run.cfg.evaluation.before:
+            with phase("evaluation", interruptible=True):
+                stages.evaluate("before")
+        stop_if_asked()
+        latest = latest_checkpoint(run.folder)
+        run.log.rewind(step_of(latest))
+        if latest and step_of(latest) >= run.cfg.recipe.trl.max_steps:
+            log.info(
+                "%s is finished, its %d steps are done: nothing to train; a larger recipe.trl.max_steps goes on, "
+                "run.if_exists=replace starts again",
+                run.folder,
+                step_of(latest),
+            )
+            trainer.restore(latest)
+        else:
+            with phase("update"):
+                trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+            stop_if_asked()
+        trainer.save_final(run.folder / "final")
+        with phase("evaluation", interruptible=True):
+            stages.evaluate("after")
+        stages.report()

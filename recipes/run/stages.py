@@ -1,0 +1,142 @@
+"""Evaluations before, during and after training, and the table and report at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from rich.console import Console
+from transformers import TrainerCallback
+from trl.models.utils import unwrap_model_for_generation
+
+from envs.sandbox import Sandbox
+from envs.task import Task
+from recipes.cli import memory_use
+from recipes.cli.console import log
+from recipes.cli.errors import Stopped
+from recipes.cli.stopping import current_phase, phase
+from recipes.evaluation.held_out import comparison, decodings, describe, evaluate_policy, policy_to_sample
+from recipes.models.load import sampling_dtype
+from recipes.records.jsonl import read_jsonl
+from recipes.records.log import RunLog
+from recipes.run.build import other_task
+from recipes.tools.diagnosis.diagnose import diagnose
+from recipes.tools.diagnosis.history import load_history
+from recipes.tools.report.page import write_report
+from rewards.compose import Reward
+
+
+@contextmanager
+def whole_weights(trainer: Any) -> Iterator[Any]:
+    """The policy with all of its weights on every process; under ZeRO-3 each holds a part, so all processes call it."""
+    deepspeed = trainer.accelerator.state.deepspeed_plugin
+    if deepspeed is None or deepspeed.zero_stage < 3 or trainer.model_wrapped is trainer.model:  # not yet divided
+        yield trainer.policy
+        return
+    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
+        yield policy
+
+
+class EvaluateEvery(TrainerCallback):
+    """Evaluates each `every` steps of training. A request to stop at once ends the evaluation; a run that resumes
+    from a checkpoint makes up for an evaluation that is missing there."""
+
+    def __init__(self, stages: Stages, every: int):
+        self.stages, self.every = stages, every
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step:
+            self._evaluate(state, control)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self._evaluate(state, control)
+
+    def _evaluate(self, state: Any, control: Any) -> None:
+        step = state.global_step
+        if step % self.every or step >= state.max_steps or control.should_training_stop:
+            return
+        try:
+            with phase("evaluation", interruptible=True):
+                self.stages.evaluate(f"step {step}", own=True)
+        except Stopped:
+            control.should_save = control.should_training_stop = True
+
+
+class Stages:
+    """Evaluations and the report of one run. A resumed run does not repeat what it has done before.
+
+    `evaluations`: (task, reward, decoding, samples a problem), the run's own task first, then `task.also_evaluate`.
+    """
+
+    def __init__(
+        self,
+        cfg: DictConfig,
+        folder: Path,
+        trainer: Any,
+        task: Task,
+        reward: Reward,
+        sandbox: Sandbox,
+        runner: asyncio.Runner,
+        log: RunLog,
+    ):
+        self.cfg, self.folder, self.trainer = cfg, folder, trainer
+        self.runner, self.log = runner, log
+        self.evaluations = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg.evaluation)]
+        self._own = len(self.evaluations)
+        for name in cfg.task.also_evaluate:
+            other, other_reward, other_cfg = other_task(name, sandbox)
+            self.evaluations.append(
+                (other, other_reward, *decodings(other_cfg.evaluation)[-1])
+            )  # greedily, where the task is
+
+    def evaluate(self, when: str, own: bool = False) -> None:
+        """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl."""
+        step = self.trainer.state.global_step
+        key = ("when", "step", "task", "samples", "temperature")
+        done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
+        with whole_weights(self.trainer) as weights:
+            if self.trainer.accelerator.is_main_process:
+                training = weights.training
+                self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
+                weights.train(training)
+            self.trainer.accelerator.wait_for_everyone()
+
+    def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any, evaluations: list[tuple]) -> None:
+        policy = None
+        memory_use.settle(current_phase())
+        for task, reward, decoding, samples in evaluations:
+            if (when, step, task.name, samples, decoding.temperature) in done:
+                continue
+            policy = policy or policy_to_sample(weights, sampling_dtype(self.cfg.hardware))
+            result = evaluate_policy(
+                policy,
+                self.trainer.processing_class,
+                task,
+                reward,
+                self.runner,
+                decoding,
+                samples,
+                k=list(self.cfg.evaluation.k),
+                split=self.cfg.evaluation.split,
+                rows_at_once=self.cfg.hardware.eval_rows,
+                seed=self.cfg.seed,
+            )
+            place = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
+            self.log.samples({**place, **row} for row in result.rows)
+            memory_use.settle("evaluation")
+            peak = memory_use.take("evaluation")
+            self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
+            log.info("%s training: %s", when, describe(result.summary))
+
+    def report(self) -> None:
+        """Print the table of pass@1 and what is wrong with the run; draw report.html."""
+        if not self.trainer.accelerator.is_main_process:
+            return
+        Console().print(comparison(read_jsonl(self.folder / "evals.jsonl")))
+        for line in diagnose(load_history(self.folder)).lines:
+            log.info(line)
+        log.info("report: %s", write_report(self.folder))

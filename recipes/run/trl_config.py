@@ -1,0 +1,174 @@
+"""From configuration to the arguments of TRL's trainers: `recipe.trl` as it stands, and what the hardware decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from omegaconf import DictConfig
+
+from recipes.cli.errors import UserError
+from recipes.cli.processes import processes
+from recipes.cli.schema import as_dict
+from recipes.data.training_data import tokenized_prompts
+from recipes.models.load import add_lora, reference_adapter, sampling_dtype
+
+NOT_THE_TRAINERS = ("name", "prompts_per_step", "ratio", "trl")
+"""Keys of `recipe` that are no argument of a trainer."""
+NUMBERS = {bool, int, float, NoneType}
+
+
+def trainer_knobs(cfg: DictConfig) -> dict[str, Any]:
+    """The keys of `recipe` that this project's online trainers take under the same name, beside TRL's arguments."""
+    return {key: value for key, value in as_dict(cfg.recipe).items() if key not in NOT_THE_TRAINERS}
+
+
+def ppo_arguments(run: Any) -> dict[str, Any]:
+    """The arguments that DensePPOTrainer and its subclasses share, of a `Run`: the policy with its adapter, the
+    reference, data, reward, and how to sample."""
+    cfg, policy = run.cfg, add_lora(run.policy, run.cfg.model, run.cfg.adapter)
+    return {
+        "model": policy,
+        "args": run.args,
+        "processing_class": run.tokenizer,
+        "train_dataset": tokenized_prompts(run.task, run.tokenizer),
+        "task": run.task,
+        "reward": run.reward,
+        "run_log": run.log,
+        "reference": reference_adapter(policy, cfg.adapter),
+        "sampling_dtype": sampling_dtype(cfg.hardware),
+        "rows_per_pass": cfg.hardware.rows_per_device,
+        "zero_stage": cfg.hardware.zero_stage,
+        "server": cfg.hardware.vllm_url if cfg.hardware.vllm else None,
+        **trainer_knobs(cfg),
+    }
+
+
+def trl_arguments(cfg: DictConfig, kind: type) -> Any:
+    """An instance of `kind` (trl.GRPOConfig, SFTConfig, DPOConfig, PPOConfig): the fields of `recipe.trl`, passed on
+    whole, and those that the hardware profile, the run directory and the seed decide.
+
+    Raises:
+        UserError: a field of `recipe.trl` that another setting decides, that does not exist, or whose value is refused;
+            a step that does not divide into passes and processes.
+    """
+    batches = {"grpo": _grpo_batches, "ppo": _ppo_batches, "reinforce": _ppo_batches}
+    decided = _decided_by_profile(cfg) | batches.get(cfg.recipe.name, _offline_batches)(cfg)
+    given = as_dict(cfg.recipe.trl)
+    for name, value in given.items():
+        if name in decided:
+            decides = (
+                f"{DECIDED_BY[name]} decides it; set that"
+                if name in DECIDED_BY
+                else "the recipe decides it; leave it out"
+            )
+            raise UserError(f"recipe.trl.{name}={value}: {decides}")
+        _check_field(kind, name, value)
+    try:
+        return kind(**given, **decided)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"recipe.trl or hardware: {kind.__name__} refuses a value: {error}") from error
+
+
+DECIDED_BY = {
+    "bf16": "hardware.precision",
+    "ddp_backend": "hardware.device",
+    "dataloader_pin_memory": "hardware.device",
+    "fp16": "hardware.precision",
+    "gradient_accumulation_steps": "hardware.rows_per_device with recipe.prompts_per_step or recipe.batch_size",
+    "gradient_checkpointing": "hardware.gradient_checkpointing",
+    "optim": "hardware.optimizer",
+    "output_dir": "run.dir",
+    "per_device_train_batch_size": "hardware.rows_per_device or recipe.prompts_per_step",
+    "seed": "seed",
+    "total_episodes": "recipe.trl.max_steps with recipe.prompts_per_step",
+    "use_cpu": "hardware.device",
+    "use_vllm": "hardware.vllm",
+}
+"""The setting of this project that decides a field of TRL's."""
+
+
+def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:
+    hardware, on_cpu = cfg.hardware, cfg.hardware.device == "cpu"
+    return {
+        "output_dir": str(Path(cfg.run.dir) / "checkpoints"),
+        "seed": cfg.seed,
+        "optim": hardware.optimizer,
+        "gradient_checkpointing": hardware.gradient_checkpointing,
+        "bf16": hardware.precision == "bf16",
+        "fp16": hardware.precision == "fp16",
+        "use_cpu": on_cpu and not hardware.zero_stage,  # told of a CPU, Accelerate leaves DeepSpeed out
+        "ddp_backend": "gloo" if on_cpu and processes() > 1 else None,
+        "disable_tqdm": True,  # the run log prints a line a step
+    }
+
+
+def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
+    """A step's completions as micro-batches of `hardware.rows_per_device`."""
+    rows = cfg.recipe.prompts_per_step * cfg.recipe.trl.num_generations
+    at_once = cfg.hardware.rows_per_device * processes()
+    if rows % at_once:
+        raise UserError(
+            f"{rows} completions a step (recipe.prompts_per_step x recipe.trl.num_generations) do not divide into "
+            f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
+        )
+    return {
+        "per_device_train_batch_size": cfg.hardware.rows_per_device,
+        "gradient_accumulation_steps": rows // at_once,
+        "use_vllm": cfg.hardware.vllm == "colocate",
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": cfg.hardware.device == "cuda",
+    }
+
+
+def _ppo_batches(cfg: DictConfig) -> dict[str, Any]:
+    """A step's prompts by process. Passes of `hardware.rows_per_device` are the trainer's own: a gradient is the exact
+    mean over a mini-batch's tokens however many passes it takes."""
+    prompts, mini_batches = cfg.recipe.prompts_per_step, cfg.recipe.trl.num_mini_batches
+    if prompts % processes():
+        raise UserError(f"recipe.prompts_per_step={prompts} does not divide into {processes()} processes")
+    if prompts // processes() % mini_batches:
+        raise UserError(
+            f"{prompts // processes()} prompts a process (recipe.prompts_per_step) do not divide into "
+            f"recipe.trl.num_mini_batches={mini_batches}"
+        )
+    return {
+        "per_device_train_batch_size": prompts // processes(),
+        "gradient_accumulation_steps": 1,
+        "total_episodes": cfg.recipe.trl.max_steps * prompts,
+        "num_sample_generations": 0,  # completions.jsonl has them
+        "remove_unused_columns": False,
+        "use_cpu": cfg.hardware.device == "cpu",  # the trainer hands its optimizer to DeepSpeed itself
+    }
+
+
+def _offline_batches(cfg: DictConfig) -> dict[str, Any]:
+    """An update's examples as micro-batches of at most `hardware.rows_per_device`."""
+    rows = cfg.recipe.batch_size
+    at_once = min(cfg.hardware.rows_per_device, max(1, rows // processes()))
+    if rows % (at_once * processes()):
+        raise UserError(
+            f"recipe.batch_size={rows} does not divide into hardware.rows_per_device={cfg.hardware.rows_per_device} x "
+            f"{processes()} processes"
+        )
+    return {
+        "per_device_train_batch_size": at_once,
+        "gradient_accumulation_steps": rows // (at_once * processes()),
+    }
+
+
+def _check_field(kind: type, name: str, value: Any) -> None:
+    """Raises UserError where `kind` has no field `name`, or one of numbers that takes no such value."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, 3)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise UserError(f"recipe.trl.{name}={value}: trl's {kind.__name__} has no such field{meant}")
+    hint = get_type_hints(kind)[name]
+    types = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
+    if types <= NUMBERS and not isinstance(value, tuple(types | ({int} if float in types else set()))):
+        expected = " or ".join(sorted("null" if t is NoneType else t.__name__ for t in types))
+        raise UserError(f"recipe.trl.{name}={value}: {expected} expected")

@@ -1,0 +1,140 @@
+"""Sampling from a causal language model: one prefill a prompt, finished rows leave the batch.
+
+Faster than `generate` where many completions share a prompt: the prompt is read once and its key-value cache repeated,
+rows that have ended cost nothing further, and single-token attention folds grouped query heads into the query length
+instead of repeating keys and values (transformers' sdpa path copies them at every token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
+
+Ended = Callable[[int, list[int], list[float]], None]
+"""Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
+Complete = Callable[[list[int]], bool]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How tokens are drawn. `temperature` 0 is greedy; `top_p` 1 keeps the whole distribution."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+def end_ids(tokenizer: Any, model: PreTrainedModel) -> list[int]:
+    """Ids that end a completion: the tokenizer's end of sequence and those of the model's generation config."""
+    configured = model.generation_config.eos_token_id
+    listed = configured if isinstance(configured, list) else [configured]
+    return sorted({tokenizer.eos_token_id, *listed} - {None})
+
+
+@torch.no_grad()
+def sample(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    num_samples: int,
+    decoding: Decoding,
+    eos_ids: Sequence[int],
+    pad_id: int,
+    complete: Complete | None = None,
+    generator: torch.Generator | None = None,
+    ended: Ended | None = None,
+) -> list[list[int]]:
+    """Draw `num_samples` completions of each prompt.
+
+    Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
+    where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
+    each as it ends, while others go on.
+    """
+    device = model.device
+    width = max(len(p) for p in prompts)
+    ids_BT = torch.full((len(prompts), width), pad_id, device=device)
+    mask_BT = torch.zeros_like(ids_BT)
+    for row, prompt in enumerate(prompts):
+        ids_BT[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
+        mask_BT[row, width - len(prompt) :] = 1
+    cache = DynamicCache(config=model.config)
+    logits = _forward(model, ids_BT, mask_BT, cache)
+    cache.batch_repeat_interleave(num_samples)
+    logits = logits.repeat_interleave(num_samples, 0)
+    mask_BT = mask_BT.repeat_interleave(num_samples, 0)
+
+    rows = torch.arange(len(prompts) * num_samples, device=device)  # which completion each row of the batch is
+    live = torch.ones_like(rows, dtype=torch.bool)
+    eos = torch.tensor(list(eos_ids), device=device)
+    completions: list[list[int]] = [[] for _ in range(len(rows))]
+    drawn_with: list[list[float]] = [[] for _ in range(len(rows))]
+    for step in range(decoding.max_new_tokens):
+        tokens, logps = draw(logits, decoding, generator)
+        last = torch.isin(tokens, eos) | (step + 1 == decoding.max_new_tokens)
+        going, over = live.tolist(), last.tolist()
+        for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), logps.tolist(), strict=True)):
+            if going[place]:
+                completions[row].append(token)
+                drawn_with[row].append(logp)
+                if over[place] or (complete and complete(completions[row])):
+                    last[place] = True
+                    if ended:
+                        ended(row, completions[row], drawn_with[row])
+        live = live & ~last
+        if not live.any():
+            break
+        keep = _shrink(live)
+        if len(keep) < len(rows):
+            cache.batch_select_indices(keep)
+            rows, tokens, mask_BT, live = rows[keep], tokens[keep], mask_BT[keep], live[keep]
+        mask_BT = torch.cat([mask_BT, mask_BT.new_ones(len(rows), 1)], 1)
+        logits = _forward(model, tokens[:, None], mask_BT, cache)
+    return completions
+
+
+def _shrink(live: torch.Tensor) -> torch.Tensor:
+    """Rows to keep: the live ones, filled up to a multiple of 8 (each new batch size compiles new kernels)."""
+    size = -(-int(live.sum()) // 8) * 8
+    order = torch.sort((~live).int(), stable=True).indices
+    return order[:size].sort().values
+
+
+def _forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
+    """Logits of the last position, float32, shape (B, vocabulary)."""
+    positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, -ids_BT.shape[1] :]
+    out = model(
+        input_ids=ids_BT,
+        attention_mask=mask_BT,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return out.logits[:, -1].float()
+
+
+def draw(
+    logits: torch.Tensor, decoding: Decoding, generator: torch.Generator | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token a row from logits (B, vocabulary), by inverting the cumulative distribution (one uniform a row).
+
+    Returns tokens (B,) and their log-probabilities (B,) at the temperature, of the whole distribution whatever
+    `top_p` cuts off it, as a trainer recomputes them; 0 where decoding is greedy.
+    """
+    if decoding.temperature == 0:
+        return logits.argmax(-1), logits.new_zeros(len(logits))
+    probs = whole = torch.softmax(logits / decoding.temperature, -1)
+    if decoding.top_p < 1:
+        ranked, order = probs.sort(-1, descending=True)
+        ranked[ranked.cumsum(-1) - ranked >= decoding.top_p] = 0  # the token that crosses top_p stays
+        probs = torch.zeros_like(probs).scatter_(-1, order, ranked)
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    uniform = torch.rand(len(logits), 1, dtype=torch.float64, device=logits.device, generator=generator)
+    # right=True skips tokens of zero probability at the lower end; the clamp guards the upper end against rounding
+    tokens = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True).clamp(max=logits.shape[1] - 1)
+    return tokens.squeeze(1), whole.gather(1, tokens).log().squeeze(1)

@@ -1,0 +1,42 @@
+"""A copy of the policy to sample from, adapters merged, in the dtype that samples fastest."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+from transformers import PreTrainedModel
+
+
+class SamplingCopy:
+    """A copy of the policy, adapters merged, in the dtype that samples fastest.
+
+    `sync` brings over what training changed.
+
+    Full-precision masters under autocast would be cast again at every token, and an unmerged adapter doubles the
+    number of matrix products. Merged weights are rounded once an update; the masters never are.
+    """
+
+    def __init__(self, policy: PreTrainedModel | PeftModel, dtype: torch.dtype):
+        plain = copy.deepcopy(policy)
+        if isinstance(plain, PeftModel):
+            plain = plain.merge_and_unload()
+        self.model = plain.to(dtype).eval().requires_grad_(False)
+        self.model.set_attn_implementation("grouped_sdpa")
+
+    @torch.no_grad()
+    def sync(self, policy: PreTrainedModel | PeftModel) -> PreTrainedModel:
+        """Copy the trained parameters; returns the copy, ready to sample."""
+        targets = dict(self.model.named_parameters())
+        if isinstance(policy, PeftModel):
+            for name, module in policy.get_base_model().named_modules():
+                if isinstance(module, LoraLayer):
+                    delta = sum(module.get_delta_weight(adapter) for adapter in module.active_adapters)
+                    targets[f"{name}.weight"].copy_(module.base_layer.weight.float() + delta.float())
+        else:
+            for name, parameter in policy.named_parameters():
+                if parameter.requires_grad:
+                    targets[name].copy_(parameter)
+        return self.model

@@ -1,0 +1,154 @@
+"""Sampling from a vLLM server: a request for each prompt, answers as they end, the policy's weights sent before.
+
+`launch/vllm_server.sh MODEL` starts one. Tokens are drawn over its completions endpoint; the weights travel over NCCL,
+by TRL's client, which is what needs the package vllm and a GPU here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from recipes.cli.errors import UserError
+from recipes.sampling.generate import Complete, Decoding, Ended
+
+TRIES = 6
+FIRST_PAUSE_S = 1.0
+"""Before the second try; twice as long before each further one."""
+SEEDS = 2**31
+
+
+def weights_sender(policy: Any, accelerator: Any, tokenizer: Any, url: str) -> Callable[[], None]:
+    """A function that brings the policy's weights to the server, adapters merged. All processes call it together, and
+    none returns before the server has them."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    server = VLLMGeneration(policy, accelerator, tokenizer, mode="server", server_base_url=url)
+
+    def send() -> None:
+        server.sync_weights()  # the main process sends; the others come back at once
+        accelerator.wait_for_everyone()
+
+    return send
+
+
+@dataclass
+class ServerSampler:
+    """Called as recipes/sampling/sampler.py's Sampler is.
+
+    Args:
+        url: of the server.
+        decoding, eos_ids: how tokens are drawn, what ends a completion.
+        send_weights: brings the policy's weights to the server.
+        version: a number that changes with the weights: they are sent when it has.
+        complete: says of sampled ids that nothing further is needed. The server does not ask it: what it drew beyond
+            is cut off, which leaves what a sampler that stops there would have drawn.
+    """
+
+    url: str
+    decoding: Decoding
+    eos_ids: Sequence[int]
+    send_weights: Callable[[], None]
+    version: Callable[[], int]
+    complete: Complete | None = None
+    _sent: int | None = field(default=None, repr=False)
+
+    def __call__(
+        self,
+        policy: Any,
+        prompts: Sequence[Sequence[int]],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+        ended: Ended | None = None,
+    ) -> list[list[int]]:
+        """`num_samples` completions of each prompt, prompt-major. `ended` hears of a prompt's when all are there.
+
+        Raises UserError where the server does not answer, after `TRIES`, or refuses.
+        """
+        if self.version() != self._sent:
+            self.send_weights()
+            self._sent = self.version()
+        device = generator.device if generator is not None else None
+        seeds = torch.randint(SEEDS, (len(prompts),), generator=generator, device=device).tolist()
+        return asyncio.run(self._all(prompts, num_samples, seeds, ended or (lambda place, ids, logps: None)))
+
+    async def _all(
+        self, prompts: Sequence[Sequence[int]], num_samples: int, seeds: list[int], ended: Ended
+    ) -> list[list[int]]:
+        import aiohttp
+
+        completions: list[list[int]] = [[] for _ in range(len(prompts) * num_samples)]
+        endless = aiohttp.ClientTimeout(total=None, sock_connect=30)  # an answer may be thousands of tokens
+        async with aiohttp.ClientSession(timeout=endless, connector=aiohttp.TCPConnector(limit=0)) as session:
+            model = (await self._ask(session, "GET", "/v1/models", None))["data"][0]["id"]
+
+            async def one(place: int) -> tuple[int, list[dict[str, Any]]]:
+                request = self._request(model, prompts[place], num_samples, seeds[place])
+                answer = await self._ask(session, "POST", "/v1/completions", request)
+                return place, sorted(answer["choices"], key=lambda choice: choice["index"])
+
+            for coming in asyncio.as_completed([one(place) for place in range(len(prompts))]):
+                place, choices = await coming
+                for row, choice in enumerate(choices, place * num_samples):
+                    completions[row], logps = self._cut(*self._drawn(choice))
+                    ended(row, completions[row], logps)
+        return completions
+
+    def _request(self, model: str, prompt: Sequence[int], num_samples: int, seed: int) -> dict[str, Any]:
+        return {
+            "model": model,
+            "prompt": list(prompt),
+            "n": num_samples,
+            "seed": seed,
+            "temperature": self.decoding.temperature,
+            "top_p": self.decoding.top_p,
+            "max_tokens": self.decoding.max_new_tokens,
+            "stop_token_ids": list(self.eos_ids),
+            "logprobs": 0,  # of the sampled token alone
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
+
+    def _drawn(self, choice: dict[str, Any]) -> tuple[list[int], list[float]]:
+        try:
+            return choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        except (KeyError, TypeError):
+            raise UserError(
+                f"the server at hardware.vllm_url={self.url} gives no token ids or log-probabilities: start it with "
+                "launch/vllm_server.sh"
+            ) from None
+
+    def _cut(self, ids: list[int], logps: list[float]) -> tuple[list[int], list[float]]:
+        """What was sampled up to its end-of-sequence token, or to where it is complete."""
+        for end, token in enumerate(ids, 1):
+            if token in self.eos_ids or (self.complete is not None and self.complete(ids[:end])):
+                return ids[:end], logps[:end]
+        return ids, logps
+
+    async def _ask(self, session: Any, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        import aiohttp
+
+        failure, pause = "", FIRST_PAUSE_S
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(pause)
+                pause *= 2
+            try:
+                async with session.request(method, f"{self.url}{path}", json=body) as response:
+                    if response.status == 200:
+                        return await response.json()
+                    failure = f"status {response.status}: {(await response.text())[:300]}"
+                    if response.status < 500:
+                        raise UserError(
+                            f"the vLLM server at hardware.vllm_url={self.url} refused a request ({failure}): check the "
+                            "model and the --max-model-len that it was started with"
+                        )
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                failure = f"{type(error).__name__} {error}".strip()
+        raise UserError(
+            f"the vLLM server at hardware.vllm_url={self.url} failed ({failure}); run the same command again to resume"
+        )

@@ -1,1 +1,0 @@
-"""Around training: configuration, models, run directory, logs, evaluation, report."""

@@ -1,0 +1,71 @@
+"""How long a task's prompts are, in tokens: of the longest, since memory is made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from envs.local_models import PACKAGE
+from envs.task import Problem, Prompted, Task
+from recipes.data.completions import encoded
+from recipes.data.training_data import demonstration
+from recipes.models.load import SCRATCH, with_template
+from recipes.tools.memory.network import local_folder
+
+CHARS_A_TOKEN = 3.0
+"""Of code, at the least, for tokenizers of 30,000 tokens and more; where a task's tokens cannot be counted."""
+CHAT_TOKENS = 32
+"""Of a chat form, where tokens are estimated from characters."""
+LOOKED_AT = 4
+"""Of the prompts with most characters: one of these has most tokens."""
+Count = Callable[[Prompted], int]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of the longest prompt to train on and to be evaluated on, and of the longest answer to learn from.
+
+    test_problems: how many there are to be evaluated on, None where that is not known.
+    """
+
+    train: int
+    test: int
+    answer: int
+    test_problems: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def longest_prompt(task: Task, problems: Sequence[Problem], count: Count) -> int:
+    """Tokens of the longest prompt, 0 where there are no problems."""
+    prompts = sorted((task.messages(p) for p in problems), key=lambda prompt: len(_text(prompt)))
+    return max(map(count, prompts[-LOOKED_AT:]), default=0)
+
+
+def longest_demonstration(task: Task, problems: Sequence[Problem], count: Count) -> tuple[int, int]:
+    """Tokens of prompt and answer of the longest demonstration; (0, 1) where no problem has a reference."""
+    pairs = [(task.messages(p), p.reference) for p in problems if p.reference]
+    pairs.sort(key=lambda pair: len(_text(pair[0])) + len(pair[1]))
+    lengths = [(count(prompt), count(demonstration(prompt, answer))) for prompt, answer in pairs[-LOOKED_AT:]]
+    return max(lengths, key=sum, default=(0, 1))
+
+
+def counter(model_path: str) -> tuple[Count, str]:
+    """How many tokens a prompt has, by the model's tokenizer where it is on this machine, and how that is known."""
+    if model_path == SCRATCH:
+        return lambda prompt: len(_text(prompt)), "a token a character"
+    folder = local_folder(model_path)
+    if folder is not None or not model_path.startswith((PACKAGE, "/", ".")):
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder or model_path, local_files_only=True)
+            with_template(tokenizer)
+            return lambda prompt: len(encoded(prompt, tokenizer)), "counted"
+        except (OSError, ValueError):
+            pass
+    return lambda prompt: int(len(_text(prompt)) / CHARS_A_TOKEN) + CHAT_TOKENS, "estimated from their characters"
+
+
+def _text(prompt: Prompted) -> str:
+    return prompt if isinstance(prompt, str) else "".join(message["content"] for message in prompt)

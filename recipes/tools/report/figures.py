@@ -1,0 +1,135 @@
+"""The pictures at the head of the curves: the reward with its parts, the losses, held-out scores by checkpoint, and
+each held-out problem before and after. They need metrics.jsonl, evals.jsonl and eval_samples.jsonl, of any recipe.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from recipes.records.jsonl import Record, finite
+from recipes.tools.report.charts import LINES, MEDIUM, Point, Series, curve_chart, pairs_chart
+
+LOW = (MEDIUM[0], 118)
+LOSSES = (("loss/policy_avg", "policy loss"), ("loss", "policy loss"), ("loss/value_avg", "value loss"))
+MOST_PROBLEMS = 200
+SAME = 1e-9
+
+Picture = dict[str, Any]
+"""{title, note, legend, svgs}; `legend` holds (colour, name)."""
+
+
+def figures(
+    steps: Mapping[int, Record], evals: Sequence[Record], samples: Iterable[Record], config_task: str
+) -> list[Picture]:
+    """The pictures that have data.
+
+    Args:
+        steps: metrics by step.
+        evals, samples: rows of evals.jsonl and eval_samples.jsonl.
+        config_task: the run's own task; of other tasks nothing is drawn.
+    """
+    scores = dict.fromkeys(key for row in steps.values() for key in row if key.startswith("scores/"))
+    reward = [
+        ("reward", _points(steps, "reward")),
+        *((key.removeprefix("scores/"), _points(steps, key)) for key in scores),
+    ]
+    note = "Means over the completions of a step: the reward, and each channel's score before its weight."
+    pictures = [_curves("Reward and its parts", note, reward, steps), _losses(steps)]
+    for temperature, rows in _by_temperature(evals, config_task):
+        held_out = {int(row["step"]): _held_out(row) for row in sorted(rows, key=lambda row: row["step"])}
+        names = dict.fromkeys(name for row in held_out.values() for name in row)
+        note = f"Means over held-out answers at each evaluation, {decoding_name(temperature)}."
+        series = [(name, _points(held_out, name)) for name in names]
+        pictures.append(_curves("Held-out scores by checkpoint", note, series, held_out, smoothed=False))
+    pictures += [_problems(rows, temperature) for temperature, rows in _by_temperature(samples, config_task)]
+    return [picture for picture in pictures if picture]
+
+
+def decoding_name(temperature: float) -> str:
+    """`greedy` at temperature 0."""
+    return "greedy" if temperature == 0 else f"temperature {temperature:g}"
+
+
+def _by_temperature(rows: Iterable[Record], task: str) -> list[tuple[float, list[Record]]]:
+    """Rows of the task that have a step, by the temperature they were sampled at, the highest first."""
+    found: dict[float, list[Record]] = defaultdict(list)
+    for row in rows:
+        if row.get("task", task) == task and finite(row.get("step")):
+            found[float(row.get("temperature") or 0.0)].append(row)
+    return sorted(found.items(), reverse=True)
+
+
+def _points(rows: Mapping[int, Record], key: str) -> list[Point]:
+    """(step, value) of one metric where it is a number."""
+    return [(step, row[key]) for step, row in rows.items() if finite(row.get(key))]
+
+
+def _losses(steps: Mapping[int, Record]) -> Picture | None:
+    losses: dict[str, list[Point]] = {}
+    for key, name in LOSSES:
+        if points := _points(steps, key):
+            losses.setdefault(name, points)
+    if not losses:
+        return None
+    legend = list(zip(LINES, losses, strict=False))
+    span = (min(steps), max(steps))
+    charts = [curve_chart([(name, losses[name])], span, LOW, colours=(colour,)) for colour, name in legend]
+    return {"title": "Losses", "note": "Each loss has its own scale.", "legend": legend, "svgs": charts}
+
+
+def _held_out(row: Record) -> Record:
+    """An evaluation's numbers by name: pass@1, the reward, and its stages or else its channels' scores."""
+    passed = ((row.get("pass@k") or {}).get("1") or {}).get("value")
+    stages = {
+        key.split("/", 1)[1]: value
+        for key, value in (row.get("measures") or {}).items()
+        if key.split("/")[0] in (row.get("scores") or {}) and not key.endswith("/baseline")
+    }
+    return {"reward": row.get("reward"), "pass@1": passed} | (stages or row.get("scores") or {})
+
+
+def _problems(samples: Sequence[Record], temperature: float) -> Picture | None:
+    """Each problem's mean reward in the first and in the last evaluation, problems from worst to best at first."""
+    rewards: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    names = {}
+    for row in samples:
+        if finite(row.get("reward")):
+            names[int(row["step"])] = str(row.get("when"))
+            rewards[int(row["step"])][str(row.get("task_id"))].append(float(row["reward"]))
+    if len(rewards) < 2:
+        return None
+    before, after = rewards[min(rewards)], rewards[max(rewards)]
+    pairs = sorted((fmean(before[task]), fmean(after[task])) for task in before.keys() & after.keys())
+    if not pairs:
+        return None
+    shown = pairs[:: -(-len(pairs) // MOST_PROBLEMS)]
+    first, last = names[min(rewards)], names[max(rewards)]
+    then, now = (f"{when} training" if when in ("before", "after") else f"at {when}" for when in (first, last))
+    more = sum(b > a + SAME for a, b in pairs)
+    less = sum(b < a - SAME for a, b in pairs)
+    counts = f"{more} of {len(pairs)} earn more {now}, {less} less"
+    note = f"Held-out problems by what they earned {then}, {decoding_name(temperature)}: {counts}."
+    if len(shown) < len(pairs):
+        note += f" {len(shown)} of them are drawn."
+    legend = [("soft", first), (LINES[0], last)]
+    charts = [pairs_chart(shown, counts)]
+    return {"title": f"Each problem, {first} and {last}", "note": note, "legend": legend, "svgs": charts}
+
+
+def _curves(
+    title: str, note: str, series: Sequence[Series], rows: Mapping[int, Record], smoothed: bool = True
+) -> Picture | None:
+    """Several series in one chart; those with equal points, which would hide each other, as one line with all names."""
+    names: dict[tuple[Point, ...], list[str]] = {}
+    for name, points in series:
+        if points:
+            names.setdefault(tuple(points), []).append(name)
+    told_apart = [(" = ".join(same), points) for points, same in names.items()][: len(LINES)]
+    if not told_apart:
+        return None
+    chart = curve_chart(told_apart, (min(rows), max(rows)), MEDIUM, None if smoothed else 1, faint=smoothed)
+    legend = [(colour, name) for colour, (name, _) in zip(LINES, told_apart, strict=False)]
+    return {"title": title, "note": note, "legend": legend, "svgs": [chart]}

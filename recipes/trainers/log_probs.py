@@ -1,0 +1,273 @@
+"""Log-probabilities, entropies and hidden states of completions: each prompt is read once, the vocabulary in chunks.
+
+The completions of one prompt lie end to end behind it in a single row (`pack`): positions restart after the prompt, and
+the attention mask lets a completion see the prompt and itself only. Numbers and gradients are those of padded rows, to
+rounding, without reading the prompt for every completion and without padding. Rows that share no prompt, or would be
+too long together, are right-padded; causal attention alone keeps that padding out.
+
+Only hidden states of completion tokens meet the output matrix, some at a time, and in training each chunk's logits are
+computed again in the backward pass: memory in the vocabulary is chunk x V, whatever the batch and its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from peft import PeftModel
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+CHUNK = 256
+"""Tokens whose logits PPO has in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Prompts and completions of one pass.
+
+    prompts, completions: B lists of token ids. width: T, columns of every result, at least the longest completion.
+    packing_max_tokens: longest row of a prompt and its completions (its attention mask is the square); 0: never pack.
+    """
+
+    prompts: Sequence[Sequence[int]]
+    completions: Sequence[Sequence[int]]
+    width: int
+    device: torch.device
+    packing_max_tokens: int = 4096
+
+    @classmethod
+    def of_padded(cls, input_ids: torch.Tensor, attention_mask: torch.Tensor, width: int, packing: int) -> Rows:
+        """From (B, P + T) tensors as TRL makes them, prompts padded at the left, completions of T = `width` columns at
+        the right."""
+        edge, ids, mask = input_ids.shape[1] - width, input_ids.tolist(), attention_mask.sum(1).tolist()
+        prompt_mask = attention_mask[:, :edge].sum(1).tolist()
+        prompts = [row[edge - n : edge] for row, n in zip(ids, prompt_mask, strict=True)]
+        lengths = [both - n for both, n in zip(mask, prompt_mask, strict=True)]
+        completions = [row[edge : edge + n] for row, n in zip(ids, lengths, strict=True)]
+        return cls(prompts, completions, width, input_ids.device, packing)
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """(B, T), True at completion tokens."""
+        lengths = torch.tensor([len(c) for c in self.completions], device=self.device)
+        return torch.arange(self.width, device=self.device) < lengths[:, None]
+
+    @property
+    def targets(self) -> torch.Tensor:
+        """Ids of all completion tokens, row after row: as many as `mask` has True."""
+        return torch.tensor([i for c in self.completions for i in c], dtype=torch.long, device=self.device)
+
+    def by_prompt(self) -> list[list[int]]:
+        """Rows that share a prompt, in order of its first appearance."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row, prompt in enumerate(self.prompts):
+            groups.setdefault(tuple(prompt), []).append(row)
+        return list(groups.values())
+
+    def groups(self) -> list[list[int]]:
+        """Rows that share a prompt where each such group fits into one pack, else single rows."""
+        groups = self.by_prompt()
+        longest = max(len(self.prompts[g[0]]) + sum(len(self.completions[r]) for r in g) for g in groups)
+        return groups if longest <= self.packing_max_tokens else [[row] for row in range(len(self.prompts))]
+
+
+def pack(prompt_length: int, sizes: list[int], device: torch.device) -> tuple[dict[str, Any], torch.Tensor]:
+    """Positions and mask of one row [prompt, completion 0, 1...], and the position that predicts each completion token.
+
+    sizes: tokens of each completion. One completion alone needs no mask of its own: None, for which attention has
+    faster kernels.
+    """
+    p = prompt_length
+    segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)
+    positions = torch.cat([torch.arange(p), *(p + torch.arange(n) for n in sizes)]).to(device)
+    mask = None
+    if len(sizes) > 1:
+        causal = torch.ones(len(segment), len(segment), dtype=torch.bool, device=device).tril()
+        mask = (causal & ((segment[:, None] == segment) | (segment == 0)))[None, None]
+    predicts = torch.arange(p - 1, len(segment) - 1, device=device)  # the token before, in the row
+    starts = torch.tensor([0, *sizes[:-1]], device=device).cumsum(0)
+    predicts[starts[torch.tensor(sizes, device=device) > 0]] = p - 1  # a first token is predicted by the prompt's last
+    return {"attention_mask": mask, "position_ids": positions[None]}, predicts
+
+
+# through the whole model, as a trainer of TRL's has it wrapped: GRPO ------------------------------------------
+
+
+def packed_logps(
+    model: nn.Module, rows: Rows, temperature: float, with_entropy: bool = False, logits_at_once: int = 0
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities (B, T) of the completion tokens, and entropies (B, T) where asked for; 0 at padding.
+
+    One forward pass for each prompt. logits_at_once: tokens whose logits are in memory together; 0: all of a prompt's
+    completions.
+    """
+    logps = torch.zeros(len(rows.prompts), rows.width, device=rows.device)
+    entropies = torch.zeros_like(logps) if with_entropy else None
+    for group in rows.by_prompt():
+        prompt, sizes = rows.prompts[group[0]], [len(rows.completions[row]) for row in group]
+        inputs, predicts = pack(len(prompt), sizes, rows.device)
+        targets = torch.tensor(
+            [i for row in group for i in rows.completions[row]], dtype=torch.long, device=rows.device
+        )
+        ids = torch.cat([torch.tensor(prompt, device=rows.device), targets])[None]
+        call = {"input_ids": ids, "use_cache": False, "logits_to_keep": predicts, **inputs}
+        if logits_at_once:
+            with without_head(model) as head:
+                hidden = model(**call).logits[0]
+            hidden = hidden.to(head.weight.dtype)  # autocast's forward gives float32, also where autocast is over
+            group_logps, entropy = chunked_logps(head, hidden, targets, temperature, with_entropy, logits_at_once)
+        else:
+            group_logps, entropy = token_logps(model(**call).logits[0], targets, temperature, with_entropy)
+        at = torch.repeat_interleave(torch.tensor(group), torch.tensor(sizes)).to(rows.device)
+        column = torch.cat([torch.arange(n) for n in sizes]).to(rows.device)
+        logps = logps.index_put((at, column), group_logps)
+        if entropies is not None and entropy is not None:
+            entropies.index_put_((at, column), entropy)
+    return logps, entropies
+
+
+@contextmanager
+def without_head(model: Any) -> Iterator[Any]:
+    """The model gives hidden states where it would give logits; yields its output matrix."""
+    causal = model
+    while not isinstance(causal, PreTrainedModel):  # within wrappers: PEFT's, data-parallel's, DeepSpeed's
+        causal = causal.get_base_model() if isinstance(causal, PeftModel) else causal.module
+    head = causal.get_output_embeddings()
+    causal.set_output_embeddings(nn.Identity())
+    try:
+        yield head
+    finally:
+        causal.set_output_embeddings(head)
+
+
+# through the transformer, whose hidden states the critic reads too: PPO -----------------------------------------
+
+
+def hidden_states(backbone: nn.Module, rows: Rows) -> torch.Tensor:
+    """Last hidden states before each completion token, and after the last where T has room: (B, T, d)."""
+    groups = rows.groups()
+    if len(groups) == len(rows.prompts):
+        return _padded_states(backbone, rows)
+    parts = [_packed_states(backbone, rows, group) for group in groups]
+    order = torch.tensor([row for group in groups for row in group], device=rows.device)
+    return torch.cat(parts)[order.argsort()]
+
+
+def _padded_states(backbone: nn.Module, rows: Rows) -> torch.Tensor:
+    joined = [[*p, *c] for p, c in zip(rows.prompts, rows.completions, strict=True)]
+    ids = torch.zeros(len(joined), max(map(len, joined)), dtype=torch.long)  # nothing attends to what is behind a row
+    for row, sequence in enumerate(joined):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+    ids = ids.to(rows.device)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    hidden = backbone(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
+    starts = torch.tensor([len(p) for p in rows.prompts], device=ids.device)
+    at = (starts[:, None] - 1 + torch.arange(rows.width, device=ids.device)).clamp(max=ids.shape[1] - 1)
+    return hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1]))
+
+
+def _packed_states(backbone: nn.Module, rows: Rows, group: Sequence[int]) -> torch.Tensor:
+    """States of rows that share a prompt: (G, T, d)."""
+    prompt = rows.prompts[group[0]]
+    completions = [rows.completions[row] for row in group]
+    sizes = [len(c) for c in completions]
+    ids = torch.tensor([*prompt, *(i for c in completions for i in c)], device=rows.device)[None]
+    inputs, _ = pack(len(prompt), sizes, rows.device)
+    hidden = backbone(input_ids=ids, use_cache=False, **inputs).last_hidden_state[0]
+    ends = torch.tensor(sizes).cumsum(0) + len(prompt)
+    first = ends - torch.tensor(sizes)
+    at = torch.minimum(first[:, None] - 1 + torch.arange(rows.width), ends[:, None] - 1)
+    at[:, 0] = len(prompt) - 1
+    return hidden[at.to(rows.device)]
+
+
+def completion_logps(
+    head: nn.Module, hidden: torch.Tensor, rows: Rows, temperature: float, with_entropy: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities (B, T) of completion tokens and, without gradient, entropies (B, T); 0 at padding.
+
+    head: the output matrix. hidden: (B, T, d) as `hidden_states` gives them.
+    """
+    mask = rows.mask
+    logps, entropy = chunked_logps(head, hidden[mask], rows.targets, temperature, with_entropy, CHUNK)
+    zeros = torch.zeros(mask.shape, device=mask.device)
+    logps = zeros.masked_scatter(mask, logps)
+    return logps, None if entropy is None else zeros.masked_scatter(mask, entropy)
+
+
+# from logits to log-probabilities -------------------------------------------------------------------------------
+
+
+def token_logps(
+    logits: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probability of each id and, without gradient, the entropy of each distribution, in nats.
+
+    logits (..., V) of any float type, ids (...); both results (...) in float32.
+    """
+    logits = logits.float() / temperature
+    normaliser = logits.logsumexp(-1)
+    logps = logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - normaliser
+    if not with_entropy:
+        return logps, None
+    with torch.no_grad():
+        detached = logits.detach()
+        entropy = normaliser - (torch.exp(detached - normaliser.unsqueeze(-1)) * detached).sum(-1)
+    return logps, entropy
+
+
+def chunked_logps(
+    head: nn.Module, hidden: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool, at_once: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """`token_logps` of `head(hidden)`, `at_once` tokens at a time; the backward pass computes their logits again.
+
+    hidden (N, d), ids (N,); results (N,). Memory in the vocabulary is at_once x V.
+    """
+    again = torch.is_grad_enabled() and (hidden.requires_grad or any(p.requires_grad for p in head.parameters()))
+
+    def chunk(h: torch.Tensor, i: torch.Tensor):
+        return token_logps(head(h), i, temperature, with_entropy)
+
+    chunks = [
+        checkpoint(chunk, h, i, use_reentrant=False, preserve_rng_state=False) if again else chunk(h, i)
+        for h, i in zip(hidden.split(at_once), ids.split(at_once), strict=True)
+    ]
+    logps = torch.cat([logps for logps, _ in chunks])
+    return logps, torch.cat([entropy for _, entropy in chunks if entropy is not None]) if with_entropy else None
+
+
+# what a model must be like --------------------------------------------------------------------------------------
+
+
+def causal_lm(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """The model without PEFT's wrapper; adapters stay in it."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model
+
+
+def backbone_of(model: PreTrainedModel | PeftModel) -> nn.Module:
+    """The transformer below the output matrix, adapters included."""
+    return causal_lm(model).base_model
+
+
+def full_attention(config: Any) -> bool:
+    """Whether every layer attends to all that came before: windows and recurrent layers would mix packed rows."""
+    kinds = getattr(config, "layer_types", None)  # not every architecture has these fields
+    if kinds is not None:
+        return all(kind == "full_attention" for kind in kinds)
+    return not getattr(config, "sliding_window", None)
+
+
+@torch.no_grad()
+def require_plain_head(model: PreTrainedModel | PeftModel) -> None:
+    """Raise ValueError for a model whose logits are not just hidden states times the output matrix (soft-capped)."""
+    plain = causal_lm(model)
+    ids = torch.arange(1, 5, device=plain.device)[None]
+    whole = plain(input_ids=ids, use_cache=False).logits.float()
+    ours = plain.get_output_embeddings()(plain.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
+    if not torch.allclose(whole, ours, rtol=1e-2, atol=1e-2):
+        raise ValueError(f"{plain.config.model_type} models change their logits after the output matrix: not supported")

@@ -1,0 +1,59 @@
+"""Divides a problem's tests into paid tests and held-out tests, which code that solves the problem passes too."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from dataclasses import replace
+
+from envs.task import Problem
+
+
+def divide(problem: Problem, share: float, seed: int = 0) -> tuple[Problem, Problem | None]:
+    """The problem with its paid tests, and with its held-out tests; the latter None for one test or a `share` of 0.
+
+    The first test, which prompts show, is always paid. `share` of all tests (rounded, at least one) is held out, in the
+    order of a hash of seed, problem and index, so that every process and every restart holds out the same tests. The
+    tests of a check are the asserts on the entry point that are statements at its top level or in `check`; all other
+    statements, such as loops, stay on both sides.
+    """
+    count = len(problem.cases) if problem.check_src is None else len(_asserts(problem, ast.parse(problem.check_src)))
+    if not share or count < 2:
+        return problem, None
+    ranked = sorted(range(1, count), key=lambda n: hashlib.sha256(f"{seed}:{problem.id}:{n}".encode()).digest())
+    held_out = set(ranked[: max(1, round(share * count))])
+    return _only(problem, set(range(count)) - held_out), _only(problem, held_out)
+
+
+def each(problem: Problem) -> list[Problem]:
+    """A check's asserts on the entry point, each as a problem of its own, with all other statements of the check."""
+    assert problem.check_src is not None
+    return [_only(problem, {n}) for n in range(len(_asserts(problem, ast.parse(problem.check_src))))]
+
+
+def _only(problem: Problem, kept: set[int]) -> Problem:
+    """The problem with the tests of indices `kept`."""
+    if problem.check_src is None:
+        return replace(problem, cases=tuple(case for n, case in enumerate(problem.cases) if n in kept))
+    tree = ast.parse(problem.check_src)
+    dropped = {id(node) for n, node in enumerate(_asserts(problem, tree)) if n not in kept}
+    for body in _bodies(tree):
+        body[:] = [node for node in body if id(node) not in dropped]
+    return replace(problem, check_src=ast.unparse(tree))
+
+
+def _asserts(problem: Problem, tree: ast.Module) -> list[ast.stmt]:
+    names = {"candidate", problem.entry_point}
+    return [
+        node
+        for body in _bodies(tree)
+        for node in body
+        if isinstance(node, ast.Assert)
+        and any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+    ]
+
+
+def _bodies(tree: ast.Module) -> list[list[ast.stmt]]:
+    """The statements at the top level, and those of `check`."""
+    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    return [tree.body, *(node.body for node in checks)]

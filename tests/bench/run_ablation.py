@@ -1,0 +1,142 @@
+"""The ablations of tests/bench/README.md: their runs one after another, and the table of each at its end.
+
+    python tests/bench/run_ablation.py corridor                                  half an hour on one core
+    python tests/bench/run_ablation.py roboeval basics unlocated channels        some three hours
+    python tests/bench/run_ablation.py channels --seeds 0,1,2,3,4
+    python tests/bench/run_ablation.py corridor --seeds 0,1 recipe.trl.max_steps=20
+    python tests/bench/run_ablation.py all --dry-run                             print the commands, run nothing
+
+corridor    where rewards lie in a task whose parts are known: dense, sparse, uniform; PPO and GRPO
+roboeval    the same on 16 robot programs, PPO also pointed, with a policy small enough for many seeds
+basics      the same on 16 small functions
+unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
+channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
+
+KEY=VALUE is an override of the runs that are compared. Each command is printed before it runs. A run that is finished
+is not run again, one that was stopped goes on; the first command that fails ends it all. Runs and tables are written
+below runs/ablation/ in the current folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from recipes.cli.in_turn import run_in_turn
+
+FOLDER = "runs/ablation"
+PLACEMENTS = {"ppo": "dense,sparse,uniform,pointed", "grpo": "dense,sparse,uniform"}
+DEMONSTRATIONS = {
+    "roboeval": [f"task.env.train={FOLDER}/roboeval/demonstrations.jsonl"],
+    "basics": [f"task.env.path={FOLDER}/basics/demonstrations.jsonl", "task.env.train_size=1024"],
+}
+CHANNELS = ("simulator", "syntax", "lint")
+Commands = Iterator[list[str]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
+    parser.add_argument("--seeds", help="0,1,2,3,4 for the corridor, 0,1,2,3,4,5 for the others, where not given")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    args = parser.parse_intermixed_args(arguments)
+    overrides = [name for name in args.names if "=" in name]
+    names = [name for name in args.names if "=" not in name]
+    if unknown := [name for name in names if name not in (*ABLATIONS, "all")]:
+        parser.error(f"{unknown[0]!r} is no ablation; there are {', '.join(ABLATIONS)}, and all")
+    if not names:
+        parser.error(f"name an ablation: {', '.join(ABLATIONS)}, or all")
+    return run_in_turn(commands(list(ABLATIONS) if "all" in names else names, args.seeds, overrides), args.dry_run)
+
+
+def commands(names: Sequence[str], seeds: str | None, overrides: Sequence[str]) -> list[list[str]]:
+    """Scripts with their arguments, in order; what two ablations have in common once."""
+    each = (tuple(command) for name in names for command in ABLATIONS[name](seeds, overrides))
+    return [list(command) for command in dict.fromkeys(each)]
+
+
+def corridor(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    for recipe in PLACEMENTS:
+        settings = ["task=corridor", "reward=dense,sparse,uniform", *overrides]
+        yield sweep(recipe, f"corridor/{recipe}/${{reward.name}}", seeds or "0,1,2,3,4", *settings)
+    yield table("corridor", f"{FOLDER}/corridor/ppo", f"{FOLDER}/corridor/grpo", "--level", "0.7")
+
+
+def roboeval(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    return ppo_and_grpo("roboeval", seeds, overrides)
+
+
+def basics(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    return ppo_and_grpo("basics", seeds, overrides)
+
+
+def unlocated(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    yield from supervised_start("basics")
+    yield placements("basics", "ppo", seeds, overrides)
+    settings = ["reward=dense,pointed", "task.reward.unit_tests.locate=false", *overrides]
+    yield small_runs("basics", "ppo", "unlocated/${reward.name}", seeds, *settings)
+    yield table("unlocated", f"{FOLDER}/basics/ppo", f"{FOLDER}/basics/unlocated", *PASS_RATE)
+
+
+def channels(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    yield from supervised_start("roboeval")
+    yield placements("roboeval", "grpo", seeds, overrides)
+    for channel in CHANNELS:
+        settings = [f"task.reward.{channel}.weight=0", *overrides]
+        yield small_runs("roboeval", "grpo", f"channels/without-{channel}", seeds, *settings)
+    yield ["tests/bench/leave_one_out.py", f"{FOLDER}/roboeval/grpo", f"{FOLDER}/roboeval/channels"]
+
+
+def ppo_and_grpo(task: str, seeds: str | None, overrides: Sequence[str]) -> Commands:
+    """A small policy trained with every placement of rewards, and the table."""
+    yield from supervised_start(task)
+    for recipe in PLACEMENTS:
+        yield placements(task, recipe, seeds, overrides)
+    yield table(task, f"{FOLDER}/{task}/ppo", f"{FOLDER}/{task}/grpo", *PASS_RATE)
+
+
+def supervised_start(task: str) -> Commands:
+    """The small policy, trained on demonstrations with planted faults."""
+    if not Path(FOLDER, task, "demonstrations.jsonl").exists():
+        yield ["tests/bench/small_policy.py", f"{FOLDER}/{task}", "--task", task]
+    experiments = f"+experiment=[ablation_{task},ablation_sft]"
+    yield ["recipes/sft.py", experiments, *DEMONSTRATIONS[task], f"run.dir={FOLDER}/{task}/sft"]
+
+
+def placements(task: str, recipe: str, seeds: str | None, overrides: Sequence[str]) -> list[str]:
+    """The sweep of a small policy over placements of rewards and seeds."""
+    return small_runs(task, recipe, f"{recipe}/${{reward.name}}", seeds, f"reward={PLACEMENTS[recipe]}", *overrides)
+
+
+def small_runs(task: str, recipe: str, name: str, seeds: str | None, *settings: str) -> list[str]:
+    """A sweep of a small policy. name: where the runs lie, below the task's folder."""
+    experiments = f"+experiment=[ablation_{task},ablation_{recipe}]"
+    return sweep(recipe, f"{task}/{name}", seeds or "0,1,2,3,4,5", experiments, *settings)
+
+
+def sweep(recipe: str, name: str, seeds: str, *settings: str) -> list[str]:
+    return [f"recipes/{recipe}.py", "-m", *settings, f"seed={seeds}", f"run.dir={FOLDER}/{name}-seed${{seed}}"]
+
+
+PASS_RATE = ("--metric", "pass_rate", "--level", "0.5")
+
+
+def table(name: str, *arguments: str) -> list[str]:
+    return ["tests/bench/ablation.py", *arguments, "--html", f"{FOLDER}/{name}.html"]
+
+
+ABLATIONS = {
+    "corridor": corridor,
+    "roboeval": roboeval,
+    "basics": basics,
+    "unlocated": unlocated,
+    "channels": channels,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Log-probabilities in chunks: the model's own numbers and gradients, whatever lies around a row."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3NextConfig
+
+from recipes.models.tiny import scratch_model
+from recipes.trainers import log_probs
+from recipes.trainers.log_probs import (
+    Rows,
+    backbone_of,
+    causal_lm,
+    completion_logps,
+    full_attention,
+    hidden_states,
+    require_plain_head,
+)
+
+PROMPTS = [[3, 4, 5, 6], [7], [3, 4, 5, 6], [3, 3], [3, 4, 5, 6]]
+COMPLETIONS = [[5, 6, 1], [8, 9, 10, 4, 4, 3, 1], [5, 7], [9], [3, 3, 8, 1]]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return scratch_model("abcdefghij", **shape)[0]
+
+
+def ours(model, prompts, completions, longest=4096, temperature=0.7):
+    rows = Rows(prompts, completions, max(map(len, completions)), CPU, longest)
+    hidden = hidden_states(backbone_of(model), rows)
+    return rows, completion_logps(causal_lm(model).get_output_embeddings(), hidden, rows, temperature, True)
+
+
+def alone(model, prompt, completion, temperature=0.7):
+    """Log-probabilities and entropies of one completion from the model's logits."""
+    logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1] / temperature
+    logps = logits.log_softmax(-1)
+    entropy = -(logps.exp() * logps).sum(-1)
+    return logps.gather(1, torch.tensor(completion)[:, None]).squeeze(1), entropy
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 256])
+@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "LoRA"])
+@pytest.mark.parametrize("longest", [4096, 5], ids=["packed where prompts repeat", "padded"])
+def test_numbers_and_gradients(model, monkeypatch, chunk, lora, longest):
+    monkeypatch.setattr(log_probs, "CHUNK", chunk)
+    if lora:
+        model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+    exact = copy.deepcopy(model).double()  # in float32 the plain path rounds no less than ours
+    _, (logps, entropy) = ours(model, PROMPTS, COMPLETIONS, longest)
+    logps.square().sum().backward()
+    single = [alone(exact, p, c) for p, c in zip(PROMPTS, COMPLETIONS, strict=True)]
+    sum(found.square().sum() for found, _ in single).backward()
+    for row, (wanted, wanted_entropy) in enumerate(single):
+        n = len(COMPLETIONS[row])
+        assert torch.allclose(logps[row, :n].double(), wanted, atol=1e-5)
+        assert torch.allclose(entropy[row, :n].double(), wanted_entropy, atol=1e-5)
+        assert (logps[row, n:] == 0).all() and (entropy[row, n:] == 0).all()
+    trained = {n: p.grad for n, p in model.named_parameters() if p.requires_grad}
+    assert trained
+    for name, parameter in exact.named_parameters():
+        if name in trained:
+            error = (trained[name] - parameter.grad).abs().max()
+            assert error <= 1e-4 * parameter.grad.abs().max(), name
+
+
+@pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
+def test_a_row_does_not_see_its_neighbours(model, longest):
+    _, (logps, _) = ours(model, PROMPTS, COMPLETIONS, longest)
+    _, (other, _) = ours(model, PROMPTS, [COMPLETIONS[0], *([9] * 6 for _ in COMPLETIONS[1:])], longest)
+    assert torch.allclose(logps[0, :3], other[0, :3], atol=1e-6)
+
+
+@pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
+def test_the_state_after_the_last_token_is_there_for_the_critic(model, longest):
+    rows = Rows(PROMPTS, COMPLETIONS, 7, CPU, longest)
+    hidden = hidden_states(backbone_of(model), rows)
+    for row, (prompt, completion) in enumerate(zip(PROMPTS, COMPLETIONS, strict=True)):
+        states = model.model(torch.tensor([prompt + completion])).last_hidden_state[0, len(prompt) - 1 :]
+        n = min(len(completion) + 1, 7)
+        assert torch.allclose(hidden[row, :n], states[:n], atol=1e-5)
+
+
+def test_no_tensor_holds_the_vocabulary_of_a_batch(model, monkeypatch):
+    """The widest thing the output matrix ever makes is CHUNK x V, forward and backward."""
+    monkeypatch.setattr(log_probs, "CHUNK", 4)
+    seen = []
+    head = model.get_output_embeddings()
+    head.register_forward_hook(lambda module, args, out: seen.append(out.shape))
+    _, (logps, _) = ours(model, PROMPTS, COMPLETIONS)
+    logps.sum().backward()
+    tokens = sum(map(len, COMPLETIONS))
+    assert sum(shape[0] for shape in seen) == 2 * tokens  # once forward, once again for the backward pass
+    assert max(shape[0] for shape in seen) == 4
+
+
+def test_a_model_that_changes_its_logits_is_refused(model):
+    require_plain_head(model)
+    model.lm_head.register_forward_hook(lambda module, args, out: out)
+    plain = model.forward
+    model.forward = lambda *a, **k: type("Out", (), {"logits": plain(*a, **k).logits.tanh() * 5 + 1})
+    with pytest.raises(ValueError, match="not supported"):
+        require_plain_head(model)
+
+
+@pytest.mark.parametrize(
+    ("config", "full"),
+    [
+        (LlamaConfig(), True),
+        (MistralConfig(sliding_window=8), False),
+        (Qwen2Config(), True),
+        (Qwen2Config(use_sliding_window=True, sliding_window=8, max_window_layers=0), False),
+        (Qwen3NextConfig(), False),
+    ],
+    ids=lambda c: type(c).__name__ if not isinstance(c, bool) else str(c),
+)
+def test_rows_are_packed_where_every_layer_sees_everything(config, full):
+    assert full_attention(config) == full
