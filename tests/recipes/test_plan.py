@@ -14,6 +14,7 @@ import psutil
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -192,14 +193,22 @@ def test_an_update_of_ppo_takes_what_is_planned(rank, checkpointing, precision, 
     assert planned == pytest.approx(allocated(update), rel=0.1)
 
 
+@pytest.fixture
+def bf16_accelerator():
+    """An accelerator of this test alone: Accelerate keeps one state a process, and other tests set theirs."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield Accelerator(mixed_precision="bf16", cpu=True)
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
 @pytest.mark.parametrize("packing", [4096, 0])
 @pytest.mark.parametrize("rank", [0, 8])
-def test_an_update_of_grpo_takes_what_is_planned(rank, packing, tmp_path):
+def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bf16_accelerator, tmp_path):
     LlamaConfig(**SMALL).save_pretrained(tmp_path)
     settings = [f"recipe.packing_max_tokens={packing}", f"model.lora_rank={rank}", "hardware.precision=bf16"]
     planned = planned_pass(tmp_path, "recipe=grpo", "recipe.trl.num_generations=2", *settings)
     model = real_model(rank, False, torch.bfloat16 if rank else torch.float32)
-    model = Accelerator(mixed_precision="bf16", cpu=True).prepare(model)
+    model = bf16_accelerator.prepare(model)
     rows, ids = online_rows(), torch.zeros(4, 256, dtype=torch.long)
     mask = torch.ones_like(ids)
     mask[0, 0] = 0
