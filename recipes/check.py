@@ -34,10 +34,10 @@ def main(cfg) -> None:
     from recipes.records.jsonl import write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
-    task = build_task(cfg)
+    splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
+    task = build_task(cfg, *splits)
     if cfg.pass_rate:
         check_model(cfg.model, cfg.hardware, cfg.adapter)
-    splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
     folder = open_run_dir(cfg)
     log_to(folder)
     with remove_if_setup_fails(folder):

@@ -36,7 +36,7 @@ def main(cfg) -> None:
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
     split = cfg.evaluation.split
-    task = build_task(cfg)
+    task = build_task(cfg, split)
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder = open_run_dir(cfg)
     log_to(folder)

@@ -35,7 +35,7 @@ def main(cfg) -> None:
     count = cfg.recipe.samples_per_prompt
     if count < 2:
         raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")
-    task = build_task(cfg)
+    task = build_task(cfg, "train")
     check_model(cfg.model, cfg.hardware, cfg.adapter)
     folder = open_run_dir(cfg)
     log_to(folder)

@@ -72,7 +72,7 @@ def task_to_count(cfg: Any) -> Any:
     from recipes.run.build import build_task
 
     try:
-        return None if cfg.task.prompt_tokens else build_task(cfg)
+        return None if cfg.task.prompt_tokens else build_task(cfg, "train")
     except UserError as error:
         raise UserError(f"{error}; or say how long the prompts are: task.prompt_tokens=1024") from None
 

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models; processes that share cores must not spin on each other
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import hypothesis

@@ -109,7 +109,8 @@ def nrpy_thorns() -> Path:
         version = importlib.metadata.version("nrpy")
     except importlib.metadata.PackageNotFoundError:
         raise TaskError(
-            "task=etk writes its thorns with the package nrpy: pip install nrpy, or set task.env.source=hub or path"
+            "task=etk writes its thorns with the package nrpy, and it is missing: pip install 'codegrain[etk]', or "
+            "set task.env.source=hub or path"
         ) from None
     folder = cache_dir() / f"nrpy-{version}" / "NRPy"  # its name becomes that of the arrangement (R1)
     if folder.is_dir():

@@ -29,6 +29,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
+from recipes.cli.memory_use import GIB
+from recipes.cli.overrides import key_of
+from recipes.cli.schema import CONF
 
 _decided: list[str] = []
 """What a launcher has decided otherwise than the profile, as overrides."""
@@ -44,6 +47,17 @@ def under_launcher() -> bool:
 def processes() -> int:
     """How many processes train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def share_cores() -> None:
+    """Have OpenMP's threads sleep while they wait for each other. Call it before torch is loaded.
+
+    They spin by default, which takes a core from whatever else runs, and from each other where there are more threads
+    than free cores: sampling beside one busy process was many times slower (tests/bench/bench_threads.py). What the
+    user has set stays.
+    """
+    if not any(name.startswith(("OMP_WAIT", "GOMP_SPIN", "KMP_BLOCKTIME")) for name in os.environ):
+        os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
@@ -100,6 +114,36 @@ def check_hardware(cfg: DictConfig) -> None:
             f"hardware={hardware.name} needs {here} GPUs on this machine and {there} are visible; "
             f"set hardware.num_processes={there}"
         )
+
+
+def name_idle_gpu(hardware: DictConfig, overrides: Sequence[str]) -> None:
+    """Say which profile fits where a GPU is visible, the profile is one of a CPU, and nobody has asked for it.
+
+    The profile named is the largest of this machine's size, by GPUs and then by their memory.
+    """
+    if hardware.device != "cpu" or any(key_of(override) == "hardware" for override in overrides):
+        return
+    import torch
+
+    visible = torch.cuda.device_count()
+    if not visible:
+        return
+    memory = min(torch.cuda.get_device_properties(i).total_memory for i in range(visible)) / GIB
+    fitting = []
+    for file in sorted((Path(CONF) / "hardware").glob("*.yaml")):
+        profile: Any = OmegaConf.load(file)
+        size = profile.get("memory_gib")
+        if profile.device == "cuda" and profile.num_machines == 1 and profile.num_processes <= visible and size:
+            fitting.append((size <= memory, profile.num_processes, size, file.stem, profile.zero_stage))
+    usable = [profile for profile in fitting if profile[0] and profile[-1] < 3]
+    advice = f"hardware={max(usable)[3]} trains on it" if usable else "choose a profile of conf/hardware"
+    log.info(
+        "%s is visible and idle: this run uses the CPU (hardware=%s). %s; hardware=%s leaves this line out",
+        torch.cuda.get_device_name(0) if visible == 1 else f"{visible} GPUs, {torch.cuda.get_device_name(0)},",
+        hardware.name,
+        advice,
+        hardware.name,
+    )
 
 
 def _check_vllm(cfg: DictConfig) -> None:

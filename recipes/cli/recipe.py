@@ -16,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from envs.task import TaskError
 from recipes.cli import schema
 from recipes.cli.console import quiet_libraries
 from recipes.cli.errors import Stopped, UserError
@@ -25,8 +26,10 @@ from recipes.cli.processes import (
     check_hardware,
     command_line,
     die_with_parent,
+    name_idle_gpu,
     processes,
     settle,
+    share_cores,
     start_processes,
     under_launcher,
 )
@@ -51,6 +54,7 @@ def recipe(name: str, together: bool = True) -> Callable[[Callable[[DictConfig],
                 die_with_parent()
             schema.register()
             quiet_libraries()
+            share_cores()
             keep_freed_memory()
             given, choice = sys.argv[1:], f"recipe={name}"
             # argparse wants overrides side by side, so ours goes before the user's first
@@ -104,12 +108,13 @@ def _guard(run: Callable[[DictConfig], None], given: list[str], together: bool) 
                 sys.exit(start_processes(cfg, _script(run), given))
             settle(cfg)
             check_hardware(cfg)
+            name_idle_gpu(cfg.hardware, given)
             run(cfg)
         except Stopped:
             _say_goodbye(cfg)
         except KeyboardInterrupt:
             _stop(f"stopped; the same command goes on from the last checkpoint in {cfg.run.dir}", 130)
-        except (UserError, OmegaConfBaseException) as error:
+        except (UserError, TaskError, OmegaConfBaseException) as error:
             _stop(" ".join(str(error).split()), 2)
         except Exception as error:
             if _disk_is_full(Path(cfg.run.dir)):

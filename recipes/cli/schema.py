@@ -114,7 +114,9 @@ class EvaluationConfig:
     before: bool = MISSING
     """Also before training. What starts from another run's adapter was evaluated there."""
     every: int = MISSING
-    """Also each so many steps of training, the run's own task alone; 0: before and after it."""
+    """Steps between evaluations in training; 0: before and after it alone."""
+    every_task: bool = MISSING
+    """Evaluations in training are of the tasks in task.also_evaluate as well, not of the run's own alone."""
     samples: int = MISSING
     """Sampled completions a problem; 0 leaves sampling out."""
     temperature: float = MISSING
@@ -133,6 +135,8 @@ class RunConfig:
     name: str = MISSING
     if_exists: str = MISSING
     """"resume", "refuse" or "replace"."""
+    keep_every: int = MISSING
+    """Checkpoints of steps that are a multiple of this stay, whatever recipe.trl.save_total_limit is; 0: none does."""
     completions_per_step: int = MISSING
     swept: list[str] = field(default_factory=list)
     """Keys that a sweep varies: they are part of the run's name whatever they are."""

@@ -51,6 +51,8 @@ def set_random_states(states: dict[str, Any]) -> None:
 class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
     """Mixin before a Trainer: saves into a staging folder, then renames it; keeps the last `save_total_limit`."""
 
+    keep_every = 0
+    """Checkpoints of steps that are a multiple of this stay as well; 0: none does."""
     _staging: str | None = None
 
     def _get_output_dir(self, trial) -> str:
@@ -80,7 +82,10 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         os.replace(staging / name, final / name)
         shutil.rmtree(staging)
         limit = self.args.save_total_limit
-        for old in checkpoints(final.parent)[:-limit] if limit else []:
+        old_ones = checkpoints(final.parent)[:-limit] if limit else []
+        for old in old_ones:
+            if self.keep_every and step_of(old) % self.keep_every == 0:
+                continue
             hidden = old.with_name(".old-" + old.name)  # a kill must leave no half-deleted checkpoint
             os.replace(old, hidden)
             shutil.rmtree(hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,43 @@ from rewards.channel import RewardChannel
 from rewards.compose import PLACEMENTS, Reward
 
 
-def build_task(cfg: DictConfig) -> Task:
-    """The task of `cfg.task`. Raises UserError for missing or broken data."""
-    return _instantiate(cfg.task.env)
+def build_task(cfg: DictConfig, *splits: Split) -> Task:
+    """The task of `cfg.task`, with the data of `splits` read. Raises UserError for missing or broken data."""
+    task = _instantiate(cfg.task.env)
+    try:
+        for split in splits:
+            task.problems(split)  # some tasks read a split's data when it is first asked for
+    except (TaskError, OSError) as error:
+        raise UserError(str(error)) from error
+    return task
 
 
-def other_task(name: str, sandbox: Sandbox) -> tuple[Task, Reward, DictConfig]:
-    """The task that conf/task/<name>.yaml describes, with its own reward, and the configuration it is evaluated by."""
+def evaluated_split(cfg: DictConfig) -> tuple[Split, ...]:
+    """The split that is evaluated, as a tuple; empty where no evaluation is asked for."""
+    return (cfg.evaluation.split,) if cfg.evaluation.samples or cfg.evaluation.greedy else ()
+
+
+@dataclass(frozen=True)
+class OtherTask:
+    """A task of `task.also_evaluate`, and the configuration that it is evaluated by, which is its own."""
+
+    task: Task
+    cfg: DictConfig
+
+    def reward(self, sandbox: Sandbox) -> Reward:
+        """The task's own reward."""
+        return _reward(self.cfg.task, "sparse", sandbox)
+
+
+def other_task(name: str, *splits: Split) -> OtherTask:
+    """The task that conf/task/<name>.yaml describes, with the data of `splits` read. Raises UserError as build_task."""
     if not (Path(CONF) / "task" / f"{name}.yaml").exists():
-        raise UserError(f"no task named {name} (task.also_evaluate)")
+        raise UserError(f"task.also_evaluate names {name}, and there is no conf/task/{name}.yaml")
     cfg = compose(["recipe=eval", f"task={name}"])
-    return _instantiate(cfg.task.env), _reward(cfg.task, "sparse", sandbox), cfg
+    try:
+        return OtherTask(build_task(cfg, *splits), cfg)
+    except UserError as error:
+        raise UserError(f"task.also_evaluate names {name}: {error}; or leave it out: task.also_evaluate=[]") from error
 
 
 def build_sandbox(cfg: DictConfig) -> Sandbox:

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from omegaconf import DictConfig
+from transformers.integrations import integration_utils
 
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
 from recipes.trainers.reinforce import BASELINES
 
+REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
+"""Values of recipe.trl.report_to that are an extra of this package (pyproject.toml)."""
 SCALES = ("none", "group", "batch", True, False)
 """What TRL takes for scale_rewards; true is group, false none."""
+
+
+def check_reporting(cfg: DictConfig) -> None:
+    """Raise UserError where `recipe.trl.report_to` names something unknown, or whose package is missing."""
+    given = cfg.recipe.trl.get("report_to") or "none"
+    names = [given] if isinstance(given, str) else list(given)
+    known = integration_utils.INTEGRATION_TO_CALLBACK
+    available = integration_utils.get_available_reporting_integrations()
+    for name in names:
+        if name in ("none", "all") or name in available:
+            continue
+        if name not in known:
+            raise UserError(f"recipe.trl.report_to={name}: choose none, all, {', '.join(sorted(known))}")
+        source = f'".[{name}]"' if name in REPORTING_EXTRAS else name
+        raise UserError(
+            f"recipe.trl.report_to={name}: its package is not installed; pip install {source}, or set "
+            "recipe.trl.report_to=none"
+        )
 
 
 def check_grpo(cfg: DictConfig) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from omegaconf import DictConfig
 from transformers import set_seed
 
-from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.cli.console import log, log_to
 from recipes.cli.errors import UserError
@@ -23,8 +22,17 @@ from recipes.models.load import check_model, load_policy
 from recipes.records.checkpoints import latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.log import RunLog
-from recipes.run.build import build_reward, build_sandbox, build_task, ready
+from recipes.run.build import (
+    OtherTask,
+    build_reward,
+    build_sandbox,
+    build_task,
+    evaluated_split,
+    other_task,
+    ready,
+)
 from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
+from recipes.run.checks import check_reporting
 from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
 from recipes.tools.memory.advice import plan_or_refuse
@@ -38,8 +46,9 @@ class Run:
     cfg: DictConfig
     folder: Path
     task: Task
-    sandbox: Sandbox
     reward: Reward
+    others: list[tuple[OtherTask, Reward]]
+    """The tasks of task.also_evaluate with their rewards."""
     policy: Any
     tokenizer: Any
     log: RunLog
@@ -57,7 +66,9 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     Raises:
         UserError: a setting, the data or this machine does not allow the run.
     """
-    task = build_task(cfg)
+    check_reporting(cfg)
+    task = build_task(cfg, "train", *evaluated_split(cfg))
+    also = [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate]
     check_model(cfg.model, cfg.hardware, cfg.adapter)
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
@@ -73,13 +84,14 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     with remove_if_setup_fails(folder, state.is_main_process):
         sandbox = build_sandbox(cfg)
         reward = build_reward(cfg, sandbox)
-        ready(reward, task, "train", cfg.evaluation.split)
+        others = [(other, other.reward(sandbox)) for other in also]
+        ready(reward, task, "train", *evaluated_split(cfg))
         task = training_problems(cfg, task, reward)
         _require_a_step(cfg, task)
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     log = RunLog(folder, cfg.run.completions_per_step)
-    return Run(cfg, folder, task, sandbox, reward, policy, tokenizer, log, args or trl_arguments(cfg, kind))
+    return Run(cfg, folder, task, reward, others, policy, tokenizer, log, args or trl_arguments(cfg, kind))
 
 
 def _require_a_step(cfg: DictConfig, task: Task) -> None:
@@ -100,13 +112,14 @@ def fit(run: Run, trainer: Any) -> None:
 
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
+    trainer.keep_every = run.cfg.run.keep_every
     trainer.add_callback(StopAtStepEnd())
     trainer.add_callback(TrimBetweenPasses())
     trainer.add_callback(WarnOfGamedTests(run.folder))
     with listening(), asyncio.Runner() as runner:
-        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.sandbox, runner, run.log)
+        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log)
         if every := run.cfg.evaluation.every:
-            trainer.add_callback(EvaluateEvery(stages, every))
+            trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
         if run.cfg.evaluation.before:
             with phase("evaluation", interruptible=True):
                 stages.evaluate("before")

@@ -42,7 +42,7 @@ def replay(cfg: DictConfig, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[s
 
     Raises UserError where the run's task cannot be built or no longer has a row's problem.
     """
-    task, sandbox = build_task(cfg), build_sandbox(cfg)
+    task, sandbox = build_task(cfg, "train", "test"), build_sandbox(cfg)
     reward = build_reward(cfg, sandbox)
     problems = {p.id: p for split in ("train", "test") for p in task.problems(split)}
     rows = [row for row in rows if row["reward"] is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from rich.console import Console
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
-from envs.sandbox import Sandbox
 from envs.task import Task
 from recipes.cli import memory_use
 from recipes.cli.console import log
@@ -23,7 +22,7 @@ from recipes.evaluation.held_out import comparison, decodings, describe, evaluat
 from recipes.models.load import sampling_dtype
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
-from recipes.run.build import other_task
+from recipes.run.build import OtherTask
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
 from recipes.tools.report.page import write_report
@@ -42,11 +41,14 @@ def whole_weights(trainer: Any) -> Iterator[Any]:
 
 
 class EvaluateEvery(TrainerCallback):
-    """Evaluates each `every` steps of training. A request to stop at once ends the evaluation; a run that resumes
-    from a checkpoint makes up for an evaluation that is missing there."""
+    """Evaluates each `every` steps of training, with `others_too` on the tasks of `task.also_evaluate` as well.
 
-    def __init__(self, stages: Stages, every: int):
-        self.stages, self.every = stages, every
+    A request to stop at once ends the evaluation; a run that resumes from a checkpoint makes up for an evaluation that
+    is missing there.
+    """
+
+    def __init__(self, stages: Stages, every: int, others_too: bool):
+        self.stages, self.every, self.others_too = stages, every, others_too
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.global_step:
@@ -61,7 +63,7 @@ class EvaluateEvery(TrainerCallback):
             return
         try:
             with phase("evaluation", interruptible=True):
-                self.stages.evaluate(f"step {step}", own=True)
+                self.stages.evaluate(f"step {step}", own=not self.others_too)
         except Stopped:
             control.should_save = control.should_training_stop = True
 
@@ -69,7 +71,9 @@ class EvaluateEvery(TrainerCallback):
 class Stages:
     """Evaluations and the report of one run. A resumed run does not repeat what it has done before.
 
-    `evaluations`: (task, reward, decoding, samples a problem), the run's own task first, then `task.also_evaluate`.
+    Args:
+        task, reward: the run's own.
+        others: tasks of `task.also_evaluate` with their rewards, decoded greedily where the task's settings say so.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class Stages:
         trainer: Any,
         task: Task,
         reward: Reward,
-        sandbox: Sandbox,
+        others: Sequence[tuple[OtherTask, Reward]],
         runner: asyncio.Runner,
         log: RunLog,
     ):
@@ -87,11 +91,8 @@ class Stages:
         self.runner, self.log = runner, log
         self.evaluations = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg.evaluation)]
         self._own = len(self.evaluations)
-        for name in cfg.task.also_evaluate:
-            other, other_reward, other_cfg = other_task(name, sandbox)
-            self.evaluations.append(
-                (other, other_reward, *decodings(other_cfg.evaluation)[-1])
-            )  # greedily, where the task is
+        for other, other_reward in others:
+            self.evaluations.append((other.task, other_reward, *decodings(other.cfg.evaluation)[-1]))
 
     def evaluate(self, when: str, own: bool = False) -> None:
         """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl."""

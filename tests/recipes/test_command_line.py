@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
 
+from recipes.cli.memory_use import GIB
+from recipes.cli.processes import name_idle_gpu
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +43,10 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["adapter=./nowhere"], "./nowhere"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),
-        (["task.also_evaluate=[nothing]"], "no task named nothing"),
+        (["task.also_evaluate=[nothing]"], "task.also_evaluate names nothing, and there is no conf/task/nothing.yaml"),
+        (["task.also_evaluate=[deepcoder]"], "or leave it out: task.also_evaluate=[]"),
+        (["recipe.trl.report_to=wandb"], 'its package is not installed; pip install ".[wandb]"'),
+        (["recipe.trl.report_to=[wand]"], "recipe.trl.report_to=wand: choose none, all, azure_ml"),
     ],
 )
 def test_one_line_says_what_is_wrong(tmp_path, overrides, says):
@@ -128,3 +136,44 @@ def test_help_and_a_misspelt_key_do_not_wait_for_torch():
     program += "print(*sorted({'torch', 'transformers', 'trl', 'datasets', 'matplotlib'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "ppo" in scripts and done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("given, kept", [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(given, kept):
+    """A recipe's imports leave torch alone, whose OpenMP reads the variable once; then the recipe sets it."""
+    code = """
+import os, sys
+import recipes.ppo
+assert "torch" not in sys.modules
+sys.argv = ["recipes/ppo.py", "--help"]
+try:
+    recipes.ppo.main()
+except SystemExit:
+    pass
+print(os.environ.get("OMP_WAIT_POLICY"))
+"""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=clean | given)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == kept
+
+
+@pytest.mark.parametrize(
+    "gib, count, named", [([14.7], 1, "t4"), ([79.2, 79.2], 2, "a100x2"), ([139.8], 1, "h200"), ([8.0], 1, None)]
+)
+def test_a_gpu_that_a_run_leaves_idle_is_named_with_the_profile_that_fits(gib, count, named, monkeypatch, caplog):
+    """The GPU is made up: what is tested is the choice among the profiles of conf/hardware."""
+    import torch
+
+    sizes = [SimpleNamespace(total_memory=size * GIB) for size in gib]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", sizes.__getitem__)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Accelerator X")
+    cpu = OmegaConf.create({"name": "cpu", "device": "cpu"})
+    with caplog.at_level("INFO", logger="codegrain"):
+        name_idle_gpu(cpu, ["task=basics", "hardware=cpu"])
+        assert not caplog.messages
+        name_idle_gpu(cpu, ["task=basics", "hardware.precision=fp32"])
+    (line,) = caplog.messages
+    assert "Accelerator X" in line and (f"hardware={named} trains on it" if named else "conf/hardware") in line

@@ -168,7 +168,7 @@ def test_the_report_and_the_end_of_training_show_the_diagnosis(tmp_path, caplog,
     cfg = OmegaConf.create({"evaluation": {"samples": 0, "greedy": False}, "task": {"also_evaluate": []}})
     trainer = SimpleNamespace(accelerator=PartialState(cpu=True))
     with caplog.at_level("INFO", logger="codegrain"):
-        Stages(cfg, folder, trainer, None, None, None, None, None).report()
+        Stages(cfg, folder, trainer, None, None, [], None, None).report()
     lines = [message for message in caplog.messages if message.startswith("serious: ")]
     diagnosis = found(folder)
     assert lines == diagnosis.lines[:1] and "collapse" in lines[0]

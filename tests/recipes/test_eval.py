@@ -97,12 +97,17 @@ def test_evalplus_gets_whole_programs(tmp_path, sandbox):
     assert run_sync(sandbox, [job])[0].verdict == "pass"
 
 
-def test_another_task_is_evaluated_beside_a_training(tiny_model, tmp_path):
+def test_another_task_is_evaluated_during_a_training_and_checkpoints_of_some_steps_stay(tiny_model, tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
     command = [sys.executable, str(ROOT / "recipes" / "grpo.py"), "task=humaneval", f"model.path={tiny_model}"]
     command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
     command += [
-        "recipe.trl.max_steps=1",
+        "recipe.trl.max_steps=4",
+        "recipe.trl.save_steps=1",
+        "recipe.trl.save_total_limit=1",
+        "run.keep_every=2",
+        "evaluation.every=2",
+        "evaluation.every_task=true",
         "recipe.prompts_per_step=1",
         "recipe.trl.num_generations=2",
         "task.max_new_tokens=4",
@@ -111,15 +116,21 @@ def test_another_task_is_evaluated_beside_a_training(tiny_model, tmp_path):
     command += ["task.also_evaluate=[pacman]", "evaluation.before=false", "evaluation.greedy=false", "run.dir=run"]
     warm.run(command, cwd=tmp_path, check=True)
     rows = read_jsonl(tmp_path / "run" / "evals.jsonl")
-    assert [(row["task"], row["samples"]) for row in rows] == [("humaneval", 4), ("pacman", 64)]
+    both = [("humaneval", 4), ("pacman", 64)]
+    assert [(row["step"], row["task"], row["samples"]) for row in rows] == [(s, *row) for s in (2, 4) for row in both]
+    assert {path.name for path in (tmp_path / "run" / "checkpoints").glob("checkpoint-*")} == {
+        "checkpoint-2",
+        "checkpoint-4",
+    }
 
 
 @pytest.mark.parametrize("name", ["mbpp_sanitized", "mbppplus"])
 def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
     schema.register()
-    task, reward, cfg = other_task(name, sandbox)
-    assert task.name == name and set(reward.channels) == {"unit_tests", "syntax", "lint", "dataflow"}
-    e = cfg.evaluation
+    other = other_task(name)
+    reward = other.reward(sandbox)
+    assert other.task.name == name and set(reward.channels) == {"unit_tests", "syntax", "lint", "dataflow"}
+    e = other.cfg.evaluation
     assert (e.samples, e.temperature, e.top_p, e.greedy, e.max_new_tokens) == (1, 0.01, 0.95, False, 1024)
 
 

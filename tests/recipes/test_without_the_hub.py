@@ -1,0 +1,48 @@
+"""Each recipe with each task, with the hub switched off: one line says what is missing, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+
+ROOT = Path(__file__).parents[2]
+TASKS = sorted(f.stem for f in (ROOT / "conf" / "task").glob("*.yaml") if f.stem != "schema")
+FROM_THE_HUB = ("mbpp", "mbpp_sanitized", "mbppplus", "deepcoder")
+"""Tasks whose rows, or some of them, come from the hub or from a file that the user names."""
+
+
+RUNS = dict.fromkeys(("grpo", "ppo", "reinforce", "sft", "dpo"), TASKS)
+RUNS |= {recipe: ["basics", *FROM_THE_HUB] for recipe in ("pairs", "eval", "check")}
+
+
+@pytest.mark.parametrize("recipe", RUNS)
+def test_one_line_and_nothing_left_behind(recipe, tmp_path, monkeypatch):
+    """The model is missing too, so that no task whose data is here goes on to train."""
+    for name in ("MBPP_OVERRIDE_PATH", "HUMANEVAL_OVERRIDE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    for task in RUNS[recipe]:
+        more = ["recipe.pairs=./no/such/pairs.jsonl"] if recipe == "dpo" else []
+        model = ["pass_rate=2"] if recipe == "check" else []
+        command = [sys.executable, ROOT / "recipes" / f"{recipe}.py", f"task={task}", "model.path=./no/such/model"]
+        done = warm.run([*command, *more, *model], cwd=tmp_path)
+        told = f"{recipe} {task}: {done.stdout[-500:]}{done.stderr[-2000:]}"
+        assert done.returncode == 2, told
+        assert [line[:7] for line in done.stderr.splitlines()] == ["error: "], told
+        assert not any(tmp_path.iterdir()), told
+
+
+@pytest.mark.parametrize("task", FROM_THE_HUB)
+@pytest.mark.parametrize("recipe", ["ppo", "eval"])
+def test_the_line_names_the_data_and_the_setting_that_replaces_it(recipe, task, tiny_model, tmp_path, monkeypatch):
+    monkeypatch.delenv("MBPP_OVERRIDE_PATH", raising=False)
+    command = [sys.executable, ROOT / "recipes" / f"{recipe}.py", f"task={task}", f"model.path={tiny_model}"]
+    done = warm.run(command, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "task.env" in line and not any(tmp_path.iterdir())
