@@ -210,3 +210,56 @@ def test_statistics_known_by_hand():
     moved = change([1, 2, 3, 4, 5], [4, 5, 6, 7, 8])
     assert (moved.before, moved.after, moved.error, moved.z) == pytest.approx((3, 6, 1, 3))
     assert change([1, 2, 3, 4], [4, 5, 6, 7, 8]) is None
+
+
+def write_evaluations(folder, *evaluations):
+    """Two evaluations, before and after, of each (task, temperature, problems won, problems lost, problems that stay
+    solved) of 66; `evals.jsonl` is added to."""
+    rows, samples = [], []
+    for task, temperature, won, lost, solved in evaluations:
+        solved_before = {*range(won, won + lost + solved)}
+        solved_after = {*range(won), *range(won + lost, won + lost + solved)}
+        for when, step, right in (("before", 0, solved_before), ("after", 60, solved_after)):
+            for problem in range(66):
+                place = {"when": when, "step": step, "task": task, "temperature": temperature}
+                samples.append({**place, "task_id": f"{task}/{problem}", "sample": 0, "passed": problem in right})
+            share = len(right) / 66
+            half = 1.96 * (share * (1 - share) / 66) ** 0.5
+            passes = {"1": {"value": share, "low": share - half, "high": share + half}}
+            one = {"problems": 66, "samples": 1, "split": "test", "pass@k": passes}
+            rows.append({"when": when, "step": step, "task": task, "temperature": temperature, **one})
+    for name, lines in (("evals.jsonl", rows), ("eval_samples.jsonl", samples)):
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("task", "won", "lost", "severity"),
+    [
+        ("basics", 4, 11, "warning"),  # 45.5 to 34.8 %: what the demo once called healthy
+        ("basics", 1, 12, "serious"),
+        ("humaneval", 4, 6, "note"),
+        ("humaneval", 1, 12, "warning"),  # another task than the run's own
+        ("basics", 11, 4, None),
+    ],
+)
+def test_a_loss_in_any_evaluation_is_found_by_a_test_over_pairs_of_one_problem(tmp_path, task, won, lost, severity):
+    MadeUp("grpo", 0).write(tmp_path)
+    write_evaluations(tmp_path, (task, 0.0, won, lost, 19), ("basics", 1.0, 9, 2, 10))
+    diagnosis = found(tmp_path)
+    falls = {f.name: f for f in diagnosis.findings}
+    if severity is None:
+        assert not falls and diagnosis.status == "healthy"
+        return
+    fall = falls["held-out pass@1 fell"]
+    assert fall.severity == severity and task in fall.evidence and f"({won} problems won, {lost} lost)" in fall.evidence
+    assert diagnosis.status == ("healthy" if severity == "note" else severity)
+
+
+def test_entropy_that_fell_without_better_greedy_answers_is_found(tmp_path):
+    """The made-up run's entropy falls from 0.6 to 0.15 nats, which alone is healthy."""
+    MadeUp("grpo", 0).write(tmp_path)
+    for won, named in ((3, ["best answer no better"]), (9, [])):
+        write_evaluations(tmp_path, ("basics", 0.0, won, 3, 19))
+        findings = found(tmp_path).findings
+        assert [f.name for f in findings] == named
+        assert all(re.search(r"entropy went from 0\.\d+ .* greedy held-out", f.evidence) for f in findings)

@@ -27,15 +27,25 @@ CONSEQUENCES: dict[str, Collection[str]] = {
         "entropy collapse",
         "KL running away",
         "held-out pass@1 fell",
+        "best answer no better",
     ),
-    "collapse": ("reward falling", "reward flat at 0", "entropy collapse", "degenerate groups", "held-out pass@1 fell"),
+    "collapse": (
+        "reward falling",
+        "reward flat at 0",
+        "entropy collapse",
+        "degenerate groups",
+        "held-out pass@1 fell",
+        "best answer no better",
+    ),
+    "entropy collapse": ("best answer no better",),
+    "held-out pass@1 fell": ("best answer no better",),
     "reward flat at 0": ("entropy collapse", "degenerate groups", "critic does not settle"),
     "reward flat at 1": ("entropy collapse", "degenerate groups", "critic does not settle"),
-    "reward falling": ("held-out pass@1 fell",),
-    "format falling": ("reward falling", "held-out pass@1 fell"),
-    "answers cut": ("reward falling", "held-out pass@1 fell"),
-    "tests gamed": ("reward hacking", "held-out pass@1 fell"),
-    "reward hacking": ("held-out pass@1 fell",),
+    "reward falling": ("held-out pass@1 fell", "best answer no better"),
+    "format falling": ("reward falling", "held-out pass@1 fell", "best answer no better"),
+    "answers cut": ("reward falling", "held-out pass@1 fell", "best answer no better"),
+    "tests gamed": ("reward hacking", "held-out pass@1 fell", "best answer no better"),
+    "reward hacking": ("held-out pass@1 fell", "best answer no better"),
 }
 """Findings that follow from a serious one, by its name, and are left out beside it."""
 
@@ -109,9 +119,9 @@ def signs(run: History) -> list[str]:
     if reward is not None:
         small = "" if abs(reward.z) >= 2 else f", a change below two standard errors ({three_digits(reward.error)})"
         phrases.append(f"reward {run.text(reward)}{small}")
-    if gains := held_out.gains(run):
-        gain = gains[0]
-        phrases.append(f"held-out pass@1 {percent(gain.before)} to {percent(gain.after)} ({gain.label})")
+    if own := [gain for gain in held_out.gains(run) if gain.own]:
+        measured = [f"{percent(gain.before)} to {percent(gain.after)} ({gain.label})" for gain in own]
+        phrases.append(f"held-out pass@1 {' and '.join(measured)}")
     elif passes is not None:
         phrases.append(f"pass rate {percent(passes.before)} to {percent(passes.after)}")
     blocks, cut = values(run.last, "format_rate"), values(run.last, "truncated")

@@ -1,4 +1,4 @@
-"""Knows the diseases that held-out problems show: reward hacking, held-out pass@1 fell.
+"""Knows the diseases that held-out problems show: reward hacking, held-out pass@1 fell, best answer no better.
 
 A reward that rises while held-out problems are solved no better is how reward hacking looks from outside (Amodei et
 al. 2016, arXiv 1606.06565, section 4). Memorising looks the same, so the finding shows answers to read.
@@ -7,18 +7,32 @@ al. 2016, arXiv 1606.06565, section 4). Memorising looks the same, so the findin
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from recipes.records.jsonl import Record, finite
-from recipes.tools.diagnosis.finding import Finding, smaller_updates, stronger_kl
-from recipes.tools.diagnosis.history import SIGNIFICANT, SOLVED, Answer, History
-from recipes.tools.diagnosis.windows import ONE_SIDED, mean, percent, three_digits
+from recipes.tools.diagnosis.finding import Finding, Severity, smaller_updates, stronger_kl
+from recipes.tools.diagnosis.history import SIGNIFICANT, SOLVED, Answer, History, evaluated
+from recipes.tools.diagnosis.windows import (
+    MIN_WINDOW,
+    ONE_SIDED,
+    mean,
+    median,
+    percent,
+    steps_text,
+    three_digits,
+    values,
+)
 
 FOLLOWS = 0.5
 """Held-out pass@1 follows the reward where its gain may be (95 %) this share of the reward's rise or more."""
-FELL = 2.58
-"""Standard errors of a fall of held-out pass@1 (99 %, since a run has several evaluations)."""
+FELL, MAY_HAVE_FALLEN = 2.58, 1.28
+"""Standard errors of a fall of held-out pass@1: 99.5 %, since a run has several evaluations, and 90 %, one-sided."""
+SURER = 1 / 3
+"""Late over early entropy from which the policy samples much as it answers greedily; healthy runs get there too, so
+this is a finding only where the greedy answers did not improve."""
 PASSES_FELL = 0.05
 """Fall of the training pass rate, under a rising reward, that no choice of problems explains."""
 MIN_PROBLEMS = 20
@@ -28,29 +42,42 @@ SHOWN = 3
 
 
 class Gain(NamedTuple):
-    """pass@1 of one evaluation before training and at its latest; `error` is the gain's standard error."""
+    """pass@1 of one evaluation before training and at its latest.
 
+    error: standard error of the gain, over pairs of the same problem where both evaluations stored their answers.
+    changed: problems whose share of passes rose, and problems whose share fell; None without stored answers.
+    """
+
+    task: str
+    own: bool
     label: str
     sampled: bool
     before: float
     after: float
     error: float
     step: int
+    changed: tuple[int, int] | None = None
 
     @property
     def points(self) -> float:
         return self.after - self.before
 
+    @property
+    def text(self) -> str:
+        """`from 45.5 % to 34.8 % at step 20 (4 problems won, 11 lost)`."""
+        pairs = "" if self.changed is None else " ({} problems won, {} lost)".format(*self.changed)
+        return f"from {percent(self.before)} to {percent(self.after)} at step {self.step}{pairs}"
+
 
 def gains(run: History) -> list[Gain]:
-    """Each evaluation of the run's own task that was made before training and again later, sampled ones first."""
+    """Each evaluation that was made before training and again later: the run's own task first, sampled ones first."""
     pairs: dict[tuple, dict[str, Record]] = defaultdict(dict)
     for row in run.evals:
-        if row.get("task") == run.setting("task.name") and (row.get("problems") or 0) >= MIN_PROBLEMS:
+        if (row.get("problems") or 0) >= MIN_PROBLEMS:
             when = "before" if row.get("when") == "before" else "later"
-            pairs[(row.get("split"), row.get("samples"), row.get("temperature"))][when] = row
+            pairs[(row.get("task"), row.get("split"), row.get("samples"), row.get("temperature"))][when] = row
     gains = []
-    for (_, samples, temperature), pair in pairs.items():
+    for (task, _, samples, temperature), pair in pairs.items():
         points = [(pair.get(when, {}).get("pass@k") or {}).get("1") for when in ("before", "later")]
         if not all(p and all(finite(p.get(key)) for key in ("value", "low", "high")) for p in points):
             continue
@@ -58,9 +85,23 @@ def gains(run: History) -> list[Gain]:
         # Intervals of 95 %; both are over the same problems, so this error is rather too large.
         error = math.hypot(*(max((p["high"] - p["low"]) / (2 * 1.96), smallest) for p in points if p))
         label = f"{samples} samples at temperature {temperature:g}" if temperature else "greedy"
+        paired, changed = _paired(*(run.held_out.get(evaluated(pair[when]), {}) for when in ("before", "later")))
         before, after = (p["value"] for p in points if p)
-        gains.append(Gain(label, bool(temperature), before, after, error, int(pair["later"].get("step") or 0)))
-    return sorted(gains, key=lambda gain: not gain.sampled)
+        own, step = task == run.setting("task.name"), int(pair["later"].get("step") or 0)
+        gain = Gain(str(task), own, label, bool(temperature), before, after, paired or error, step, changed)
+        gains.append(gain)
+    return sorted(gains, key=lambda gain: (not gain.own, not gain.sampled))
+
+
+def _paired(before: Mapping[str, float], later: Mapping[str, float]) -> tuple[float | None, tuple[int, int] | None]:
+    """The standard error of the mean difference over problems that both evaluations have, and how many of these
+    problems rose and fell; None for what too few problems cannot tell."""
+    differences = [later[problem] - before[problem] for problem in before.keys() & later.keys()]
+    if len(differences) < MIN_PROBLEMS:
+        return None, None
+    changed = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    return max(error, 1 / len(differences) ** 1.5), changed  # one problem's change is not certainty
 
 
 def hacking(run: History) -> Finding | None:
@@ -77,7 +118,7 @@ def hacking(run: History) -> Finding | None:
         fell = f"from {percent(passes.before)} to {percent(passes.after)}"
         evidence = f"{rose} while the pass rate in training fell {fell}."
         return Finding("reward hacking", "serious", evidence, remedy, suspects(run))
-    gain = next(iter(gains(run)), None)
+    gain = next((gain for gain in gains(run) if gain.own), None)
     expected = FOLLOWS * reward.rise / run.largest_reward
     if gain is None or gain.points > expected or gain.after >= SOLVED:
         return None
@@ -113,17 +154,44 @@ def suspects(run: History) -> tuple[Answer, ...]:
 
 
 def held_out_fell(run: History) -> Finding | None:
-    """pass@1 on held-out problems is significantly lower than before training."""
-    for gain in gains(run):
-        if gain.points < -FELL * gain.error:
-            return Finding(
-                "held-out pass@1 fell",
-                "serious" if gain.sampled else "warning",
-                evidence=f"Held-out pass@1 ({gain.label}) fell from {percent(gain.before)} to {percent(gain.after)} at "
-                f"step {gain.step}, {three_digits(-gain.points / gain.error)} standard errors.",
-                remedy=f"Set {smaller_updates(run)}; or keep an earlier checkpoint.",
-            )
-    return None
+    """pass@1 on held-out problems of any task is lower than before training, by a test over pairs of one problem."""
+    falls = [gain for gain in gains(run) if gain.points < 0]
+    if not falls:
+        return None
+    worst = min(falls, key=lambda gain: gain.points / gain.error)
+    errors = -worst.points / worst.error
+    severity: Severity = "note" if errors < MAY_HAVE_FALLEN else "warning"
+    if errors >= FELL and worst.own:
+        severity = "serious"
+    others = [f"{gain.task}, {gain.label}: {gain.text}" for gain in falls if gain is not worst]
+    more = f"; also {'; '.join(others)}" if others else ""
+    chance = ", which may be chance" if severity == "note" else ""
+    return Finding(
+        "held-out pass@1 fell",
+        severity,
+        evidence=f"Held-out pass@1 on {worst.task} ({worst.label}) fell {worst.text}, {three_digits(errors)} standard "
+        f"errors{chance}{more}.",
+        remedy=f"Set {smaller_updates(run)}; or keep an earlier checkpoint.",
+    )
 
 
-RULES = (hacking, held_out_fell)
+def no_better_at_its_best(run: History) -> Finding | None:
+    """The entropy fell to a third, and greedy answers to held-out problems are no better than before training."""
+    key = "entropy" if values(run.last, "entropy") else "policy/entropy_avg"
+    before, after = median(values(run.first[:MIN_WINDOW], key)), median(values(run.last, key))
+    greedy = next((gain for gain in gains(run) if gain.own and not gain.sampled), None)
+    if before is None or after is None or greedy is None or after > SURER * before or greedy.points > 0:
+        return None
+    if greedy.after >= SOLVED:
+        return None
+    return Finding(
+        "best answer no better",
+        "warning",
+        evidence=f"The median entropy went from {three_digits(before)} ({steps_text(run.first[:MIN_WINDOW])}) to "
+        f"{three_digits(after)} nats a token ({run.late_steps}) and greedy held-out pass@1 {greedy.text}: the policy "
+        "is surer of its answers, not better.",
+        remedy=f"Set {smaller_updates(run)}, and train on more problems.",
+    )
+
+
+RULES = (hacking, held_out_fell, no_better_at_its_best)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ class Answer:
     """Its first MAX_TEXT characters."""
 
 
+Evaluated = tuple[str, float, str, int]
+"""An evaluation: task, temperature, when, step."""
+
+
 @dataclass(frozen=True)
 class History:
     """A run's records: configuration, metrics (a row a step, in order), stored answers, evaluations."""
@@ -46,6 +51,8 @@ class History:
     rows: list[Record]
     answers: list[Answer]
     evals: list[Record]
+    held_out: Mapping[Evaluated, Mapping[str, float]] = field(default_factory=dict)
+    """For each evaluation: the share of a problem's graded answers that passed, by the problem's id."""
 
     @cached_property
     def window(self) -> int:
@@ -154,15 +161,37 @@ def load_history(folder: Path) -> History:
         by_step(read_jsonl(folder / "metrics.jsonl")),
         stream_jsonl(folder / "completions.jsonl"),
         read_jsonl(folder / "evals.jsonl"),
+        shares_passed(row for _, row in stream_jsonl(folder / "eval_samples.jsonl")),
     )
 
 
 def history(
-    config: Record, steps: dict[int, Record], completions: Iterable[tuple[int, Record]], evals: list[Record]
+    config: Record,
+    steps: dict[int, Record],
+    completions: Iterable[tuple[int, Record]],
+    evals: list[Record],
+    held_out: Mapping[Evaluated, Mapping[str, float]] | None = None,
 ) -> History:
-    """A History of rows by step, (byte offset, row) of completions.jsonl, and rows of evals.jsonl."""
+    """A History of rows by step, (byte offset, row) of completions.jsonl, rows of evals.jsonl, and `shares_passed`."""
     rows = [row | {"step": step} for step, row in steps.items()]
-    return History(config, rows, [answer(offset, row) for offset, row in completions], evals)
+    return History(config, rows, [answer(offset, row) for offset, row in completions], evals, held_out or {})
+
+
+def evaluated(row: Record) -> Evaluated:
+    """Which evaluation a row of evals.jsonl or of eval_samples.jsonl belongs to."""
+    return str(row.get("task")), float(row.get("temperature") or 0.0), str(row.get("when")), int(row.get("step") or 0)
+
+
+def shares_passed(rows: Iterable[Record]) -> dict[Evaluated, dict[str, float]]:
+    """For each evaluation the share of each problem's graded answers that passed, of rows of eval_samples.jsonl."""
+    verdicts: dict[Evaluated, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.get("passed") is not None:
+            verdicts[evaluated(row)][str(row.get("task_id"))].append(bool(row["passed"]))
+    return {
+        key: {problem: sum(passed) / len(passed) for problem, passed in problems.items()}
+        for key, problems in verdicts.items()
+    }
 
 
 def answer(offset: int, row: Record) -> Answer:
