@@ -6,7 +6,8 @@
 
 On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
 on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
-pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table.
+pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table. On
+roboeval a second table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
 writes. The page draws the jobs' rewards in one chart and links to their reports.
@@ -20,7 +21,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,16 @@ from recipes.tools.report.templates import render
 
 LAST = 10
 """Steps at the end of a job that its reward is the mean of."""
+OUTCOMES = {
+    "Python err.": ("PythonError", "no program"),
+    "no program": ("no program",),
+    "Simulation err.": ("RobotExecutionError",),
+    "Completion err.": ("CompletionError",),
+    "Success": ("Success",),
+}
+"""Columns of the dense-rewards work's Table 2, with the verdicts that each counts. An answer without a program is a
+Python error there; how many there are stands in a column of its own."""
+OUTCOME_COLUMNS = ("run", "decoding", "answers", *OUTCOMES)
 
 
 @dataclass
@@ -74,6 +85,8 @@ def show(cfg: TableConfig) -> int:
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
     print(standard_error(rows))
+    if has_outcomes(rows):
+        Console().print(outcome_table(rows))
     if cfg.csv:
         write_csv(Path(cfg.csv), rows)
     if cfg.html:
@@ -83,9 +96,9 @@ def show(cfg: TableConfig) -> int:
 
 
 def write_csv(path: Path, rows: Sequence[Record]) -> None:
-    """Rows with the same keys, one line each."""
+    """Rows, one line each; a row that lacks a column leaves it empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, text.getvalue())
@@ -125,7 +138,43 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "mean_tokens": evaluation["mean_tokens"],
         "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(metrics)),
         "minutes": seconds / 60,
+        **outcomes(evaluation.get("verdicts") or {}),
     }
+
+
+def outcomes(verdicts: Mapping[str, int]) -> dict[str, int]:
+    """How many answers have each of RoboEval's outcomes, by column of `OUTCOMES`; empty for verdicts of other tasks."""
+    known = {verdict for names in OUTCOMES.values() for verdict in names}
+    if not verdicts or not verdicts.keys() <= known:
+        return {}
+    return {column: sum(verdicts.get(name, 0) for name in names) for column, names in OUTCOMES.items()}
+
+
+def has_outcomes(rows: Sequence[Record]) -> bool:
+    """Whether a row counts RoboEval's outcomes."""
+    return any("Success" in row for row in rows)
+
+
+def outcome_table(rows: Sequence[Record]) -> Table:
+    """The outcomes of the answers of each run, for the terminal."""
+    drawn = Table(*OUTCOME_COLUMNS, title="outcomes of the answers, as the dense-rewards work's Table 2")
+    for column in drawn.columns[1:]:
+        column.justify = "right"
+    for cells in _outcome_rows(rows):
+        drawn.add_row(*map(Text, cells))
+    return drawn
+
+
+def _outcome_rows(rows: Sequence[Record]) -> list[list[str]]:
+    """For each run that has outcomes: its name, decoding, answers, and the count and share of each outcome."""
+    names = without_common_parts([row["run"] for row in rows])
+    lines = []
+    for row, name in zip(rows, names, strict=True):
+        if "Success" in row:
+            answers = sum(row[column] for column in OUTCOMES if column != "no program")  # a part of the Python errors
+            cells = [f"{row[column]} ({row[column] / answers:.1%})" for column in OUTCOMES]
+            lines.append([name, row["decoding"], str(answers), *cells])
+    return lines
 
 
 def pairs_summary(config: Record) -> Record:
@@ -182,8 +231,11 @@ def page(rows: list[Record], task: str) -> str:
     cells = [[place, row["run"], *_texts(row)] for place, row in enumerate(rows, 1)]
     chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
     note = f"Held-out problems, 95 % intervals over problems. {standard_error(rows)} Blue: sampled. Orange: greedy."
-    section = {"chart": chart, "columns": columns, "rows": cells}
-    return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=[section])
+    sections = [{"chart": chart, "columns": columns, "rows": cells}]
+    if has_outcomes(rows):
+        title = "Outcomes of the answers, as the dense-rewards work's Table 2"
+        sections.append({"title": title, "columns": OUTCOME_COLUMNS, "rows": _outcome_rows(rows)})
+    return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=sections)
 
 
 # of a sweep ---------------------------------------------------------------------------------------------------------
