@@ -23,7 +23,7 @@ from recipes.evaluation.held_out import comparison, decodings, describe, evaluat
 from recipes.models.load import sampling_dtype
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
-from recipes.run.build import other_task
+from recipes.run.build import other_task, ready
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
 from recipes.tools.report.page import write_report
@@ -89,6 +89,7 @@ class Stages:
         self._own = len(self.evaluations)
         for name in cfg.task.also_evaluate:
             other, other_reward, other_cfg = other_task(name, sandbox)
+            ready(other_reward, other, cfg.evaluation.split)  # so that missing data is an error before training
             self.evaluations.append(
                 (other, other_reward, *decodings(other_cfg.evaluation)[-1])
             )  # greedily, where the task is
