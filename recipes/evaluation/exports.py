@@ -39,8 +39,9 @@ def evalplus_samples(task: Task, problems: Sequence[Problem], rows: Iterable[dic
     by_id = {problem.id: problem for problem in problems}
     samples = []
     for row in rows:
-        answer, setup = row["completion"], by_id[row["task_id"]].setup or ""
-        code = task.extract(answer)
-        solution = f"{setup}\n{answer[code.start : code.end]}" if code else ""
+        answer, problem = row["completion"], by_id[row["task_id"]]
+        found, setup = task.extract(answer), problem.setup or ""
+        code = problem.job(answer[found.start : found.end]).code if found else ""
+        solution = code if not code or code.startswith(setup) else f"{setup}\n{code}"
         samples.append({"task_id": row["task_id"].replace("mbppplus/", "Mbpp/"), "solution": solution})
     return samples
