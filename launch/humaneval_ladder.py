@@ -2,13 +2,16 @@
 
     python launch/humaneval_ladder.py model=smollm2_135m             about a day on 2 CPU cores (estimate)
     python launch/humaneval_ladder.py samples=32 sft_steps=24 eval_samples=2 temperature=0.7 hardware.rows_per_device=1
+    python launch/humaneval_ladder.py hardware=t4                    the work's 1.3B base model with QLoRA (not yet run)
     python launch/humaneval_ladder.py model=smollm2_135m --dry-run   print the commands, run nothing
 
 samples: graded samples of each row after SFT. sft_steps: updates of SFT. eval_samples: answers a problem in evaluation.
 temperature: of all sampling. Where one is not given, the row's file conf/experiment/humaneval_*.yaml has the number.
-Any other KEY=VALUE is an override of every command, as model=..., seed=... or hardware=... are. Each command is printed
-before it runs. A row that is finished is not run again, one that was stopped goes on; the first that fails ends the
-ladder. The table is written to runs/humaneval.html and runs/results.csv.
+style: chat, or completion, in which the prompt is a text that the model continues; not given: completion for a model
+whose name ends in _base, chat for others. hardware=t4 without a model takes deepseek_coder_1_3b_base. Any other
+KEY=VALUE is an override of every command, as model=..., seed=... or hardware=... are. Each command is printed before it
+runs. A row that is finished is not run again, one that was stopped goes on; the first that fails ends the ladder. The
+table is written to runs/humaneval.html and runs/results.csv.
 """
 
 from __future__ import annotations
@@ -31,16 +34,22 @@ SAMPLES_A_PROBLEM = 4
 """Graded for the pairs of a training problem."""
 SAMPLES_AN_UPDATE_OF_DPO = 16
 """A batch of 8 pairs, two of each problem's samples."""
+POLICIES = {"t4": "deepseek_coder_1_3b_base"}
+"""By hardware profile, the model where none is named; without an entry it is the profile's own."""
+COMPLETION = ("task.env.style=completion", "task.reward.form.block=0", "task.reward.form.no_block=0")
+"""A completion has no code block, whose absence would cost it the same everywhere."""
 
 
 @dataclass
 class Ladder:
-    """The numbers of the ladder's length; None: as conf/experiment/ has them."""
+    """The numbers of the ladder's length, None: as conf/experiment/ has them; and the prompts' style."""
 
     samples: int | None = None
     sft_steps: int | None = None
     eval_samples: int | None = None
     temperature: float | None = None
+    style: str | None = None
+    """"chat" or "completion"; None: by the model's name."""
 
 
 def commands(ladder: Ladder, overrides: Sequence[str]) -> list[list[str]]:
@@ -48,7 +57,7 @@ def commands(ladder: Ladder, overrides: Sequence[str]) -> list[list[str]]:
     problems = setting("recipe.problems", ladder.samples and updates(ladder.samples, SAMPLES_A_PROBLEM))
     decoding = setting("evaluation.samples", ladder.eval_samples)
     decoding += setting("evaluation.temperature", ladder.temperature)
-    last = [*decoding, *overrides]
+    last = [*decoding, *(COMPLETION if ladder.style == "completion" else ()), *overrides]
     online = [LENGTH_PENALTIES, *setting("recipe.trl.temperature", ladder.temperature), *last]
     ppo = [[f"recipe.prompts_per_step={batch}", *steps(ladder, batch)] for batch in BATCHES]
     return [
@@ -89,6 +98,13 @@ def read(arguments: Sequence[str]) -> tuple[Ladder, list[str], bool]:
     if wrong := [a for a in overrides if "=" not in a or a.startswith("-")]:
         raise UserError(f"{wrong[0]!r} is neither KEY=VALUE, as samples=32 and model=smollm2_135m are, nor --dry-run")
     ladder = keys_of(Ladder)(own)
+    given = dict(override.split("=", 1) for override in overrides)
+    model = given.get("model") or POLICIES.get(given.get("hardware", ""), "")
+    if model and "model" not in given:
+        overrides.append(f"model={model}")
+    ladder.style = ladder.style or ("completion" if model.endswith("_base") else "chat")
+    if ladder.style not in ("chat", "completion"):
+        raise UserError(f"style={ladder.style}: must be chat or completion")
     for name in ("samples", "sft_steps"):
         if (value := getattr(ladder, name)) is not None and value < 1:
             raise UserError(

@@ -6,7 +6,9 @@
 
 On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
 on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
-pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table.
+pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table. On
+roboeval a second table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2. On
+mbppplus pass@1 counts MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
 writes. The page draws the jobs' rewards in one chart and links to their reports.
@@ -20,7 +22,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,17 @@ from recipes.tools.report.templates import render
 
 LAST = 10
 """Steps at the end of a job that its reward is the mean of."""
+SHARE = {"pass@1": "value", "low": "low", "high": "high"}
+OUTCOMES = {
+    "Python err.": ("PythonError", "no program"),
+    "no program": ("no program",),
+    "Simulation err.": ("RobotExecutionError",),
+    "Completion err.": ("CompletionError",),
+    "Success": ("Success",),
+}
+"""Columns of the dense-rewards work's Table 2, with the verdicts that each counts. An answer without a program is a
+Python error there; how many there are stands in a column of its own."""
+OUTCOME_COLUMNS = ("run", "decoding", "answers", *OUTCOMES)
 
 
 @dataclass
@@ -74,6 +87,8 @@ def show(cfg: TableConfig) -> int:
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
     print(standard_error(rows))
+    if has_outcomes(rows):
+        Console().print(outcome_table(rows))
     if cfg.csv:
         write_csv(Path(cfg.csv), rows)
     if cfg.html:
@@ -83,9 +98,9 @@ def show(cfg: TableConfig) -> int:
 
 
 def write_csv(path: Path, rows: Sequence[Record]) -> None:
-    """Rows with the same keys, one line each."""
+    """Rows, one line each; a row that lacks a column leaves it empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, text.getvalue())
@@ -125,7 +140,50 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "mean_tokens": evaluation["mean_tokens"],
         "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(metrics)),
         "minutes": seconds / 60,
+        **base_share(evaluation),
+        **outcomes(evaluation.get("verdicts") or {}),
     }
+
+
+def base_share(evaluation: Record) -> dict[str, float]:
+    """pass@1 on the base tests of an evaluation that has them (recipes/evaluation/base_tests.py), with its interval."""
+    passed = (evaluation.get("base_pass@k") or {}).get("1")
+    return {} if passed is None else {f"base {name}": passed[key] for name, key in SHARE.items()}
+
+
+def outcomes(verdicts: Mapping[str, int]) -> dict[str, int]:
+    """How many answers have each of RoboEval's outcomes, by column of `OUTCOMES`; empty for verdicts of other tasks."""
+    known = {verdict for names in OUTCOMES.values() for verdict in names}
+    if not verdicts or not verdicts.keys() <= known:
+        return {}
+    return {column: sum(verdicts.get(name, 0) for name in names) for column, names in OUTCOMES.items()}
+
+
+def has_outcomes(rows: Sequence[Record]) -> bool:
+    """Whether a row counts RoboEval's outcomes."""
+    return any("Success" in row for row in rows)
+
+
+def outcome_table(rows: Sequence[Record]) -> Table:
+    """The outcomes of the answers of each run, for the terminal."""
+    drawn = Table(*OUTCOME_COLUMNS, title="outcomes of the answers, as the dense-rewards work's Table 2")
+    for column in drawn.columns[1:]:
+        column.justify = "right"
+    for cells in _outcome_rows(rows):
+        drawn.add_row(*map(Text, cells))
+    return drawn
+
+
+def _outcome_rows(rows: Sequence[Record]) -> list[list[str]]:
+    """For each run that has outcomes: its name, decoding, answers, and the count and share of each outcome."""
+    names = without_common_parts([row["run"] for row in rows])
+    lines = []
+    for row, name in zip(rows, names, strict=True):
+        if "Success" in row:
+            answers = sum(row[column] for column in OUTCOMES if column != "no program")  # a part of the Python errors
+            cells = [f"{row[column]} ({row[column] / answers:.1%})" for column in OUTCOMES]
+            lines.append([name, row["decoding"], str(answers), *cells])
+    return lines
 
 
 def pairs_summary(config: Record) -> Record:
@@ -146,17 +204,28 @@ def table(rows: list[Record], task: str) -> Table:
     """The rows for the terminal, without the parts of the names that all runs share."""
     drawn = Table(title=f"pass@1 on {task}, held-out problems, 95 % intervals")
     drawn.add_column("run", overflow="fold")
-    for name in ("decoding", "pass@1", "tokens", "graded", "minutes"):
-        drawn.add_column(name, justify="right", no_wrap=True)
-    for row, name in zip(rows, without_common_parts([row["run"] for row in rows]), strict=True):
-        drawn.add_row(*map(Text, (name, *_texts(row))))
+    texts = [_texts(row) for row in rows]
+    columns = _columns(texts)
+    for column in columns:
+        drawn.add_column(column, justify="right", no_wrap=True)
+    for row, name in zip(texts, without_common_parts([row["run"] for row in rows]), strict=True):
+        drawn.add_row(*map(Text, (name, *(row[column] for column in columns))))
     return drawn
 
 
-def _texts(row: Record) -> list[str]:
-    """Decoding, pass@1 with its interval, tokens, graded samples and minutes, as both tables show them."""
-    score = f"{row['pass@1']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-    return [row["decoding"], score, f"{row['mean_tokens']:.0f}", str(row["graded_samples"]), f"{row['minutes']:.1f}"]
+def _columns(texts: Sequence[Mapping[str, str]]) -> list[str]:
+    """The columns of `_texts` that hold something in some row."""
+    return [column for column in texts[0] if any(row[column] for row in texts)]
+
+
+def _texts(row: Record) -> dict[str, str]:
+    """What both tables show of a row, by column; pass@1 with its interval."""
+    scores = {
+        name: f"{row[name]:.3f} [{row[low]:.3f}, {row[high]:.3f}]" if name in row else ""
+        for name, low, high in (("pass@1", "low", "high"), ("base pass@1", "base low", "base high"))
+    }
+    spent = {"graded": str(row["graded_samples"]), "minutes": f"{row['minutes']:.1f}"}
+    return {"decoding": row["decoding"], **scores, "tokens": f"{row['mean_tokens']:.0f}", **spent}
 
 
 def standard_error(rows: list[Record]) -> str:
@@ -178,12 +247,18 @@ def page(rows: list[Record], task: str) -> str:
     for place, row in enumerate(rows, 1):
         share = Interval(row["pass@1"], row["low"], row["high"])
         points[row["decoding"] == "greedy"].append((row["mean_tokens"], share, str(place)))
-    columns = ("", "run", "decoding", "pass@1", "tokens", "graded samples", "minutes")
-    cells = [[place, row["run"], *_texts(row)] for place, row in enumerate(rows, 1)]
+    texts = [_texts(row) for row in rows]
+    columns = _columns(texts)
+    cells = [
+        [n, row["run"], *(text[c] for c in columns)] for n, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
+    ]
     chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
     note = f"Held-out problems, 95 % intervals over problems. {standard_error(rows)} Blue: sampled. Orange: greedy."
-    section = {"chart": chart, "columns": columns, "rows": cells}
-    return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=[section])
+    sections = [{"chart": chart, "columns": ["", "run", *columns], "rows": cells}]
+    if has_outcomes(rows):
+        title = "Outcomes of the answers, as the dense-rewards work's Table 2"
+        sections.append({"title": title, "columns": OUTCOME_COLUMNS, "rows": _outcome_rows(rows)})
+    return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=sections)
 
 
 # of a sweep ---------------------------------------------------------------------------------------------------------

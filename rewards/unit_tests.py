@@ -73,8 +73,9 @@ class UnitTests:
         if self.fractional:
             outcomes = await self._count_asserts(paid, jobs, outcomes)
         suspect_lines = await self._locate(jobs, outcomes) if self.locate else [[]] * len(jobs)
-        for i, outcome, lines in zip(with_code, outcomes, suspect_lines, strict=True):
-            results[i] = self._result(completions[i], outcome, lines)
+        for i, job, outcome, lines in zip(with_code, jobs, outcomes, suspect_lines, strict=True):
+            given = job.code.removesuffix(completions[i].code or "").count("\n")  # lines that the prompt began with
+            results[i] = self._result(completions[i], outcome, [n - given for n in lines if n > given])
         if self.held_out:
             passing = [i for i, outcome in zip(with_code, outcomes, strict=True) if outcome.verdict == "pass"]
             held_out = {i: unpaid for i in passing if (unpaid := divided[problems[i].id][1])}

@@ -36,8 +36,8 @@ class Mbpp(CodeBlockTask):
     """
     Args:
         evaluate: "mbpp", "sanitized" or "plus".
-        path: the file of that set (mbpp.jsonl, sanitized-mbpp.jsonl, MbppPlus.jsonl, or .gz); None for the hub, and for
-            "plus" the file in EvalPlus's variable MBPP_OVERRIDE_PATH.
+        path: the file of that set (mbpp.jsonl, sanitized-mbpp.jsonl, MbppPlus.jsonl, or .gz); None for the hub, for
+            "plus" first the file in EvalPlus's variable MBPP_OVERRIDE_PATH, if it is set.
         train_path: file or folder of OpenCodeInstruct rows; None for the hub.
         train_size, validation_size: number of problems that are sampled from it.
         split_seed: seed of the sample.

@@ -1,22 +1,35 @@
 """MBPP+ (Liu et al. 2023, arXiv 2305.01210; EvalPlus v0.2.0, Apache-2.0): MBPP with about thirty times the tests.
 
-A row has inputs and a reference, whose results are the expected values. JSON has no tuples, sets or complex numbers, so
-the tasks whose arguments have these types are listed here. Verdicts agree with the package evalplus 0.3.1 on every task
+Rows come from EvalPlus's file MbppPlus.jsonl or from evalplus/mbppplus on the hub. A row has inputs and a reference,
+whose results are the expected values. The file's JSON has no tuples, sets or complex numbers, so the tasks whose
+arguments have these types are listed here. Verdicts agree with the package evalplus 0.3.1 on every task
 (tests/envs/test_mbpp.py), including its special comparisons, but the answer runs in the sandbox.
+
+A problem's tests are all inputs, as for EvalPlus's "base + extra tests". Its data has the same problem with MBPP's own
+inputs alone, under `base`, so that an evaluation gives both verdicts on the same answers (recipes/evaluation).
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envs.data import data_files, file_rows
+from envs.data import data_files, file_rows, hub_rows
 from envs.sandbox import Limits
 from envs.task import Problem, TaskError
 
-COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
+HUB = "evalplus/mbppplus"
+FILE_COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
+HUB_COLUMNS = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
+COLUMNS = tuple(dict.fromkeys([*FILE_COLUMNS, *HUB_COLUMNS]))
+INPUTS = re.compile(r"^inputs = (.*)$", re.MULTILINE)
+"""EvalPlus writes all inputs on one line of the hub's `test`."""
+ASSERTION = re.compile(r"^ +assertion\((\w+)\(\*inp\), .*?([\d.e+-]+)\)\s*\Z", re.MULTILINE)
+"""The last line of `test`: the function that is tested, and the tolerance."""
 LIMITS = Limits(cpu_s=120.0, wall_s=150.0, most_wall_s=900.0)
 """One job runs a hundred inputs, also on the reference; some sum the numbers up to a hundred million."""
 Convert = Callable[[Any], Any]
@@ -70,7 +83,7 @@ CONVERTED = {task: form for form, tasks in FORMS.items() for task in tasks}
 """Task number to the conversion of its JSON arguments to those of the reference."""
 
 CHECK = """
-import copy, math
+import contextlib, copy, math
 inf, nan = math.inf, math.nan
 
 def _number(value):
@@ -123,9 +136,27 @@ def _right(name, arguments, out, expected, atol):
 _reference = {{}}
 exec({solution!r}, _reference)
 
+def _tuples(value):
+    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
+
+def _called_by(statements, inputs):
+    asked, given = [], [_tuples(arguments) for arguments in inputs]
+
+    def record(*arguments):
+        if _tuples(arguments) not in asked:
+            asked.append(_tuples(arguments))
+        return _reference[{name!r}](*copy.deepcopy(arguments))
+
+    names = {{{name!r}: record}}
+    for statement in statements:
+        with contextlib.suppress(AssertionError):
+            exec(statement, names)
+    places = [given.index(arguments) for arguments in asked if arguments in given]
+    return inputs[: 1 + max([len(asked) - 1, *places])]
+
 def check(candidate):
     atol = {atol!r}
-    for arguments in {inputs!r}:
+    for arguments in {inputs}:
         expected = _reference[{name!r}](*copy.deepcopy(arguments))
         out = candidate(*copy.deepcopy(arguments))
         if not atol and _floats(expected):
@@ -135,31 +166,64 @@ def check(candidate):
 
 
 def problems(path: str | None) -> list[Problem]:
-    """The tasks of MbppPlus.jsonl(.gz). Raises TaskError if the file or one of its columns is missing."""
+    """The tasks of EvalPlus's file, or of the hub's dataset or a copy of it. Raises TaskError if there is no such data
+    or one of its columns is missing."""
     path = path or os.environ.get("MBPP_OVERRIDE_PATH")
     if path is None:
-        raise TaskError(
-            "MBPP+ is missing: set task.env.path (or MBPP_OVERRIDE_PATH) to MbppPlus-v0.2.0.jsonl.gz of "
-            "github.com/evalplus/mbppplus_release"
-        )
-    rows = list(file_rows(data_files(Path(path)), COLUMNS))
-    if missing := [key for key in COLUMNS for row in rows if key not in row]:
-        raise TaskError(f"{path}: rows need {missing[0]}")
-    return [plus_problem(row) for row in rows]
+        try:
+            rows = list(hub_rows(HUB, None, "test", HUB_COLUMNS))
+        except TaskError as error:
+            raise TaskError(
+                f"{error}; EvalPlus's own file will do too: set task.env.path (or MBPP_OVERRIDE_PATH) to "
+                "MbppPlus-v0.2.0.jsonl.gz of github.com/evalplus/mbppplus_release"
+            ) from error
+    else:
+        rows = list(file_rows(data_files(Path(path)), COLUMNS))
+    for row in rows:
+        columns = HUB_COLUMNS if "test" in row else FILE_COLUMNS
+        if missing := [key for key in columns if key not in row and key != "test_imports"]:
+            raise TaskError(f"{path or HUB}: rows need {missing[0]}")
+    return [hub_problem(row) if "test" in row else plus_problem(row) for row in rows]
 
 
 def plus_problem(row: dict[str, Any]) -> Problem:
-    """One row as a problem whose check also runs the reference."""
+    """One row of EvalPlus's file as a problem whose check also runs the reference."""
     number = int(row["task_id"].split("/")[-1])
     convert = CONVERTED.get(number, _same)
-    inputs = [convert(arguments) for arguments in (*row["base_input"], *row["plus_input"])]
-    check = CHECK.format(name=row["entry_point"], solution=row["canonical_solution"], inputs=inputs, atol=row["atol"])
+    base, plus = ([convert(arguments) for arguments in row[part]] for part in ("base_input", "plus_input"))
     text = row["prompt"].strip().strip('"').strip()
-    return Problem(
+    return _problem(
+        number, text, row["entry_point"], row["canonical_solution"], row["atol"], repr(base + plus), repr(base)
+    )
+
+
+def hub_problem(row: dict[str, Any]) -> Problem:
+    """One row of the hub's dataset as a problem, with the same tests and comparisons as the file's row.
+
+    Its `test` has the inputs as Python source, each once: first those of MBPP, then EvalPlus's own. Those of MBPP end
+    with the last that an assert of `test_list` calls the function with (list or tuple makes no difference), and are at
+    least as many as there are different calls. Raises TaskError for a `test` of another form.
+    """
+    number, asserts = int(row["task_id"]), row["test_list"]
+    inputs, assertion = INPUTS.search(row["test"]), ASSERTION.search(row["test"])
+    if inputs is None or assertion is None or not asserts:
+        raise TaskError(
+            f"{HUB}, task {number}: `test` is not of EvalPlus's form (a line `inputs = [...]`, an assertion)"
+        )
+    text = f"{row['prompt'].strip()}\n{asserts[0].strip()}"
+    base = f"_called_by({[*(row.get('test_imports') or []), *asserts]!r}, {inputs[1]})"
+    return _problem(number, text, assertion[1], row["code"], float(assertion[2]), inputs[1], base)
+
+
+def _problem(number: int, text: str, name: str, solution: str, atol: float, inputs: str, base: str) -> Problem:
+    """A task as a problem. inputs, base: Python source of all inputs, and of MBPP's own."""
+    whole, first = (CHECK.format(name=name, solution=solution, inputs=source, atol=atol) for source in (inputs, base))
+    problem = Problem(
         id=f"mbppplus/{number}",
-        question=f"{text}\n\nThe function is named `{row['entry_point']}`.",
-        entry_point=row["entry_point"],
-        check_src=check,
-        reference=row["canonical_solution"].lstrip("\n"),
+        question=f"{text}\n\nThe function is named `{name}`.",
+        entry_point=name,
+        check_src=whole,
+        reference=solution.lstrip("\n"),
         limits=LIMITS,
     )
+    return replace(problem, data={"base": replace(problem, check_src=first)})

@@ -167,7 +167,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     for command in (judging, checking, extracting, exploring):
         command.add_argument("file", help="JSON lines")
     for command in (judging, checking):
-        command.add_argument("--benchmark", required=True, metavar="DIR", help="RoboEval's prompts, tests and worlds")
+        command.add_argument(
+            "--benchmark", required=True, metavar="DIR", help="RoboEval's folder, as published or as JSON"
+        )
     for command in (judging, exploring):
         command.add_argument("--workers", type=int, default=2, help="number of programs that run at the same time")
     judging.add_argument("--mode", choices=["compat", "hardened"], default="hardened")

@@ -34,8 +34,8 @@ class RoboEval:
     """
     Args:
         train: "shipped", "hub", or a file or folder of rows with the hub's columns `text` and `program`.
-        benchmark_dir: RoboEval's folder (prompts.jsonl, tests.jsonl, worlds.json) for evaluation; None for the shipped
-            evaluation tasks.
+        benchmark_dir: RoboEval's folder for evaluation, as it is published (tasks/*.py) or as prompts.jsonl,
+            tests.jsonl and worlds.json; None for the shipped evaluation tasks.
         style: "chat", or "completion" for base models: one text that ends with the definition line.
         examples: number of worked examples in the prompt, at most six.
         extraction: "fenced", "robo_instruct" or "seed_paper".

@@ -13,6 +13,7 @@ from typing import Any
 
 from envs.json_lines import read_json_lines
 from envs.roboeval.checks import TASKS
+from envs.roboeval.published import published_rows, task_folder
 from envs.task import TaskError
 
 
@@ -71,14 +72,16 @@ class Prompt:
 
 
 class Benchmark:
-    """RoboEval's folder: worlds.json, prompts.jsonl and tests.jsonl.
+    """RoboEval's folder: the published one (published.py), or worlds.json, prompts.jsonl and tests.jsonl.
 
     Raises:
         TaskError: a file is missing or invalid.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).expanduser()
+        files = None if (self.folder / "worlds.json").exists() else task_folder(self.folder, TASKS)
+        self._rows: dict[str, Any] = {} if files is None else published_rows(files, TASKS)
         rows_by_task = self._read("worlds.json")
         if not isinstance(rows_by_task, dict):
             raise TaskError(f"{self.folder}/worlds.json: must be an object with a list of worlds for each task")
@@ -110,12 +113,15 @@ class Benchmark:
             raise TaskError(f"{self.folder}/prompts.jsonl: every row needs id, task and prompt") from error
 
     def _read(self, name: str) -> Any:
+        if name in self._rows:
+            return self._rows[name]
         path = self.folder / name
         try:
             return read_json_lines(path) if path.suffix == ".jsonl" else json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise TaskError(
-                f"{path} cannot be read ({error.strerror}): --benchmark takes a folder with RoboEval's worlds.json, "
+                f"{path} cannot be read ({error.strerror}): task.benchmark_dir or --benchmark takes a folder with "
+                "RoboEval's own tasks/*.py (`benchmark` of github.com/ut-amrl/codebotler), or with worlds.json, "
                 "prompts.jsonl and tests.jsonl"
             ) from error
         except ValueError as error:

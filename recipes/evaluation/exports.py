@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from envs.task import Problem, Task
+from recipes.evaluation.base_tests import with_base_tests
 from recipes.records.directory import write_text
 
 COLUMNS = ("run", "task", "split", "model", "adapter", "problems", "samples", "temperature")
@@ -18,12 +19,12 @@ MEASURED = ("pass@1", "low", "high", "mean_tokens", "reward", "seconds")
 
 
 def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, Any]]) -> None:
-    """Append a line for each evaluation to `file`, whose first line names the columns."""
+    """Append a line for each evaluation to `file`, whose first line names the columns; two if it has base tests."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *MEASURED], extrasaction="ignore")
     if not file.exists():
         writer.writeheader()
-    for summary in summaries:
+    for summary in with_base_tests(summaries):
         passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
         run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
         writer.writerow(run | summary | {"pass@1": passed["value"], "low": passed["low"], "high": passed["high"]})
@@ -38,8 +39,9 @@ def evalplus_samples(task: Task, problems: Sequence[Problem], rows: Iterable[dic
     by_id = {problem.id: problem for problem in problems}
     samples = []
     for row in rows:
-        answer, setup = row["completion"], by_id[row["task_id"]].setup or ""
-        code = task.extract(answer)
-        solution = f"{setup}\n{answer[code.start : code.end]}" if code else ""
+        answer, problem = row["completion"], by_id[row["task_id"]]
+        found, setup = task.extract(answer), problem.setup or ""
+        code = problem.job(answer[found.start : found.end]).code if found else ""
+        solution = code if not code or code.startswith(setup) else f"{setup}\n{code}"
         samples.append({"task_id": row["task_id"].replace("mbppplus/", "Mbpp/"), "solution": solution})
     return samples

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from envs.task import Problem, Split, Task
 from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
+from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.pass_at_k import PassAtK
 from recipes.sampling.generate import Decoding, end_ids, sample
 from recipes.sampling.policy_copy import SamplingCopy
@@ -54,7 +55,7 @@ def evaluate_policy(
         rows_at_once: completions that are sampled together.
 
     An answer passes where the channels that judge correctness say so. pass@k leaves out problems with an answer that
-    was not graded.
+    was not graded. Problems with base tests (base_tests.py) also give `base_pass@k`, and `base_passed` in each row.
     """
     started = time.perf_counter()
     samples = 1 if decoding.temperature == 0 else samples
@@ -64,6 +65,8 @@ def evaluate_policy(
     completions = [completion_of(ids, token_bytes, task, ends) for ids in token_ids]
     repeated = [problem for problem in problems for _ in range(samples)]
     grades = runner.run(reward.grade(repeated, completions))
+    based = any(BASE in problem.data for problem in problems)
+    base = runner.run(base_verdicts(reward, repeated, completions, grades)) if based else []
     rows = [
         {
             "task_id": problem.id,
@@ -71,12 +74,12 @@ def evaluate_policy(
             "completion": completion.text,
             "tokens": len(completion.token_ids),
             **_grade_columns(grade),
+            **({"base_passed": base[i]} if based else {}),
         }
         for i, (problem, completion, grade) in enumerate(zip(repeated, completions, grades, strict=True))
     ]
     groups = [[g for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
-    passed = [[g.passed for g in group] for group in groups]
-    judged = [group for group in passed if len(group) == samples and None not in group]
+    passed = [None if grade is None else grade.passed for grade in grades]
     graded = [grade for group in groups for grade in group]
     summary = {
         "task": task.name,
@@ -84,7 +87,8 @@ def evaluate_policy(
         "problems": len(problems),
         "samples": samples,
         "temperature": decoding.temperature,
-        "pass@k": PassAtK().compute(predictions=judged, k=list(k)) if judged else {},
+        "pass@k": _pass_at_k(passed, samples, k),
+        **({"base_pass@k": _pass_at_k(base, samples, k)} if based else {}),
         **rewards_of(problems, groups),
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
@@ -93,6 +97,13 @@ def evaluate_policy(
         "seconds": time.perf_counter() - started,
     }
     return Evaluation(summary, rows)
+
+
+def _pass_at_k(passed: Sequence[bool | None], samples: int, k: Sequence[int]) -> dict[str, Any]:
+    """pass@k of verdicts, `samples` for each problem, without the problems that have an answer without a verdict."""
+    groups = [passed[i : i + samples] for i in range(0, len(passed), samples)]
+    judged = [list(group) for group in groups if None not in group]
+    return PassAtK().compute(predictions=judged, k=list(k)) if judged else {}
 
 
 def rewards_of(problems: Sequence[Problem], groups: Sequence[Sequence[Grade]]) -> dict[str, Any]:
@@ -188,9 +199,9 @@ def describe(summary: dict[str, Any]) -> str:
     decoding = (
         "greedy" if summary["temperature"] == 0 else f"{summary['samples']} samples at {summary['temperature']:g}"
     )
-    passes = "  ".join(
-        f"pass@{k} {v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]" for k, v in summary["pass@k"].items()
-    )
+    passes = _passes(summary["pass@k"])
+    if summary.get("base_pass@k"):
+        passes = f"base tests {_passes(summary['base_pass@k'])}  base + extra tests {passes}"
     best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
     return (
         f"{summary['task']} {summary['split']} ({summary['problems']} problems, {decoding})  {passes}  "
@@ -199,13 +210,17 @@ def describe(summary: dict[str, Any]) -> str:
     )
 
 
+def _passes(shares: Mapping[str, Mapping[str, float]]) -> str:
+    return "  ".join(f"pass@{k} {v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]" for k, v in shares.items())
+
+
 def comparison(evals: list[dict[str, Any]]) -> Table:
     """pass@1 before and after training, with 95 % intervals over problems."""
     table = Table(title="pass@1 on held-out problems")
     for column in ("task", "problems", "decoding", "before", "after", "gain"):
         table.add_column(column, justify="left" if column == "task" else "right")
     pairs: dict[tuple, dict[str, Any]] = {}
-    for row in evals:
+    for row in with_base_tests(evals):
         if "1" in row["pass@k"]:
             pairs.setdefault((row["task"], row["problems"], row["samples"], row["temperature"]), {})[row["when"]] = row
     for (task, problems, samples, temperature), pair in pairs.items():

@@ -86,6 +86,8 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
         reward = build_reward(cfg, sandbox)
         others = [(other, other.reward(sandbox)) for other in also]
         ready(reward, task, "train", *evaluated_split(cfg))
+        for other, other_reward in others:
+            ready(other_reward, other.task, cfg.evaluation.split)
         task = training_problems(cfg, task, reward)
         _require_a_step(cfg, task)
         set_seed(cfg.seed)  # a new adapter's first matrix is random

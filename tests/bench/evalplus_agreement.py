@@ -1,10 +1,11 @@
-"""Do our verdicts on MBPP+ agree with EvalPlus's own command, task by task, on right and wrong solutions?
+"""Do our verdicts on MBPP and MBPP+ agree with EvalPlus's own command, task by task, on right and wrong solutions?
 
     python tests/bench/evalplus_agreement.py MbppPlus-v0.2.0.jsonl.gz        # evalplus==0.3.1 must be importable
 
 Solutions: each task's reference, functions that call it and answer something else, and the reference with a comparison
-turned round or a constant changed. EvalPlus runs them in processes of its own; they are ours, not a model's. Last line:
-one JSON object with the number of solutions, of agreements, and the tasks that differ.
+turned round or a constant changed. EvalPlus runs them in processes of its own; they are ours, not a model's. A verdict
+is two: on the base tests, and on all tests. Last line: one JSON object with the number of solutions, of those that pass
+the base tests and all tests, of agreements in both, and the tasks that differ.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def solutions(rows: list[dict]) -> list[tuple[str, str]]:
     return found
 
 
-def theirs(rows: list[dict], asked: list[tuple[str, str]], folder: Path) -> list[bool]:
-    """EvalPlus's verdicts, in order."""
+def theirs(rows: list[dict], asked: list[tuple[str, str]], folder: Path) -> list[tuple[bool, bool]]:
+    """EvalPlus's verdicts (base tests, all tests), in order."""
     data, samples = folder / "data.jsonl", folder / "samples.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     samples.write_text("".join(json.dumps({"task_id": task, "solution": code}) + "\n" for task, code in asked))
@@ -54,7 +55,8 @@ def theirs(rows: list[dict], asked: list[tuple[str, str]], folder: Path) -> list
     for task, code in asked:
         result = next(taken[task])
         assert result["solution"] == code
-        verdicts.append(result["base_status"] == "pass" and result["plus_status"] == "pass")
+        base = result["base_status"] == "pass"
+        verdicts.append((base, base and result["plus_status"] == "pass"))
     return verdicts
 
 
@@ -66,11 +68,14 @@ def main() -> None:
     asked = solutions(rows)
     by_task = {row["task_id"]: plus.plus_problem(row) for row in rows}
 
-    async def grade() -> list[bool]:
+    async def grade() -> list[tuple[bool, bool]]:
         sandbox = LocalSandbox(2)
-        outcomes = await sandbox.run([by_task[task].job(code, str(n)) for n, (task, code) in enumerate(asked)])
+        problems = [problem for task, _ in asked for problem in (by_task[task].data["base"], by_task[task])]
+        codes = [code for _, code in asked for _ in range(2)]
+        jobs = [problem.job(code, str(n)) for n, (problem, code) in enumerate(zip(problems, codes, strict=True))]
+        passed = [outcome.verdict == "pass" for outcome in await sandbox.run(jobs)]
         await sandbox.close()
-        return [outcome.verdict == "pass" for outcome in outcomes]
+        return list(zip(passed[::2], passed[1::2], strict=True))
 
     ours = asyncio.run(grade())
     with tempfile.TemporaryDirectory() as folder:
@@ -80,8 +85,8 @@ def main() -> None:
     for (task, code), a, b in zip(asked, ours, evalplus, strict=True):
         if a != b:
             print(task, "ours", a, "EvalPlus", b, code[-200:], sep="\n", file=sys.stderr)
-    result = {"tasks": len(rows), "solutions": len(asked), "passed": sum(ours), "agree": agree, "differ": differ}
-    print(json.dumps(result))
+    counts = {"passed_base": sum(base for base, _ in ours), "passed": sum(every for _, every in ours)}
+    print(json.dumps({"tasks": len(rows), "solutions": len(asked), **counts, "agree": agree, "differ": differ}))
 
 
 if __name__ == "__main__":

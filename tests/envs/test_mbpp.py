@@ -125,16 +125,20 @@ def test_mbpp_plus_references_pass_and_nonsense_does_not(sandbox):
     assert accepted <= {"mbppplus/164"}  # EvalPlus's oracle accepts anything there
 
 
+SHARED_ELEMENTS = {
+    "task_id": "Mbpp/2",
+    "prompt": '"""\nShared elements.\nassert 1\n"""',
+    "entry_point": "similar_elements",
+    "canonical_solution": "\ndef similar_elements(a, b):\n  return tuple(set(a) & set(b))\n",
+    "base_input": [[[3, 4, 5], [5, 4, 7]]],
+    "plus_input": [],
+    "atol": 0,
+}
+"""A row of EvalPlus's file."""
+
+
 def test_special_comparisons_of_mbpp_plus(sandbox):
-    row = {
-        "task_id": "Mbpp/2",
-        "prompt": '"""\nShared elements.\nassert 1\n"""',
-        "entry_point": "similar_elements",
-        "canonical_solution": "\ndef similar_elements(a, b):\n  return tuple(set(a) & set(b))\n",
-        "base_input": [[[3, 4, 5], [5, 4, 7]]],
-        "plus_input": [],
-        "atol": 0,
-    }
+    row = SHARED_ELEMENTS
     rounded = row | {
         "task_id": "Mbpp/1",
         "entry_point": "half",
@@ -151,6 +155,91 @@ def test_special_comparisons_of_mbpp_plus(sandbox):
     ]
     outcomes = asyncio.run(sandbox.run([p.job(code, str(n)) for n, (p, code, _) in enumerate(asked)]))
     assert [o.verdict for o in outcomes] == [verdict for _, _, verdict in asked]
+
+
+def hub_row(**changes):
+    """A row of evalplus/mbppplus on the hub, in the form that EvalPlus's tools/mbpp/to_original_fmt.py writes."""
+    inputs = changes.pop("inputs", "[[[1, 2], 3], [[inf], 1], [[], 0], [[7], 0]]")
+    call = changes.pop("call", "assertion(count_all(*inp), exp, 0)")
+    test = "import numpy as np\nfrom math import inf\n\n\ndef assertion(out, exp, atol):\n    assert out == exp\n\n\n"
+    test += f"inputs = {inputs}\nresults = [5, 2, 0, 1]\n"
+    test += f"for i, (inp, exp) in enumerate(zip(inputs, results)):\n    {call}\n"
+    return {
+        "task_id": 5,
+        "code": "\ndef count_all(a, b):\n  return len(a) + b\n",
+        "prompt": "Write a function to count. ",
+        "source_file": "",
+        "test_imports": ["import math"],
+        "test_list": ["assert count_all((1, 2), 3) == 5", "assert math.isclose(count_all((math.inf,), 1), 2)"],
+        "test": test,
+    } | changes
+
+
+def test_base_and_extra_tests_are_two_verdicts_of_one_problem(sandbox):
+    file = SHARED_ELEMENTS | {"plus_input": [[[1], [2]]]}
+    in_file = plus.plus_problem(file)
+    on_hub = plus.hub_problem(hub_row())
+    assert on_hub.question == (
+        "Write a function to count.\nassert count_all((1, 2), 3) == 5\n\nThe function is named `count_all`."
+    )
+    asked = [
+        (in_file, in_file.reference, "pass", "pass"),
+        (in_file, "def similar_elements(a, b):\n    return (4, 5)\n", "pass", "fail"),
+        (in_file, "def similar_elements(a, b):\n    return (4,)\n", "fail", "fail"),
+        (on_hub, on_hub.reference, "pass", "pass"),
+        (on_hub, "def count_all(a, b):\n    return len(a) + b if a else 9\n", "pass", "fail"),
+        (on_hub, "def count_all(a, b):\n    return len(a) + 3\n", "fail", "fail"),
+    ]
+    jobs = [
+        each.job(code, f"{n} {name}")
+        for n, (problem, code, *_) in enumerate(asked)
+        for name, each in (("base", problem.data["base"]), ("all", problem))
+    ]
+    verdicts = [outcome.verdict for outcome in asyncio.run(sandbox.run(jobs))]
+    assert verdicts == [verdict for _, _, *both in asked for verdict in both]
+
+
+def test_the_hubs_base_tests_are_those_that_the_asserts_call():
+    def base_inputs(row):
+        """What the check on the base tests goes through."""
+        source = plus.hub_problem(row).data["base"].check_src
+        names = {}
+        exec(source, names)
+        [line] = [line.strip() for line in source.splitlines() if line.startswith("    for arguments in ")]
+        return eval(line.removeprefix("for arguments in ").removesuffix(":"), names)
+
+    assert len(base_inputs(hub_row())) == 2
+    assert len(base_inputs(hub_row(test_list=["assert count_all((1, 2), 3) == 5"] * 2))) == 1
+    assert len(base_inputs(hub_row(test_list=["assert count_all([], 0) == 1"]))) == 3  # a wrong assert calls it too
+    assert len(base_inputs(hub_row(test_list=["assert count_all({}, 1)", "assert count_all({2}, 1)"]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "atol"),
+    [
+        ("assertion(f(*inp), exp, 1e-06)", "f", "1e-06"),
+        ("assertion(surface_Area(*inp), exp, _surface_Area(*inp), 0)", "surface_Area", "0.0"),
+        ("assertion(g(*inp), ref_func(*inp), 0)", "g", "0.0"),
+    ],
+)
+def test_every_form_of_the_hubs_assertion_is_read(call, name, atol):
+    problem = plus.hub_problem(hub_row(call=call))
+    assert problem.entry_point == name and f"atol = {atol}\n" in problem.check_src
+
+
+def test_rows_of_the_hub_are_read_from_the_hub_and_from_a_copy(tmp_path, monkeypatch):
+    monkeypatch.delenv("MBPP_OVERRIDE_PATH", raising=False)
+    monkeypatch.setattr(plus, "hub_rows", lambda name, part, split, columns: [hub_row()] * (split == "test"))
+    (tmp_path / "hub.jsonl").write_text(json.dumps(hub_row()) + "\n")
+    for path in (None, str(tmp_path / "hub.jsonl")):
+        [problem] = Mbpp("plus", path).problems("test")
+        assert problem.id == "mbppplus/5" and problem.data["base"].id == problem.id
+    (tmp_path / "hub.jsonl").write_text(json.dumps(hub_row(test="assert 1")) + "\n")
+    with pytest.raises(TaskError, match="task 5: `test` is not of EvalPlus's form"):
+        Mbpp("plus", str(tmp_path / "hub.jsonl")).problems("test")
+    (tmp_path / "hub.jsonl").write_text('{"task_id": "Mbpp/1", "prompt": "x"}\n')
+    with pytest.raises(TaskError, match="rows need entry_point"):
+        Mbpp("plus", str(tmp_path / "hub.jsonl")).problems("test")
 
 
 def test_arguments_are_what_evalplus_makes_of_them():

@@ -259,7 +259,7 @@ def test_entropy_that_fell_without_better_greedy_answers_is_found(tmp_path):
     """The made-up run's entropy falls from 0.6 to 0.15 nats, which alone is healthy."""
     MadeUp("grpo", 0).write(tmp_path)
     for won, named in ((3, ["best answer no better"]), (9, [])):
-        write_evaluations(tmp_path, ("basics", 0.0, won, 3, 19))
+        write_evaluations(tmp_path, ("basics", 0.0, won, 3, 19), ("basics", 1.0, 14, 1, 10))
         findings = found(tmp_path).findings
         assert [f.name for f in findings] == named
         assert all(re.search(r"entropy went from 0\.\d+ .* greedy held-out", f.evidence) for f in findings)

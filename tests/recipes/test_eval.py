@@ -88,6 +88,22 @@ def test_a_base_models_evaluations_add_up_and_leave_out_what_no_answer_can_pass(
     assert refused.returncode == 2 and "no problem remains" in refused.stderr and "Traceback" not in refused.stderr
 
 
+def test_a_base_model_continues_the_prompts_text(base_model, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=humaneval", f"model.path={base_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=0"]
+    command += ["task.env.style=completion", "task.max_new_tokens=8", "evaluation.samples=4"]
+    command += ["evaluation.greedy=false", "run.dir=run"]
+    warm.run(command, cwd=tmp_path, check=True)
+    [record] = read_jsonl(tmp_path / "run" / "evals.jsonl")
+    assert (record["problems"], record["samples"], record["ungraded"]) == (2, 4, 0) and record["code"] > 0.5
+    prompts = {row["task_id"]: row["prompt"] for row in ROWS.values()}
+    written = [row for row in read_jsonl(tmp_path / "run" / "evalplus.jsonl") if row["solution"]]
+    assert written and all(row["solution"].startswith(prompts[row["task_id"]]) for row in written)
+    refused = warm.run([*command, "task.env.style=poem", "run.dir=poem"], cwd=tmp_path)
+    assert refused.returncode == 2 and "task.env.style=poem: must be chat or completion" in refused.stderr
+
+
 def test_evalplus_gets_whole_programs(tmp_path, sandbox):
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS["double"]) + "\n")
     task = HumanEval(train_size=0, path=str(tmp_path / "rows.jsonl"))

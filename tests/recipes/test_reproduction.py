@@ -85,12 +85,36 @@ def test_the_ladders_settings_reach_every_row_that_has_them():
         ("smollm2_135m", "'smollm2_135m' is neither KEY=VALUE"),
         ("--dryrun", "'--dryrun' is neither KEY=VALUE"),
         ("samples=0", "samples=0: a row needs at least one"),
+        ("style=poem", "style=poem: must be chat or completion"),
         ("samples=few", "Value 'few' of type 'str' could not be converted to Integer"),
     ],
 )
 def test_what_the_ladder_cannot_take_is_one_line(argument, message, capsys):
     assert humaneval_ladder.main([argument]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_base_model_climbs_the_ladder_with_completions():
+    rows = ladder("hardware=t4", "samples=32")
+    runs = [cfg for each in rows.values() for cfg in each]
+    assert len(runs) == 10 and {cfg.model.name for cfg in runs} == {"deepseek_coder_1_3b_base"}
+    assert {(cfg.hardware.name, cfg.hardware.load_in_4bit, cfg.model.lora_rank) for cfg in runs} == {("t4", True, 16)}
+    assert {cfg.task.env.style for cfg in runs} == {"completion"}
+    assert {(cfg.task.reward.form.block, cfg.task.reward.form.no_block) for cfg in runs} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model", "style"),
+    [
+        ((), "smollm2_135m", "chat"),
+        (("hardware=t4", "model=qwen25_coder_0_5b"), "qwen25_coder_0_5b", "chat"),
+        (("model=smollm2_135m", "style=completion"), "smollm2_135m", "completion"),
+        (("model=deepseek_coder_1_3b_base", "style=chat"), "deepseek_coder_1_3b_base", "chat"),
+    ],
+)
+def test_the_ladders_prompts_go_by_its_model_where_no_style_is_named(arguments, model, style):
+    runs = [cfg for each in ladder(*arguments).values() for cfg in each]
+    assert {(cfg.model.name, cfg.task.env.style) for cfg in runs} == {(model, style)}
 
 
 def test_a_dry_run_prints_the_commands_and_runs_none(tmp_path, monkeypatch, capsys):
@@ -182,22 +206,39 @@ class Letters:
 """
 
 
+QLORA_HERE = ["hardware=t4", "hardware.device=cpu", "hardware.optimizer=adamw_torch", "hardware.memory_gib=null"]
+
+
+@pytest.fixture(scope="module")
+def wider_model(tiny_model, tmp_path_factory) -> Path:
+    """The tiny model with rows of 64 weights, the fewest that 4-bit layers take on some CPUs."""
+    from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
+
+    config = AutoConfig.from_pretrained(tiny_model)
+    config.hidden_size, config.head_dim = 64, 16
+    folder = tmp_path_factory.mktemp("wider")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(folder)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_ladder_runs_from_its_first_row_to_its_table(tiny_model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("hardware", "model"), [([], "smollm2_135m"), (QLORA_HERE, "deepseek_coder_1_3b_base")])
+def test_the_ladder_runs_from_its_first_row_to_its_table(hardware, model, wider_model, tmp_path, monkeypatch):
     """With a channel that tells a random model's answers apart, so that there are pairs."""
     monkeypatch.chdir(tmp_path)
     Path("letters.py").write_text(LETTERS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     settings = ["samples=16", "sft_steps=2", "eval_samples=1", "temperature=0.7"]
-    small = [f"model.path={tiny_model}", "hardware.precision=fp32", "task.max_new_tokens=6"]
+    small = [f"model.path={wider_model}", "hardware.precision=fp32", "task.max_new_tokens=6"]
     channel = "+task.reward.letters={_target_:letters.Letters,weight:10}"
-    assert humaneval_ladder.main([*settings, *small, channel]) == 0
+    assert humaneval_ladder.main([*hardware, *settings, *small, channel]) == 0
     rows = Path("runs/results.csv").read_text().splitlines()
     assert (
         len(rows) == 1 + 2 * 9 and Path("runs/humaneval.html").exists()
     )  # greedy and sampled; pairs are not evaluated
-    assert "humaneval_ppo-0.03-batch8-smollm2_135m-seed0" in Path("runs/results.csv").read_text()
+    assert f"humaneval_ppo-0.03-batch8-{model}-seed0" in Path("runs/results.csv").read_text()
 
 
 @pytest.mark.slow

@@ -52,3 +52,37 @@ def test_a_dpo_run_stands_with_what_its_pairs_took(pairs, graded, minutes, tmp_p
     (run / "evals.jsonl").write_text(json.dumps(evaluated) + "\n")
     [found] = table.collect(tmp_path / "runs", "humaneval")
     assert (found["graded_samples"], found["minutes"]) == (graded, pytest.approx(minutes))
+
+
+def evaluated_robots(folder, name: str, verdicts: dict[str, int]) -> None:
+    """A run directory of recipes/eval.py with one greedy evaluation on robot programs."""
+    run = folder / name
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text("recipe: {name: eval}\n")
+    record = {"task": "roboeval", "temperature": 0, "samples": 1, "problems": 80, "mean_tokens": 90}
+    record |= {"pass@k": {"1": {"value": 0.25, "low": 0.15, "high": 0.35}}, "verdicts": verdicts}
+    (run / "evals.jsonl").write_text(json.dumps(record) + "\n")
+
+
+def test_robot_programs_outcomes_stand_in_a_table_of_their_own(tmp_path, capsys):
+    verdicts = {"no program": 40, "PythonError": 10, "RobotExecutionError": 6, "CompletionError": 4, "Success": 20}
+    evaluated_robots(tmp_path, "base-model", verdicts)
+    evaluated_robots(tmp_path, "trained-model", {"Success": 80})
+    html, file = tmp_path / "robots.html", tmp_path / "robots.csv"
+    assert table.main([f"runs={tmp_path}", "task=roboeval", f"html={html}", f"csv={file}"]) == 0
+    assert "outcomes of the answers" in capsys.readouterr().out
+    rows = table.collect(tmp_path, "roboeval")
+    counts = {"Python err.": 50, "no program": 40, "Simulation err.": 6, "Completion err.": 4, "Success": 20}
+    assert {name: rows[0][name] for name in table.OUTCOMES} == counts
+    cells = table._outcome_rows(rows)
+    assert cells[0][:4] == ["base", "greedy", "80", "50 (62.5%)"] and cells[0][-1] == "20 (25.0%)"
+    assert cells[1][-1] == "80 (100.0%)"
+    page, (header, first, *_) = html.read_text(), file.read_text().splitlines()
+    assert all(f"<th>{name}</th>" in page for name in table.OUTCOME_COLUMNS) and "<td>50 (62.5%)</td>" in page
+    assert header.endswith("Python err.,no program,Simulation err.,Completion err.,Success")
+    assert first.endswith("50,40,6,4,20")
+
+
+def test_verdicts_of_other_tasks_are_no_outcomes():
+    assert table.outcomes({"pass": 3, "fail": 1}) == table.outcomes({}) == {}
+    assert not table.has_outcomes([row("a", 1.0, 0.5)])

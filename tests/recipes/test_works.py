@@ -47,6 +47,7 @@ def test_the_dense_rewards_works_numbers():
     assert trl.response_length == 256 and cfg.task.env.validation_size == 500
     decoding = cfg.evaluation
     assert (decoding.temperature, decoding.top_p, decoding.max_new_tokens) == (0.01, 0.95, 1024)
+    assert list(cfg.task.also_evaluate) == ["mbppplus"]
 
 
 @pytest.mark.parametrize(("recipe", "alpha", "batch", "updates"), ROWS)

@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from recipes.evaluation.base_tests import with_base_tests
 from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting, stream_jsonl
 from recipes.tools.diagnosis.diagnose import diagnose
@@ -28,6 +29,7 @@ def write_report(run_dir: Path) -> Path:
     """
     config, text = read_config(run_dir / "config.yaml")
     rows, evals, answers = (read_jsonl(run_dir / f"{name}.jsonl") for name in ("metrics", "evals", "eval_samples"))
+    shown = with_base_tests(evals)
     steps = by_step(rows)
     sections, scales = sample_sections(run_dir / "completions.jsonl")
     plan = next(iter(read_jsonl(run_dir / "plan.json")), None)
@@ -40,10 +42,10 @@ def write_report(run_dir: Path) -> Path:
         | {"seed": pick(config, "seed")},
         summary=summary(rows, steps, config),
         diagnosis=diagnose(history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals)),
-        gains=gains(evals),
+        gains=gains(shown),
         verdicts=verdict_tables(answers),
         robots=robot_runs(answers),
-        evals=[record | {"decoding": decoding(record)} for record in evals],
+        evals=[record | {"decoding": decoding(record)} for record in shown],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
         pictures=figures(steps, evals, answers, pick(config, "task.name")),
