@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox import seccomp, verdict
+from envs.sandbox.libraries import Libraries
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
 
@@ -54,11 +55,14 @@ class Worker:
 
     Args:
         tier: one of TIERS.
-        packages: folders of libraries that programs may import.
+        libraries: what programs may import beside the interpreter's own standard library.
+        imports: modules that the server imports at once, because programs could not.
         processor: the only processor on which the server and its programs run; None: any.
     """
 
-    def __init__(self, tier: str, packages: Sequence[str] = (), processor: int | None = None) -> None:
+    def __init__(
+        self, tier: str, libraries: Libraries, imports: Sequence[str] = (), processor: int | None = None
+    ) -> None:
         chosen = seccomp.filters(tier == "landlock" and os.geteuid() != 0) if tier != "none" else {}
         own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setblocking(False)
@@ -67,7 +71,7 @@ class Worker:
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
                 command,
-                env=ENVIRONMENT,
+                env=ENVIRONMENT | ({"PYTHONHOME": libraries.home} if libraries.home else {}),
                 cwd="/",
                 pass_fds=[worker_end.fileno()],
                 start_new_session=True,
@@ -76,10 +80,10 @@ class Worker:
                 stderr=subprocess.DEVNULL,
             )
         self.control = own_end
-        self.tier, self.processor = tier, processor
+        self.tier, self.libraries, self.processor = tier, libraries, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
-        own_end.send(json.dumps({**hello, "processor": processor}).encode())
+        hello = {"tier": tier, "filters": bpf, "packages": list(libraries.packages), "imports": list(imports)}
+        own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
 
     async def ready(self) -> None:

@@ -4,8 +4,8 @@ deadline.
 It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits, processor: number or null}; answered
-by {ready: layers}.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], limits, processor: number
+or null}; answered by {ready: layers}. `imports` are modules that programs could not import themselves.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
@@ -36,6 +36,7 @@ import program
 from clock import Clock
 from modes import Modes
 from process import CheckProcess, Process, Template
+from relocation import relocate
 from template import shared, template_body
 from waiting import EACH_S, Waiting
 from workplace import Workplace
@@ -54,10 +55,10 @@ timeit token tokenize traceback unicodedata unittest urllib.parse uuid warnings 
 zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
 encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
 """
-"""Other modules that programs import: loaded when a program first names one, or at the start if programs may not read
-their files."""
+"""Other modules that programs import: loaded when a program first names one."""
 OWN = """
-checker clock codec confine kernel landlock modes namespaces process program server template tree waiting workplace
+checker clock codec confine kernel landlock modes namespaces process program relocation server template tree waiting
+workplace
 """
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
@@ -73,17 +74,15 @@ def load(name: str) -> bool:
     return True
 
 
-def preload(packages: list[str], everything: bool) -> None:
+def preload() -> None:
     """Import what programs commonly import, and define what `site` would define."""
     import _sitebuiltins
     import builtins
 
-    for name in [*COMMON.split(), *(LIBRARY.split() if everything else [])]:
+    for name in COMMON.split():
         load(name)
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
     for name in OWN.split():
         del sys.modules[name]
     program.warm()
@@ -342,7 +341,10 @@ class Server:
 def main() -> None:
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
-    tier, packages = hello["tier"], hello["packages"]
+    os.environ.pop("PYTHONHOME", None)  # a build may start other interpreters
+    tier, packages, library = hello["tier"], hello["packages"], os.path.dirname(os.__file__)
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
     if hello["processor"] is not None:
         with contextlib.suppress(OSError):  # the processor may have been removed in the meantime
             os.sched_setaffinity(0, {hello["processor"]})
@@ -352,11 +354,15 @@ def main() -> None:
         clock = Clock()
         with contextlib.suppress(OSError):
             kernel.share_code()
+        for name in hello["imports"]:
+            load(name)
         if tier == "full":
-            namespaces.enter_namespaces(packages)
+            moved = namespaces.enter_namespaces([library, *packages])
+            library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
+            relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
-        walls = confine.Walls(tier, uid, filters, packages)
-        preload(packages, everything=tier == "landlock" and uid is not None)
+        walls = confine.Walls(tier, uid, filters, library, packages)
+        preload()
         server = Server(control, walls, clock, packages)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())
