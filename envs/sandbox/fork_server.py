@@ -46,6 +46,12 @@ def _text(limits: Limits) -> str:
     return json.dumps(asdict(limits))
 
 
+def _to_start(libraries: Libraries) -> dict[str, str]:
+    """Variables that the interpreter needs to start; the server removes them, so that programs do not have them."""
+    path = {"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in os.environ else {}
+    return {**path, **({"PYTHONHOME": libraries.home} if libraries.home else {})}
+
+
 class WorkerLost(RuntimeError):
     """The worker died, hung or failed; its job may be given to another worker."""
 
@@ -71,7 +77,7 @@ class Worker:
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
                 command,
-                env=ENVIRONMENT | ({"PYTHONHOME": libraries.home} if libraries.home else {}),
+                env={**ENVIRONMENT, **_to_start(libraries)},
                 cwd="/",
                 pass_fds=[worker_end.fileno()],
                 start_new_session=True,

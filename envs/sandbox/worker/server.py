@@ -341,7 +341,8 @@ class Server:
 def main() -> None:
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
-    os.environ.pop("PYTHONHOME", None)  # a build may start other interpreters
+    for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):  # they are for this interpreter; a build may start others
+        os.environ.pop(name, None)
     tier, packages, library = hello["tier"], hello["packages"], os.path.dirname(os.__file__)
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
