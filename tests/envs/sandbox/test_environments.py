@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
-INSTALLED = sysconfig.get_path("purelib")
+SITES = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+INSTALLED = os.path.dirname(importlib.util.find_spec("numpy").submodule_search_locations[0])
 MODULES = ["__future__", "colorsys", "sqlite3", "email", "email.mime.text", "xml.etree.ElementTree", "tomllib"]
 MODULES += ["encodings.cp1252", "importlib.metadata", "numpy", "numpy.linalg"]
 GRADE = """
@@ -72,7 +73,7 @@ def venv(folder: Path, *options: str) -> Environment:
     subprocess.run([sys._base_executable, "-m", "venv", "--without-pip", *options, str(folder / "env")], check=True)
     packages = folder / "env" / "lib" / VERSION / "site-packages"
     give_numpy(packages)
-    (packages / "others.pth").write_text(f"{INSTALLED}\n")
+    (packages / "others.pth").write_text("\n".join(SITES))
     return Environment(str(folder / "env" / "bin" / "python"), folder)
 
 
@@ -99,7 +100,7 @@ def plain(folder: Path) -> Environment:
     left_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "config-*")
     shutil.copytree(library, folder / "lib" / VERSION, ignore=left_out, symlinks=True)
     give_numpy(folder / "lib" / VERSION / "site-packages")
-    variables = {"LD_LIBRARY_PATH": str(folder / "lib"), "PYTHONPATH": INSTALLED}
+    variables = {"LD_LIBRARY_PATH": str(folder / "lib"), "PYTHONPATH": os.pathsep.join(SITES)}
     return Environment(str(folder / "bin" / VERSION), folder, variables)
 
 
