@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from envs.sandbox import libraries
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
@@ -211,15 +214,34 @@ def test_a_package_whose_shared_library_lies_elsewhere(place):
     all_pass(graded(environment, as_caller, ["needy", "colorsys"], ["needy"]))
 
 
-def test_a_tier_in_which_a_package_cannot_be_imported_is_refused(place):
-    environment = venv(place("refused"))
+def test_a_package_that_needs_another_one(place):
+    environment = venv(place("needs"))
     packages = environment.folder / "env" / "lib" / VERSION / "site-packages"
     for name, text in (("outer", "import inner\n"), ("inner", "")):
         (packages / name).mkdir()
-        (packages / name / "__init__.py").write_text("import os\nos.listdir(__path__[0])\n" + text)
-    (packages / "inner" / "__init__.py").write_text("import sys\nsys.modules[__name__ + '.part']\n")
-    for tier, answer in graded(environment, as_caller, [], ["outer"]).items():
-        assert f"{tier}: programs cannot import outer (" in answer, answer
+        (packages / name / "__init__.py").write_text(text)
+    all_pass(graded(environment, as_caller, ["outer"], ["outer"]))
+
+
+def test_a_tier_in_which_a_package_cannot_be_imported_is_refused(place):
+    environment = venv(place("refused"))
+    package = environment.folder / "env" / "lib" / VERSION / "site-packages" / "broken"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('no such processor')\n")
+    for tier, answer in graded(environment, as_caller, [], ["broken"]).items():
+        assert f"{tier}: programs cannot import broken (ImportError: no such processor)" in answer, answer
+
+
+def test_copies_of_processes_that_were_killed_are_deleted(tmp_path):
+    for name in ("old", "locked", "young"):
+        (tmp_path / f"{libraries.PREFIX}{name}" / "home").mkdir(parents=True)
+        if name != "young":
+            os.utime(tmp_path / f"{libraries.PREFIX}{name}", (0, 0))
+    lock = os.open(tmp_path / f"{libraries.PREFIX}locked", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    libraries._sweep(str(tmp_path))
+    os.close(lock)
+    assert sorted(path.name.removeprefix(libraries.PREFIX) for path in tmp_path.iterdir()) == ["locked", "young"]
 
 
 @pytest.mark.parametrize("name", ["below", "with two spaces"])
