@@ -88,7 +88,13 @@ class Worker:
         self.control = own_end
         self.tier, self.libraries, self.processor = tier, libraries, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(libraries.packages), "imports": list(imports)}
+        hello: dict[str, Any] = {
+            "tier": tier,
+            "filters": bpf,
+            "packages": list(libraries.packages),
+            "imports": list(imports),
+        }
+        hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
 

@@ -40,10 +40,12 @@ class Unreadable(RuntimeError):
 class Libraries:
     """What a worker lets its programs import.
 
-    packages: folders of packages. home: the PYTHONHOME of a copied standard library; None for the interpreter's own.
+    packages: folders of packages. originals: the same before any copying; what a package needs may lie beside it.
+    home: the PYTHONHOME of a copied standard library; None for the interpreter's own.
     """
 
     packages: tuple[str, ...]
+    originals: tuple[str, ...]
     home: str | None = None
 
 
@@ -63,7 +65,7 @@ def folders_of(package: str) -> list[str]:
 def readable(tier: str, packages: Sequence[str]) -> Libraries:
     """The libraries as programs of a tier can read them. Raises Unreadable."""
     if tier == "none":
-        return Libraries(tuple(packages))
+        return Libraries(tuple(packages), tuple(packages))
     return _readable(tier == "landlock", tuple(packages), os.path.dirname(os.__file__), os.geteuid() == 0, os.getpid())
 
 
@@ -73,7 +75,7 @@ def _readable(by_path: bool, packages: tuple[str, ...], library: str, others: bo
     closed = [folder for folder in packages if _closed(folder, by_path, others)]
     hides_library = _closed(library, by_path, others, NOT_COPIED)
     if not closed and not hides_library:
-        return Libraries(packages)
+        return Libraries(packages, packages)
     parents = {os.path.dirname(folder) for folder in closed}
     top = _public_folder(library)
     try:
@@ -94,7 +96,7 @@ def _readable(by_path: bool, packages: tuple[str, ...], library: str, others: bo
             f"programs may not read {library if hides_library else closed[0]}, and it cannot be copied to {top}: "
             f"{error.strerror or error}; make it readable for all users, or free some space"
         ) from error
-    return Libraries(tuple(moved), home)
+    return Libraries(tuple(moved), packages, home)
 
 
 def _closed(folder: str, by_path: bool, others: bool, left_out: Collection[str] = ()) -> bool:

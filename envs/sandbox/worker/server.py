@@ -4,8 +4,9 @@ deadline.
 It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], limits, processor: number
-or null}; answered by {ready: layers}. `imports` are modules that programs could not import themselves.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], beside: [folder], limits,
+processor: number or null}; answered by {ready: layers}. `imports` are modules that programs could not import
+themselves; what they need may lie in the folders `beside`.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
@@ -355,8 +356,11 @@ def main() -> None:
         clock = Clock()
         with contextlib.suppress(OSError):
             kernel.share_code()
+        searched = sys.path[:]
+        sys.path += hello["beside"]
         for name in hello["imports"]:
             load(name)
+        sys.path[:] = searched
         if tier == "full":
             moved = namespaces.enter_namespaces([library, *packages])
             library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
