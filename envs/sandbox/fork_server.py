@@ -69,7 +69,8 @@ class Worker:
     def __init__(
         self, tier: str, libraries: Libraries, imports: Sequence[str] = (), processor: int | None = None
     ) -> None:
-        chosen = seccomp.filters(tier == "landlock" and os.geteuid() != 0) if tier != "none" else {}
+        on_host = tier == "landlock"
+        chosen = seccomp.filters(on_host and os.geteuid() != 0, on_host) if tier != "none" else {}
         own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setblocking(False)
         with worker_end:
@@ -97,6 +98,9 @@ class Worker:
         hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
+        self.disk_full = False
+        """Whether the host's disk was full while a program ran that stayed within its own limit; the caller resets
+        it."""
 
     async def ready(self) -> None:
         """Wait until the server is ready. Raises WorkerLost with the server's reason."""
@@ -114,7 +118,9 @@ class Worker:
         reply = await self._reply(limits.wall_s + GRACE_S)
         while "waiting" in reply:
             reply = await self._reply(reply["waiting"] + GRACE_S)
-        return verdict.Ended(**reply)
+        ended = verdict.Ended(**reply)
+        self.disk_full = self.disk_full or (ended.disk_full and ended.end != "files")
+        return ended
 
     async def _reply(self, patience: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()

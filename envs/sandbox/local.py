@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, strongest first."""
 MAX_TRIES = 3
+DISK_FULL = "the disk with /tmp was almost full while the program ran; free some space"
 SEARCHED_CHARS = 1 << 16
 """Number of characters of a program that are searched for imports."""
 NOT_PRELOADED = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
@@ -189,7 +190,7 @@ class LocalSandbox:
         reason, started = "", 0.0
         for _ in range(MAX_TRIES):
             worker = await self._take()
-            started = time.monotonic()
+            started, worker.disk_full = time.monotonic(), False
             try:
                 outcome = await self._run_on(worker, job)
             except verdict.BadJob as error:
@@ -203,6 +204,9 @@ class LocalSandbox:
             except BaseException:
                 self._lose(worker)
                 raise
+            if worker.disk_full and outcome.verdict != "pass":
+                log.warning("sandbox: job %s is not graded: %s", job.id, DISK_FULL)
+                outcome = verdict.not_graded(job, DISK_FULL)
             self._give(worker)
             return outcome
         harmless = _harmless(job.kind, max(time.monotonic() - started, 1.0))

@@ -95,7 +95,7 @@ class Walls:
             socket.send_fds(end, [b"modes"], [listener])
         os.close(listener)
 
-    def close(self, uid: int | None, cpu: int, processes: int, filter_name: str) -> None:
+    def close(self, uid: int | None, cpu: int, processes: int, filter_name: str, measured: bool = False) -> None:
         """Apply the remaining layers in the new process, before any untrusted code. Raises OSError if a layer fails.
 
         Args:
@@ -103,6 +103,7 @@ class Walls:
             cpu: limit of processor time in seconds; -1 for none.
             processes: limit on the processes of its user.
             filter_name: name of the filter that it gets.
+            measured: whether the server may see the files that it holds, which take space on the host's disk.
         """
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu))
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
@@ -112,6 +113,7 @@ class Walls:
             kernel.drop_capabilities()
         if self.tier != "full":
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, int(measured))
         if self.filters:
             self.filters[filter_name].enter()
         else:

@@ -12,12 +12,13 @@ Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}. It follows
-{waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds, disk_full}, or {broken: text}. It
+follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
 A packet, or closing the socket, stops a running program.
 """
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -58,8 +59,8 @@ encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.fu
 """
 """Other modules that programs import: loaded when a program first names one."""
 OWN = """
-checker clock codec confine kernel landlock modes namespaces process program relocation server template tree waiting
-workplace
+checker clock codec confine held kernel landlock modes namespaces process program relocation server template tree
+waiting workplace
 """
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
@@ -153,7 +154,13 @@ class Server:
             if load(name):
                 self.forget_template()
                 self.forget_checker()  # a checker that may not read the library has only the server's modules
-        folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        try:
+            folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            full = {"end": "stopped", "code": 0, "signal": "", "other_signal": "", "seconds": 0.0, "disk_full": True}
+            return self.say(full)
         alone = kind != "command" and bool(self.walls.filters)
         process, modes, reply = None, None, {"end": ""}
         try:
@@ -167,6 +174,8 @@ class Server:
                     process = self.program(kind, limits, folder, [channel, payload, *streams])
                 reply = self.watch(process, limits, modes)
             self.raise_alarm()
+            self.workplace.look(limits["file_mib"])
+            reply["disk_full"] = self.workplace.short
             # if no process is left that could change the results, the caller may continue during the clean-up
             early = alone and reply["end"] == "exit"
             if early:
