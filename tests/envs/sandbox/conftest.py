@@ -104,7 +104,8 @@ if [ -n "$1" ]; then
     mkdir -p "$2"
     mount --bind "$3" "$2"
 fi
-shift 3
+eval "$4"
+shift 4
 exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
 
@@ -113,10 +114,17 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 def as_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Runs a Python source with arguments as a user without rights, and returns what it printed.
 
-    If the interpreter is below a folder that is closed to this user, the user sees nothing else there.
+    If the interpreter is below a folder that is closed to this user, the user sees nothing else there. `as_root` is a
+    line of shell that root runs first, in a mount namespace of its own.
     """
 
-    def run(source: str, *arguments: str, python: str = sys.executable, variables: dict[str, str] | None = None) -> str:
+    def run(
+        source: str,
+        *arguments: str,
+        python: str = sys.executable,
+        variables: dict[str, str] | None = None,
+        as_root: str = "",
+    ) -> str:
         command = [python, "-c", source, *arguments]
         if os.getuid() == 0:
             prefix = os.path.realpath(sys.base_prefix)
@@ -127,7 +135,7 @@ def as_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
                 ):
                     pytest.skip(f"other users may not read {needed}")
             held = tmp_path_factory.mktemp("held")
-            words = [str(above[0]) if above else "", prefix, str(held), *command]
+            words = [str(above[0]) if above else "", prefix, str(held), as_root, *command]
             command = ["unshare", "--mount", "/bin/sh", "-c", AS_NOBODY, "as-nobody", *words]
             if not shutil.which("unshare") or not shutil.which("setpriv"):
                 pytest.skip("no unshare or no setpriv to become another user with")

@@ -39,7 +39,7 @@ asyncio.run(box.close())
 print(json.dumps([[[o.verdict, o.note] for o in outcomes], lowest[0]]))
 """
 """Grades functions that should return 1, with part of the disk taken; prints the outcomes and the least free space."""
-SMALL_DISK = 'mount -t tmpfs -o size=1g,nr_inodes=100k none /tmp; exec "$@"'
+SMALL_DISK = "mount -t tmpfs -o size=1g,nr_inodes=100k none /tmp"
 HELD = """
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -95,30 +95,25 @@ def grade_on_small_disk(request, as_ordinary_user):
             pytest.skip("a small disk needs root and unshare")
         if any(Path(path).resolve().is_relative_to("/tmp") for path in (ROOT, sys.prefix, sys.base_prefix)):
             pytest.skip("the small disk would hide this interpreter, which is below /tmp")
-        words = ["setpriv", "--bounding-set", "-sys_ptrace"]  # as root in most containers
-        if request.param == "ordinary":
-            words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-            for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix)):
-                if any(not above.stat().st_mode & 0o001 for above in path.parents):
-                    pytest.skip(f"other users may not read {path}")
-        command = [*words, sys.executable, "-c", GRADE, json.dumps([codes, taken_mib])]
-        done = subprocess.run(
-            ["unshare", "--mount", "/bin/sh", "-c", SMALL_DISK, "small-disk", *command],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        if "mount:" in done.stderr or "unshare:" in done.stderr:
-            pytest.skip(f"this machine does not allow a small disk: {done.stderr[-200:]}")
-        assert done.returncode == 0, done.stderr[-4000:]
-        answer = json.loads(done.stdout)
+        wanted = json.dumps([codes, taken_mib])
+        run = as_root if request.param == "root" else as_ordinary_user
+        answer = json.loads(run(GRADE, wanted, as_root=SMALL_DISK))
         if isinstance(answer, str):
             pytest.skip(f"this machine does not allow it: {answer}")
         return answer
 
     return grade
+
+
+def as_root(source: str, *arguments: str, as_root: str) -> str:
+    """Root without the right to look into other users' processes, as in most containers."""
+    words = ["setpriv", "--bounding-set", "-sys_ptrace", sys.executable, "-c", source, *arguments]
+    command = ["unshare", "--mount", "/bin/sh", "-c", f'{as_root}; exec "$@"', "small-disk", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip(f"this machine does not allow a small disk: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
 
 
 def test_deleted_files_count(grade_on_small_disk):
