@@ -46,10 +46,11 @@ def _text(limits: Limits) -> str:
     return json.dumps(asdict(limits))
 
 
-def _to_start(libraries: Libraries) -> dict[str, str]:
-    """Variables that the interpreter needs to start; the server removes them, so that programs do not have them."""
+def variables_to_start(home: str | None = None) -> dict[str, str]:
+    """The environment of a new interpreter. The server removes what only its own start needs, so that programs and
+    other interpreters do not have it."""
     path = {"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in os.environ else {}
-    return {**path, **({"PYTHONHOME": libraries.home} if libraries.home else {})}
+    return {**ENVIRONMENT, **path, **({"PYTHONHOME": home} if home else {})}
 
 
 class WorkerLost(RuntimeError):
@@ -78,7 +79,7 @@ class Worker:
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
                 command,
-                env={**ENVIRONMENT, **_to_start(libraries)},
+                env=variables_to_start(libraries.home),
                 cwd="/",
                 pass_fds=[worker_end.fileno()],
                 start_new_session=True,

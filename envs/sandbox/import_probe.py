@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs.sandbox import verdict
-from envs.sandbox.fork_server import ENVIRONMENT, Memory, Worker, WorkerLost
+from envs.sandbox.fork_server import Memory, Worker, WorkerLost, variables_to_start
 from envs.sandbox.libraries import Libraries, folders_of, readable
 from envs.sandbox.protocol import Job, Limits
 
@@ -111,7 +111,7 @@ def _absent(names: Sequence[str], libraries: Libraries) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-s", "-S", str(PROGRAM)],
         input=json.dumps([[name for name in names if name in sys.stdlib_module_names], packages]),
-        env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(map(os.path.dirname, libraries.packages))},
+        env={**variables_to_start(), "PYTHONPATH": os.pathsep.join(map(os.path.dirname, libraries.originals))},
         cwd="/",
         capture_output=True,
         text=True,

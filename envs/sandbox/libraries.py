@@ -23,8 +23,10 @@ from pathlib import Path
 
 from envs.sandbox.worker.tree import remove_tree
 
-NOT_COPIED = {"site-packages", "dist-packages", "test"}
-"""Folders of the standard library that programs do not import."""
+NOT_COPIED = {"site-packages", "dist-packages", "test", "sitecustomize.py"}
+"""Entries of the standard library's folder that programs do not import. Debian's last one is a link to /etc."""
+SYSTEM = "/usr"
+"""Programs of every tier may read it."""
 PLACES = ("/var/cache", "/var/tmp", "/tmp", "/dev/shm")
 """Folders for copies; services that delete old files leave the first alone."""
 PREFIX = "sandbox-python-"
@@ -66,7 +68,11 @@ def readable(tier: str, packages: Sequence[str]) -> Libraries:
     """The libraries as programs of a tier can read them. Raises Unreadable."""
     if tier == "none":
         return Libraries(tuple(packages), tuple(packages))
-    return _readable(tier == "landlock", tuple(packages), os.path.dirname(os.__file__), os.geteuid() == 0, os.getpid())
+    library = os.path.dirname(os.__file__)
+    try:
+        return _readable(tier == "landlock", tuple(packages), library, os.geteuid() == 0, os.getpid())
+    except OSError as error:
+        raise Unreadable(f"the libraries in {library} or the packages cannot be examined: {error}") from error
 
 
 @functools.lru_cache(maxsize=16)
@@ -113,7 +119,7 @@ def _closed(folder: str, by_path: bool, others: bool, left_out: Collection[str] 
         return True
     for path, entry in _entries(real, left_out):
         if entry.is_symlink():
-            if not _inside(path, real) and os.path.isfile(path):
+            if os.path.isfile(path) and not _inside(path, real) and not _inside(path, SYSTEM):
                 return True  # a link out of the folder; its target is out of reach
             continue
         mode = entry.stat(follow_symlinks=False).st_mode
@@ -204,7 +210,7 @@ def _copy(source: str, target: str, left_out: Collection[str] = ()) -> None:
                 _make_public(f"{here}/{name}")
             elif _inside(f"{parent}/{name}", real):
                 os.symlink(os.path.relpath(os.path.realpath(f"{parent}/{name}"), parent), f"{here}/{name}")
-        for name in files:
+        for name in files if parent != real else [name for name in files if name not in left_out]:
             with contextlib.suppress(FileNotFoundError):  # a link that leads nowhere
                 _copy_file(os.path.realpath(f"{parent}/{name}"), f"{here}/{name}")
 

@@ -27,6 +27,8 @@ def unreadable(folder):
         if parent == folder:
             folders[:] = [name for name in folders if name not in ("site-packages", "dist-packages", "test")]
         for name in files:
+            if os.path.islink(os.path.join(parent, name)):  # Debian has one into /etc
+                continue
             try:
                 os.close(os.open(os.path.join(parent, name), os.O_RDONLY))
             except OSError as error:

@@ -107,6 +107,14 @@ def plain(folder: Path) -> Environment:
     return Environment(str(folder / "bin" / VERSION), folder, variables)
 
 
+def system(folder: Path) -> Environment:
+    """The system's own interpreter, if it has this version."""
+    python = f"/usr/bin/{VERSION}"
+    if not os.path.exists(python) or os.path.realpath(sys.base_prefix) == "/usr":
+        pytest.skip(f"there is no other interpreter {python} here")
+    return Environment(python, folder, {"PYTHONPATH": os.pathsep.join(SITES)})
+
+
 def give_numpy(packages: Path) -> None:
     for name in ("numpy", "numpy.libs"):
         if os.path.isdir(f"{INSTALLED}/{name}"):
@@ -119,6 +127,7 @@ SETUPS: dict[str, tuple[Callable[[Path], Environment], str]] = {
     "path with spaces": (venv, "with two spaces"),
     "linked packages": (linked_venv, "linked"),
     "no venv": (plain, "plain and whole"),
+    "system": (system, "system"),
 }
 
 
@@ -188,6 +197,14 @@ def test_files_of_mode_600_are_read_too(place):
     all_pass(graded(environment, as_caller, MODULES, ["numpy"]))
 
 
+def test_a_module_that_this_interpreter_does_not_have_is_no_reason_to_refuse(place):
+    """As tkinter, where its libraries were missing when the interpreter was built."""
+    environment = plain(place("built without"))
+    [extension] = (environment.folder / "lib" / VERSION / "lib-dynload").glob("_sqlite3.*")
+    extension.unlink()
+    all_pass(graded(environment, as_caller, [name for name in MODULES if name != "sqlite3"], ["numpy"]))
+
+
 def test_links_out_of_a_package_are_followed(place):
     """As some installers link each file to their store."""
     environment = venv(place("store"))
@@ -230,6 +247,13 @@ def test_a_tier_in_which_a_package_cannot_be_imported_is_refused(place):
     (package / "__init__.py").write_text("raise ImportError('no such processor')\n")
     for tier, answer in graded(environment, as_caller, [], ["broken"]).items():
         assert f"{tier}: programs cannot import broken (ImportError: no such processor)" in answer, answer
+
+
+def test_the_systems_interpreter_is_not_copied(place):
+    source = "from envs.sandbox.libraries import readable\nprint(readable('landlock', ()), readable('full', ()))"
+    environment = system(place("system"))
+    said = as_caller(source, python=environment.python, variables=environment.variables)
+    assert said.count("home=None") == 2, said
 
 
 def test_copies_of_processes_that_were_killed_are_deleted(tmp_path):
