@@ -19,7 +19,8 @@ from envs.json_lines import json_lines
 from envs.sandbox.local import TIERS, LocalSandbox
 from envs.sandbox.protocol import FunctionCase, Job, Outcome, StdioCase
 
-PACKAGES = ("numpy",)
+PACKAGES = ("numpy", "tree_sitter", "tree_sitter_python")
+"""Those of conf/sandbox/local.yaml; the ones that are not installed are left out."""
 OUTPUT = ("id", "verdict", "passed", "total", "seconds", "note")
 
 
@@ -68,10 +69,14 @@ def read_jobs(path: str) -> list[tuple[object, Job | str]]:
     return jobs
 
 
+def installed_packages() -> list[str]:
+    return [name for name in PACKAGES if find_spec(name)]
+
+
 async def _run(path: str, workers: int, require: str) -> None:
     rows = read_jobs(path)
     jobs = [job for _, job in rows if isinstance(job, Job)]
-    sandbox = LocalSandbox(workers, require=require, packages=[name for name in PACKAGES if find_spec(name)])
+    sandbox = LocalSandbox(workers, require=require, packages=installed_packages())
     try:
         print(await sandbox.describe(), file=sys.stderr)
         with tqdm(total=len(jobs), unit="job", disable=not sys.stderr.isatty()) as bar:
@@ -91,18 +96,20 @@ def _public(outcome: Outcome) -> dict[str, Any]:
 
 
 async def _doctor() -> None:
-    """Print one JSON object: the layers in use, and why better tiers are not available."""
-    report: dict[str, Any] = {}
+    """Print one JSON object: the tier that `run` uses with its layers, and why other tiers are not available."""
+    tiers: dict[str, str] = {}
+    layers: dict[str, Any] = {"tier": None}
     for tier in TIERS[:2]:
-        sandbox = LocalSandbox(1, tier=tier)
+        sandbox = LocalSandbox(1, tier=tier, packages=installed_packages())
         try:
-            report.setdefault("layers", await sandbox.layers())
-            report[tier] = "available"
+            found = await sandbox.layers()
+            layers = layers if layers["tier"] else found
+            tiers[tier] = "available"
         except RuntimeError as error:
-            report[tier] = str(error)
+            tiers[tier] = str(error)
         finally:
             await sandbox.close()
-    print(json.dumps({"confined": "layers" in report, **report.pop("layers", {}), "tiers": report}))
+    print(json.dumps({"confined": bool(layers["tier"]), **layers, "packages": installed_packages(), "tiers": tiers}))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

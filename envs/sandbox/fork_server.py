@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.sandbox import seccomp, verdict
+from envs.sandbox.libraries import Libraries
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
 
@@ -45,6 +46,13 @@ def _text(limits: Limits) -> str:
     return json.dumps(asdict(limits))
 
 
+def variables_to_start(home: str | None = None) -> dict[str, str]:
+    """The environment of a new interpreter. The server removes what only its own start needs, so that programs and
+    other interpreters do not have it."""
+    path = {"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in os.environ else {}
+    return {**ENVIRONMENT, **path, **({"PYTHONHOME": home} if home else {})}
+
+
 class WorkerLost(RuntimeError):
     """The worker died, hung or failed; its job may be given to another worker."""
 
@@ -54,12 +62,16 @@ class Worker:
 
     Args:
         tier: one of TIERS.
-        packages: folders of libraries that programs may import.
+        libraries: what programs may import beside the interpreter's own standard library.
+        imports: modules that the server imports at once, because programs could not.
         processor: the only processor on which the server and its programs run; None: any.
     """
 
-    def __init__(self, tier: str, packages: Sequence[str] = (), processor: int | None = None) -> None:
-        chosen = seccomp.filters(tier == "landlock" and os.geteuid() != 0) if tier != "none" else {}
+    def __init__(
+        self, tier: str, libraries: Libraries, imports: Sequence[str] = (), processor: int | None = None
+    ) -> None:
+        on_host = tier == "landlock"
+        chosen = seccomp.filters(on_host and os.geteuid() != 0, on_host) if tier != "none" else {}
         own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setblocking(False)
         with worker_end:
@@ -67,7 +79,7 @@ class Worker:
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
                 command,
-                env=ENVIRONMENT,
+                env=variables_to_start(libraries.home),
                 cwd="/",
                 pass_fds=[worker_end.fileno()],
                 start_new_session=True,
@@ -76,11 +88,20 @@ class Worker:
                 stderr=subprocess.DEVNULL,
             )
         self.control = own_end
-        self.tier, self.processor = tier, processor
+        self.tier, self.libraries, self.processor = tier, libraries, processor
         bpf = {name: code.hex() for name, code in chosen.items()}
-        hello = {"tier": tier, "filters": bpf, "packages": list(packages), "limits": asdict(Limits())}
-        own_end.send(json.dumps({**hello, "processor": processor}).encode())
+        hello: dict[str, Any] = {
+            "tier": tier,
+            "filters": bpf,
+            "packages": list(libraries.packages),
+            "imports": list(imports),
+        }
+        hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
+        own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
         self.layers: dict[str, Any] = {}
+        self.disk_full = False
+        """Whether the host's disk was full while a program ran that stayed within its own limit; the caller resets
+        it."""
 
     async def ready(self) -> None:
         """Wait until the server is ready. Raises WorkerLost with the server's reason."""
@@ -98,7 +119,9 @@ class Worker:
         reply = await self._reply(limits.wall_s + GRACE_S)
         while "waiting" in reply:
             reply = await self._reply(reply["waiting"] + GRACE_S)
-        return verdict.Ended(**reply)
+        ended = verdict.Ended(**reply)
+        self.disk_full = self.disk_full or (ended.disk_full and ended.end != "files")
+        return ended
 
     async def _reply(self, patience: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import os
 import re
@@ -12,17 +11,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from envs.sandbox import seccomp, verdict
+from envs.sandbox import import_probe, seccomp, verdict
 from envs.sandbox.fork_server import Memory, Worker, WorkerLost
+from envs.sandbox.libraries import Unreadable, folders_of
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase
 
 log = logging.getLogger(__name__)
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, strongest first."""
 MAX_TRIES = 3
+DISK_FULL = "the disk with /tmp was almost full while the program ran; free some space"
 SEARCHED_CHARS = 1 << 16
 """Number of characters of a program that are searched for imports."""
 NOT_PRELOADED = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
@@ -43,7 +43,7 @@ class LocalSandbox:
         tier: use exactly this tier.
 
     The first run selects the strongest tier that this machine supports, and raises RuntimeError if it is weaker than
-    `require`.
+    `require`. A tier counts as supported only if programs can import the standard library and `packages` in it.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class LocalSandbox:
         self.limits = limits or Limits()
         self.tiers = (tier,) if tier else TIERS[: TIERS.index(require) + 1]
         self.packages = tuple(packages)
-        self._folders = [folder for name in packages for folder in _folders_of(name)]
+        for name in packages:
+            folders_of(name)  # here, so that a wrong name is reported at once
         self._reset()
 
     def _reset(self) -> None:
@@ -77,7 +78,7 @@ class LocalSandbox:
         processors = sorted(os.sched_getaffinity(0))
         spread = self.workers >= len(processors)
         self._places = [processors[n % len(processors)] if spread else None for n in range(self.workers)]
-        self._closed = False
+        self._closed = self._choosing = self._chosen = False
 
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
         """Outcomes in the order of `jobs`. See `Sandbox`."""
@@ -134,8 +135,9 @@ class LocalSandbox:
             with self._lock:
                 if self._idle:
                     return self._idle.pop()
-                free = bool(self._places)
+                free = bool(self._places) and not self._choosing  # one worker selects the tier for all
                 place = self._places.pop() if free else None
+                self._choosing = self._choosing or (free and not self._chosen)
             if free:
                 try:
                     return await self._start(place)
@@ -143,28 +145,23 @@ class LocalSandbox:
                     with self._lock:
                         self._places.append(place)
                     raise
+                finally:
+                    self._choosing = False
             await asyncio.sleep(0.002)
 
     async def _start(self, processor: int | None) -> Worker:
         reasons = []
         for tier in self.tiers:
             try:
-                worker = Worker(tier, self._folders, processor)
-            except seccomp.Unavailable as error:
+                worker = await import_probe.start(tier, self.packages, processor)
+            except (seccomp.Unavailable, Unreadable, WorkerLost) as error:
                 reasons.append(f"{tier}: {error}")
                 continue
-            try:
-                await worker.ready()
-            except WorkerLost as error:
-                worker.stop()
-                reasons.append(f"{tier}: {error}")
-                continue
-            except BaseException:
-                worker.stop()
-                raise
-            if tier == "none" and not self._all:
+            if not self._chosen and tier == "none":
                 log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
-            self.tiers = (tier,)
+            elif not self._chosen and reasons:
+                log.warning("sandbox: the tier is %s, because %s", tier, "; ".join(reasons))
+            self.tiers, self._chosen = (tier,), True
             self._all.add(worker)
             return worker
         raise RuntimeError(
@@ -193,7 +190,7 @@ class LocalSandbox:
         reason, started = "", 0.0
         for _ in range(MAX_TRIES):
             worker = await self._take()
-            started = time.monotonic()
+            started, worker.disk_full = time.monotonic(), False
             try:
                 outcome = await self._run_on(worker, job)
             except verdict.BadJob as error:
@@ -207,6 +204,9 @@ class LocalSandbox:
             except BaseException:
                 self._lose(worker)
                 raise
+            if worker.disk_full and outcome.verdict != "pass":
+                log.warning("sandbox: job %s is not graded: %s", job.id, DISK_FULL)
+                outcome = verdict.not_graded(job, DISK_FULL)
             self._give(worker)
             return outcome
         harmless = _harmless(job.kind, max(time.monotonic() - started, 1.0))
@@ -218,8 +218,6 @@ class LocalSandbox:
     async def _run_on(self, worker: Worker, job: Job) -> Outcome:
         limits = job.limits or self.limits
         preload = self._modules_in(job.code)
-        if job.kind == "check" and worker.tier == "landlock":  # the test may not be able to import it later
-            preload = sorted({*preload, *self._modules_in(f"{job.setup or ''}\n{job.check_src}")})[:64]
         if job.kind == "function":
             return await self._run_function(worker, job, limits, preload)
         if job.kind == "check":
@@ -284,16 +282,6 @@ class LocalSandbox:
                 descriptors.append(err.fd)
             ended = await worker.ask("stdio", limits, descriptors, preload)
             return ended, note.output(limits), out.output(limits), err.output(limits)
-
-
-def _folders_of(package: str) -> list[str]:
-    """The folder of a library, and that of its wheel's shared objects if there is one. Raises ValueError."""
-    spec = importlib.util.find_spec(package.partition(".")[0])
-    if spec is None or not spec.submodule_search_locations:
-        raise ValueError(f"sandbox.packages names {package}, which is not installed")
-    parent, name = os.path.split(spec.submodule_search_locations[0])
-    folder = f"{os.path.realpath(parent)}/{name}"  # a link to an environment does not exist in a new root
-    return [path for path in (folder, f"{folder}.libs") if Path(path).is_dir()]
 
 
 def _harmless(kind: str, seconds: float) -> Job:

@@ -44,6 +44,8 @@ ATTRIBUTES = (0x40086602, 0x401C5820)
 NEWER = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
 """Calls whose names libseccomp may not know, with their numbers, which are equal on all processors."""
 CLONE_THREAD = 0x10000
+SET_DUMPABLE = 4
+"""PR_SET_DUMPABLE of prctl."""
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """Flags of clone for new namespaces: mounts, control groups, host name, IPC, users, processes, network."""
 OWNERS_AND_SIGNALS = (8, 10, 15)
@@ -57,12 +59,13 @@ class Unavailable(RuntimeError):
 
 
 @functools.cache
-def filters(callers_uid: bool = False) -> dict[str, bytes]:
+def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, bytes]:
     """BPF code of the filters `program` and `tools`. Raises Unavailable.
 
     With `callers_uid`, programs run as the user who owns the files around them, and the filters also deny changes of
     these files' modes, owners and times. A third filter, `modes`, which is used together with `tools`, submits such
-    calls of a build to the server.
+    calls of a build to the server. With `hosts_disk`, programs write to the host's disk, and the server must be able to
+    measure in time what they hold: space is only taken by writing, and no process may hide its files.
     """
     try:
         import pyseccomp
@@ -97,6 +100,9 @@ def filters(callers_uid: bool = False) -> dict[str, bytes]:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
         for request in (*OWNERS_BY_IOCTL, *(ATTRIBUTES if callers_uid else ())):
             rules.add_rule(denied, "ioctl", Arg(1, pyseccomp.EQ, request))
+        if hosts_disk:
+            rules.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "fallocate")  # the C library writes instead
+            rules.add_rule(denied, "prctl", Arg(0, pyseccomp.EQ, SET_DUMPABLE))
         rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of other processes
         rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket; send() has no name
         rules.add_rule(denied, "sendmsg")

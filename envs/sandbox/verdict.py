@@ -41,6 +41,8 @@ class Ended:
     signal: str
     other_signal: str
     seconds: float
+    disk_full: bool = False
+    """Whether the host's disk had too little room for the files that the program was allowed to write."""
 
     @property
     def stopped_by(self) -> tuple[Verdict, str] | None:

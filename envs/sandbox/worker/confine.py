@@ -13,7 +13,7 @@ import landlock
 
 STACK = 64 << 20
 M_ARENA_MAX = -8
-SYSTEM = ["/bin", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", "/etc/alternatives", os.path.dirname(os.__file__)]
+SYSTEM = ["/bin", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", "/etc/alternatives"]
 DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 
 
@@ -41,13 +41,16 @@ class Walls:
         tier: "full" (the server is in its own namespaces), "landlock", or "none": limits only.
         uid: the user as whom programs run; None if the server may not change it.
         filters: BPF code by name, "program" and "tools".
+        library: the folder of the standard library.
         packages: folders of additional libraries.
 
     Raises:
         OSError: the kernel lacks a feature that the tier needs.
     """
 
-    def __init__(self, tier: str, uid: int | None, filters: dict[str, bytes], packages: list[str]) -> None:
+    def __init__(
+        self, tier: str, uid: int | None, filters: dict[str, bytes], library: str, packages: list[str]
+    ) -> None:
         self.tier, self.uid = tier, uid
         self.checker_uid = None if uid is None else uid ^ (1 << 29)
         self.filters = {name: kernel.Filter(bpf) for name, bpf in filters.items()} if tier != "none" else {}
@@ -55,7 +58,7 @@ class Walls:
         # before version 3, a program without a uid of its own could truncate its user's files
         if tier == "landlock" and version < (3 if uid is None else 1):
             raise OSError(errno.ENOSYS, f"the kernel's Landlock is version {version}, too old or turned off")
-        self.readable, self.landlock, self.ruleset = [*SYSTEM, *packages], version, -1
+        self.readable, self.landlock, self.ruleset = [*SYSTEM, library, *packages], version, -1
         self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
         """Whether only these layers protect the files of the program's user, which include the server's folders."""
@@ -92,7 +95,7 @@ class Walls:
             socket.send_fds(end, [b"modes"], [listener])
         os.close(listener)
 
-    def close(self, uid: int | None, cpu: int, processes: int, filter_name: str) -> None:
+    def close(self, uid: int | None, cpu: int, processes: int, filter_name: str, measured: bool = False) -> None:
         """Apply the remaining layers in the new process, before any untrusted code. Raises OSError if a layer fails.
 
         Args:
@@ -100,6 +103,7 @@ class Walls:
             cpu: limit of processor time in seconds; -1 for none.
             processes: limit on the processes of its user.
             filter_name: name of the filter that it gets.
+            measured: whether the server may see the files that it holds, which take space on the host's disk.
         """
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu))
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
@@ -109,6 +113,7 @@ class Walls:
             kernel.drop_capabilities()
         if self.tier != "full":
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, int(measured))
         if self.filters:
             self.filters[filter_name].enter()
         else:

@@ -30,14 +30,26 @@ from kernel import (
 from workplace import WRITABLE
 
 TMP = "/tmp"
+SYSTEM = "/usr"
+LIBRARIES = "/python"
+"""Where the small root has the libraries. At their own paths they could be in the way of another folder, of /tmp for
+example, and would tell programs about the host."""
 
 
-def enter_namespaces(packages: list[str]) -> None:
+def enter_namespaces(folders: list[str]) -> dict[str, str]:
     """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
-    `packages` are folders to include besides those of the system. The outer process waits for the inner one and ends
-    with it; if either is killed, so is the other. Raises OSError.
+    `folders` are libraries to include besides those of the system. Returns the new path of each that has one; folders
+    of one parent stay side by side. The outer process waits for the inner one and ends with it; if either is killed, so
+    is the other. Raises OSError.
     """
+    real = {folder: os.path.realpath(folder) for folder in folders}
+    parents = list(dict.fromkeys(map(os.path.dirname, folders)))
+    moved = {
+        folder: f"{LIBRARIES}/{parents.index(os.path.dirname(folder))}/{os.path.basename(folder)}"
+        for folder in folders
+        if not real[folder].startswith(f"{SYSTEM}/")
+    }
     user, group = os.getuid(), os.getgid()
     flags = NEW_NS | NEW_PID | NEW_NET | NEW_IPC | NEW_UTS | (NEW_USER if user else 0)
     checked(LIBC.unshare(flags), "unshare")
@@ -50,11 +62,13 @@ def enter_namespaces(packages: list[str]) -> None:
         os.closerange(3, 1 << 16)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _build_root(packages)
+    _build_root({real[folder]: target for folder, target in moved.items()})
+    return moved
 
 
-def _build_root(packages: list[str]) -> None:
-    """Create a root with only the system's programs and libraries, this interpreter's library and a few devices."""
+def _build_root(libraries: dict[str, str]) -> None:
+    """Create a root with only the system's programs and libraries, a few devices, and folders of `libraries` at their
+    new paths."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     os.makedirs(f"{TMP}/old")
@@ -62,14 +76,15 @@ def _build_root(packages: list[str]) -> None:
     pivot_root(TMP, f"{TMP}/old")
     os.chdir("/")
     mount("tmpfs", "/new", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
-    library = os.path.dirname(os.__file__)
-    for path in ("/bin", "/lib", "/lib64", "/usr", "/etc/ld.so.cache", library, *packages):
+    for path in ("/bin", "/lib", "/lib64", SYSTEM, "/etc/ld.so.cache"):
         if os.path.islink(f"/old{path}") and path.count("/") == 1:
             os.symlink(os.readlink(f"/old{path}"), f"/new{path}")
-        elif os.path.exists(f"/old{path}") and (path == "/usr" or not path.startswith("/usr/")):
-            _bind(path, MS_RDONLY | MS_NOSUID | MS_NODEV)
+        elif os.path.exists(f"/old{path}"):
+            _bind(path, path, MS_RDONLY | MS_NOSUID | MS_NODEV)
+    for path, target in libraries.items():
+        _bind(path, target, MS_RDONLY | MS_NOSUID | MS_NODEV)
     for name in ("null", "zero", "full", "random", "urandom"):
-        _bind(f"/dev/{name}", MS_NOSUID)
+        _bind(f"/dev/{name}", f"/dev/{name}", MS_NOSUID)
     os.symlink(TMP, "/new/dev/shm")
     os.makedirs(f"/new{WRITABLE}/tmp")
     os.symlink(f"{WRITABLE}/tmp", "/new/tmp")
@@ -86,8 +101,8 @@ def _build_root(packages: list[str]) -> None:
     mount(None, "/", flags=MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
 
 
-def _bind(path: str, flags: int) -> None:
-    source, target = os.path.realpath(f"/old{path}"), f"/new{path}"
+def _bind(path: str, place: str, flags: int) -> None:
+    source, target = os.path.realpath(f"/old{path}"), f"/new{place}"
     if not source.startswith("/old/"):
         source = f"/old{source}"
     if os.path.isdir(source):

@@ -4,19 +4,21 @@ deadline.
 It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], limits, processor: number or null}; answered
-by {ready: layers}.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], beside: [folder], limits,
+processor: number or null}; answered by {ready: layers}. `imports` are modules that programs could not import
+themselves; what they need may lie in the folders `beside`.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds}, or {broken: text}. It follows
-{waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
+Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds, disk_full}, or {broken: text}. It
+follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
 A packet, or closing the socket, stops a running program.
 """
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -36,6 +38,7 @@ import program
 from clock import Clock
 from modes import Modes
 from process import CheckProcess, Process, Template
+from relocation import relocate
 from template import shared, template_body
 from waiting import EACH_S, Waiting
 from workplace import Workplace
@@ -54,10 +57,10 @@ timeit token tokenize traceback unicodedata unittest urllib.parse uuid warnings 
 zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
 encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
 """
-"""Other modules that programs import: loaded when a program first names one, or at the start if programs may not read
-their files."""
+"""Other modules that programs import: loaded when a program first names one."""
 OWN = """
-checker clock codec confine kernel landlock modes namespaces process program server template tree waiting workplace
+checker clock codec confine held kernel landlock modes namespaces process program relocation server template tree
+waiting workplace
 """
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
@@ -73,17 +76,15 @@ def load(name: str) -> bool:
     return True
 
 
-def preload(packages: list[str], everything: bool) -> None:
+def preload() -> None:
     """Import what programs commonly import, and define what `site` would define."""
     import _sitebuiltins
     import builtins
 
-    for name in [*COMMON.split(), *(LIBRARY.split() if everything else [])]:
+    for name in COMMON.split():
         load(name)
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
     for name in OWN.split():
         del sys.modules[name]
     program.warm()
@@ -153,7 +154,13 @@ class Server:
             if load(name):
                 self.forget_template()
                 self.forget_checker()  # a checker that may not read the library has only the server's modules
-        folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        try:
+            folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            full = {"end": "stopped", "code": 0, "signal": "", "other_signal": "", "seconds": 0.0, "disk_full": True}
+            return self.say(full)
         alone = kind != "command" and bool(self.walls.filters)
         process, modes, reply = None, None, {"end": ""}
         try:
@@ -167,6 +174,8 @@ class Server:
                     process = self.program(kind, limits, folder, [channel, payload, *streams])
                 reply = self.watch(process, limits, modes)
             self.raise_alarm()
+            self.workplace.look(limits["file_mib"])
+            reply["disk_full"] = self.workplace.short
             # if no process is left that could change the results, the caller may continue during the clean-up
             early = alone and reply["end"] == "exit"
             if early:
@@ -342,7 +351,11 @@ class Server:
 def main() -> None:
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
-    tier, packages = hello["tier"], hello["packages"]
+    for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):  # they are for this interpreter; a build may start others
+        os.environ.pop(name, None)
+    tier, packages, library = hello["tier"], hello["packages"], os.path.dirname(os.__file__)
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
     if hello["processor"] is not None:
         with contextlib.suppress(OSError):  # the processor may have been removed in the meantime
             os.sched_setaffinity(0, {hello["processor"]})
@@ -352,11 +365,18 @@ def main() -> None:
         clock = Clock()
         with contextlib.suppress(OSError):
             kernel.share_code()
+        searched = sys.path[:]
+        sys.path += hello["beside"]
+        for name in hello["imports"]:
+            load(name)
+        sys.path[:] = searched
         if tier == "full":
-            namespaces.enter_namespaces(packages)
+            moved = namespaces.enter_namespaces([library, *packages])
+            library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
+            relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
-        walls = confine.Walls(tier, uid, filters, packages)
-        preload(packages, everything=tier == "landlock" and uid is not None)
+        walls = confine.Walls(tier, uid, filters, library, packages)
+        preload()
         server = Server(control, walls, clock, packages)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())

@@ -69,7 +69,7 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
             walls.keep_to(folder)
             if kind == "command" and walls.asking:
                 walls.ask(streams.pop())
-            walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program")
+            walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program", measured=True)
         except Exception as error:
             os.write(alarm, f"{type(error).__name__}: {error}".encode())
             raise

@@ -2,6 +2,7 @@
 
 import os
 
+from held import held
 from kernel import MS_NODEV, MS_NOSUID, mount, unmount
 from tree import contents, empty_tree, remove_tree
 
@@ -21,6 +22,9 @@ class Workplace:
         self.private = private
         self.mounted = False
         self.path = ""
+        self.uid: int | None = None
+        self.short = False
+        """Whether the host's disk has had less room than the limit since `open`."""
         # Landlock applies the rule of a folder to mounts below it, so one rule for `top` covers every program's tmpfs
         self.top = WRITABLE if private else f"/tmp/sandbox-{os.getpid()}-{os.urandom(6).hex()}"
         if not private:
@@ -29,7 +33,8 @@ class Workplace:
         """Seconds between checks of its size, if the kernel does not limit it."""
 
     def open(self, uid: int | None, size_mib: int) -> str:
-        """Create the directory, owned by `uid` if given, and return its path."""
+        """Create the directory, owned by `uid` if given, and return its path. Raises OSError."""
+        self.uid, self.short = uid, False
         if self.private:
             options = f"mode=1777,size={size_mib}m,nr_inodes={INODES}"
             mount("tmpfs", f"{WRITABLE}/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options)
@@ -37,22 +42,31 @@ class Workplace:
             self.path = "/tmp/work"
         else:
             self.path = f"{self.top}/{os.urandom(6).hex()}"
-            self.free = os.statvfs(self.top)
+            self.free = self.look(size_mib)
         os.mkdir(self.path, 0o700)
         if uid is not None:
             os.chown(self.path, uid, uid)
         return self.path
 
+    def look(self, size_mib: int) -> os.statvfs_result:
+        """The state of the disk; also notes whether it is too full for the files that a program may write."""
+        now = os.statvfs(self.top)
+        if not self.private and now.f_bavail * now.f_frsize < size_mib << 20:
+            self.short = True
+        if not self.private and now.f_files and now.f_favail < ENTRIES:
+            self.short = True
+        return now
+
     def overfull(self, size_mib: int) -> bool:
-        """Whether it holds more than `size_mib` MiB or ENTRIES files; a tmpfs enforces its own limits."""
+        """Whether the program holds more than `size_mib` MiB or ENTRIES files; a tmpfs enforces its own limits."""
         if self.private:
             return False
-        now = os.statvfs(self.top)
+        now, most = self.look(size_mib), size_mib << 20
         fallen = (self.free.f_bfree - now.f_bfree) * now.f_frsize, self.free.f_ffree - now.f_ffree
-        if fallen[0] <= size_mib << 19 and fallen[1] <= ENTRIES // 2:
+        if fallen[0] <= most // 2 and fallen[1] <= ENTRIES // 2:
             return False  # too little was written, by any process
         blocks, files = contents(self.top, ENTRIES)
-        return blocks * 512 > size_mib << 20 or files > ENTRIES
+        return files > ENTRIES or blocks * 512 + held(self.top, self.uid, most) > most
 
     def close(self) -> None:
         """Remove the directory and its content."""

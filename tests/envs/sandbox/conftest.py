@@ -104,26 +104,45 @@ if [ -n "$1" ]; then
     mkdir -p "$2"
     mount --bind "$3" "$2"
 fi
-shift 3
+eval "$4"
+shift 4
 exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
 
 
 @pytest.fixture
 def as_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Runs a Python source with arguments as a user without rights, and returns what it printed."""
+    """Runs a Python source with arguments as a user without rights, and returns what it printed.
 
-    def run(source: str, *arguments: str) -> str:
-        command = [sys.executable, "-c", source, *arguments]
+    If the interpreter is below a folder that is closed to this user, the user sees nothing else there. `as_root` is a
+    line of shell that root runs first, in a mount namespace of its own.
+    """
+
+    def run(
+        source: str,
+        *arguments: str,
+        python: str = sys.executable,
+        variables: dict[str, str] | None = None,
+        as_root: str = "",
+    ) -> str:
+        command = [python, "-c", source, *arguments]
         if os.getuid() == 0:
             prefix = os.path.realpath(sys.base_prefix)
             above = [path for path in reversed(Path(prefix).parents) if not path.stat().st_mode & 0o001]
+            for needed in (ROOT, Path(sys.prefix)):
+                if needed != Path(prefix) and any(
+                    not path.stat().st_mode & 0o001 for path in (needed, *needed.parents)
+                ):
+                    pytest.skip(f"other users may not read {needed}")
             held = tmp_path_factory.mktemp("held")
-            words = [str(above[0]) if above else "", prefix, str(held), *command]
+            words = [str(above[0]) if above else "", prefix, str(held), as_root, *command]
             command = ["unshare", "--mount", "/bin/sh", "-c", AS_NOBODY, "as-nobody", *words]
             if not shutil.which("unshare") or not shutil.which("setpriv"):
                 pytest.skip("no unshare or no setpriv to become another user with")
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+        environment = {**os.environ, **(variables or {})}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
         if "mount:" in done.stderr or "unshare:" in done.stderr or "setpriv:" in done.stderr:
             pytest.skip(f"cannot become another user here: {done.stderr.strip()[-200:]}")
         assert done.returncode == 0, done.stderr[-4000:]
