@@ -37,8 +37,7 @@ docs: .venv/.installed-dev
 	$(PYTEST) tests/recipes/test_readme.py
 
 reproduce-humaneval: .venv/.installed
-	$(BIN)/python launch/humaneval_ladder.py model=$(MODEL) $(strip $(call given,HARDWARE,hardware) $(call given,SEED,seed) \
-	  $(call given,SAMPLES,samples) \
+	$(BIN)/python launch/humaneval_ladder.py model=$(MODEL) $(strip $(call given,HARDWARE,hardware) $(call given,SEED,seed) $(call given,SAMPLES,samples) \
 	  $(call given,SFT_STEPS,sft_steps) $(call given,EVAL_SAMPLES,eval_samples) $(call given,TEMPERATURE,temperature) $(OVERRIDES))
 
 $(BIN)/python:
