@@ -7,8 +7,10 @@ open fenced block, so that the answer begins with code.
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from envs.etk.context import MAX_CHARS_PER_TOKEN, Files, Room, cut, fenced, parted, useful_first
 from envs.etk.rows import SourceFile
@@ -18,6 +20,7 @@ STYLES = ("chat_template", "literal")
 ORDERS = ("useful", "row")
 MORE = "...more..."
 DECLARED = ("interface", "schedule", "param", "configuration")
+PLACEHOLDERS = ("file", "thorn", "language", *DECLARED, "context")
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,13 @@ class Prompt:
         context_order: "useful": headers and make.code.defn, then files by length, each cut to its share, every block
             closed. "row": the row's order, cut at the limit as in the work, so that the last block stays open.
         own_language: True asks for the file's own language; False asks for "C/C++" in all cases, as the work did.
+        template: a file with the user's message, in the literal style with the whole prompt, whose placeholders are
+            $file, $thorn, $language, $interface, $schedule, $param, $configuration and $context ($$ is a dollar sign).
+            None: the text of this module. Limits, order and language apply to what the placeholders stand for.
 
     Raises:
-        TaskError: an unknown style or order, or a negative limit.
+        TaskError: an unknown style or order, a negative limit, or a template that cannot be read or names something
+            else.
     """
 
     style: str = "chat_template"
@@ -44,8 +51,10 @@ class Prompt:
     count_tokens: Callable[[str], int] | None = None
     context_order: str = "row"
     own_language: bool = False
+    template: str | None = None
     _room: Room = field(init=False, repr=False, compare=False)
     _shown: Callable[[str], str] = field(init=False, repr=False, compare=False)
+    _text: string.Template | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value, known in (("style", self.style, STYLES), ("context_order", self.context_order, ORDERS)):
@@ -54,6 +63,7 @@ class Prompt:
         for name, limit in (("context_limit", self.context_limit), ("ccl_limit", self.ccl_limit)):
             if not isinstance(limit, int) or limit < 0:
                 raise TaskError(f"task.env.{name}={limit}: must be a whole number, 0 or more")
+        object.__setattr__(self, "_text", None if self.template is None else _template(self.template))
         object.__setattr__(self, "_room", Room(self.context_limit, self.count_tokens or len))
         # a thorn's declarations occur in each of its rows
         object.__setattr__(self, "_shown", functools.lru_cache(64)(self._cut_declaration))
@@ -67,6 +77,8 @@ class Prompt:
 
     def question(self, file: SourceFile) -> str:
         """The user's message; in the literal style the whole text."""
+        if self._text is not None:
+            return self._text.substitute(self._placeholders(file))
         if self.style == "chat_template":
             return self._request(file)
         request, opening = self._request(file), self._opening(file)
@@ -103,6 +115,16 @@ class Prompt:
         ]
         return "\n\n".join(parts)
 
+    def _placeholders(self, file: SourceFile) -> dict[str, str]:
+        """What a template's placeholders stand for."""
+        return {
+            "file": file.name,
+            "thorn": file.thorn,
+            "language": file.language.spoken if self.own_language else "C/C++",
+            **{name: self._shown(getattr(file, name)) for name in DECLARED},
+            "context": self._context(file),
+        }
+
     def _opening(self, file: SourceFile) -> str:
         return f"Here is the code for {file.name}:\n```{file.language.tag if self.own_language else ''}\n"
 
@@ -116,3 +138,18 @@ class Prompt:
             return f"```\n{cut(file.context, self.context_limit, self._room.count)}\n```"
         shown = self._room.fitted(useful_first(file.files))
         return shown.rstrip("\n") or "(none)"
+
+
+def _template(path: str) -> string.Template:
+    """The text of a file with placeholders. Raises TaskError where it cannot be read or names something unknown."""
+    try:
+        text = string.Template(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"task.env.template={path}: cannot be read ({error}); name a text file") from None
+    if not text.is_valid():
+        raise TaskError(f"task.env.template={path}: a $ begins no placeholder; write $$ for a dollar sign")
+    if unknown := sorted(set(text.get_identifiers()) - set(PLACEHOLDERS)):
+        raise TaskError(
+            f"task.env.template={path}: ${unknown[0]} is no placeholder; there are $" + ", $".join(PLACEHOLDERS)
+        )
+    return text

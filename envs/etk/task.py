@@ -30,7 +30,7 @@ class Etk:
         test_share, validation_share: largest share of the problems that is held out; at least one arrangement or thorn
             if the share is not 0.
         split_seed: seed of the split.
-        style, context_limit, ccl_limit, count_tokens, context_order, own_language: see Prompt.
+        style, context_limit, ccl_limit, count_tokens, context_order, own_language, template: see Prompt.
         max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates: see Filters; here they select the
             requested files, and the context is unchanged.
 
@@ -55,6 +55,7 @@ class Etk:
         count_tokens: Callable[[str], int] | None = None,
         context_order: str = "row",
         own_language: bool = False,
+        template: str | None = None,
         max_src_chars: int | None = None,
         min_src_chars: int | None = None,
         languages: Sequence[str] | None = None,
@@ -65,7 +66,7 @@ class Etk:
             raise TaskError(f"task.env.split={split}: one of {', '.join(SPLITS)}")
         if min(test_share, validation_share) < 0 or test_share + validation_share >= 1:
             raise TaskError("task.env.test_share and task.env.validation_share must be 0 or more, and below 1 together")
-        self.prompt = Prompt(style, context_limit, ccl_limit, count_tokens, context_order, own_language)
+        self.prompt = Prompt(style, context_limit, ccl_limit, count_tokens, context_order, own_language, template)
         filters = Filters(max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates)
         self._split_by = split or ("thorn" if source == "nrpy" else "arrangement")
         self._files: dict[str, SourceFile] = {}

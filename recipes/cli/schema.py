@@ -71,7 +71,7 @@ class HardwareConfig:
 @dataclass
 class ValueConfig:
     name: str = MISSING
-    """"shared" or "separate"."""
+    """"shared", "mlp" or "separate"."""
     learning_rate: float | None = MISSING
     warmup_updates: int = MISSING
     vf_coef: float = MISSING
@@ -154,6 +154,8 @@ class Config:
     run: RunConfig = MISSING
     value: Any = None
     """PPO's critic (ValueConfig); no other recipe has one."""
+    etk_prompt: Any = None
+    """What conf/etk_prompt/ has beside settings of task.env: `template`."""
     seed: int = MISSING
     adapter: str | None = None
     """A run directory, adapter folder or full checkpoint to start from."""

@@ -34,6 +34,14 @@ class ValueFunction(nn.Module):
             return self.score(hidden.float()).squeeze(-1)
 
 
+def mlp_score(hidden_size: int, width: int = 256) -> nn.Sequential:
+    """An MLP from hidden states (..., hidden_size) to values (..., 1), which are 0 at first."""
+    last = nn.Linear(width, 1)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(hidden_size, width), nn.Tanh(), last)
+
+
 class NoValue(nn.Module):
     """Stands where there is no critic: REINFORCE, and PPO on whole sequences."""
 

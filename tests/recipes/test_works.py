@@ -40,7 +40,8 @@ def test_the_dense_rewards_works_numbers():
     assert weights == {"syntax": 0.1, "lint": 0.1, "dataflow": 0.1, "unit_tests": 0.7}
     assert (trl.kl_coef, trl.kl_estimator, r.kl_target) == (0.1, "k3", None)
     assert r.prompts_per_step * r.samples_per_prompt / trl.num_mini_batches == 8  # of both processes together
-    assert cfg.hardware.num_processes == 2 and trl.max_steps * r.prompts_per_step == cfg.task.env.train_size == 5000
+    assert cfg.hardware.num_processes == 2 and cfg.task.env.train_size == 5000
+    assert trl.max_steps == 938 and (trl.temperature, r.top_p) == (1.0, 0.95)
     assert (trl.num_ppo_epochs, trl.cliprange, r.ratio, trl.learning_rate) == (4, 0.2, "token", 3e-6)
     assert (cfg.value.name, trl.cliprange_value, trl.vf_coef) == ("separate", 0.3, 1.0)
     assert (model.lora_rank, model.lora_alpha, model.lora_dropout, model.lora_targets) == (16, 32, 0.05, "all-linear")
@@ -50,6 +51,38 @@ def test_the_dense_rewards_works_numbers():
     assert list(cfg.task.also_evaluate) == ["mbppplus"]
 
 
+def test_the_dense_rewards_works_robot_numbers():
+    cfg = compose("+experiment=roboeval_a100x2", "task.benchmark_dir=codebotler/benchmark", recipe="ppo")
+    e, trl = cfg.evaluation, cfg.recipe.trl
+    assert (e.samples, e.temperature, e.top_p, e.greedy, e.max_new_tokens) == (1, 0.01, 0.95, False, 1024)
+    assert (trl.learning_rate, trl.kl_coef, trl.kl_estimator, cfg.task.reward.simulator.weight) == (
+        1e-6,
+        0.9,
+        "k3",
+        0.8,
+    )
+    assert cfg.task.env.benchmark_dir == "codebotler/benchmark"
+
+
+def test_the_etk_works_numbers():
+    cfg = compose("+experiment=etk_t4", recipe="ppo")
+    r, trl, reward = cfg.recipe, cfg.recipe.trl, cfg.task.reward
+    assert (trl.kl_coef, trl.lam, trl.lr_scheduler_type, trl.learning_rate) == (0.0, 1.0, "constant", 1e-7)
+    assert (r.prompts_per_step, r.samples_per_prompt, trl.max_steps, trl.cliprange) == (3, 1, 925, 0.02)
+    assert (cfg.model.lora_rank, cfg.hardware.load_in_4bit, cfg.value.name) == (0, False, "mlp")
+    assert cfg.model.name == "qwen25_coder_0_5b" and cfg.reward.name == "sparse"
+    assert (reward.bleu.weight, reward.judge.weight, reward.judge.mode) == (0.6, 0.4, "number")
+
+
+def test_the_deepcoder_works_numbers():
+    cfg = compose("+experiment=deepcoder_grpo", recipe="grpo")
+    r, trl, e = cfg.recipe, cfg.recipe.trl, cfg.evaluation
+    assert (cfg.reward.placement, r.shaping, trl.scale_rewards, trl.beta) == ("sparse", 0.0, "none", 0.0)
+    assert (trl.max_grad_norm, trl.save_steps, trl.learning_rate, trl.num_generations) == (0.0, 10, 4e-5, 16)
+    assert (e.every, e.samples, e.greedy) == (10, 0, True)
+    assert (cfg.task.reward.form.weight, cfg.task.reward.form.no_block) == (0.1, -1.0)
+
+
 @pytest.mark.parametrize(("recipe", "alpha", "batch", "updates"), ROWS)
 def test_the_humaneval_works_online_rows(recipe, alpha, batch, updates):
     cfg = online_row(recipe, alpha, batch)
@@ -57,6 +90,10 @@ def test_the_humaneval_works_online_rows(recipe, alpha, batch, updates):
     assert (cfg.task.reward.form.length_alpha, cfg.task.reward.form.weight) == (alpha, 1.0)
     assert (r.prompts_per_step, r.samples_per_prompt, r.trl.max_steps) == (batch, 1, updates)
     assert cfg.task.env.train_size == 131 and cfg.adapter.startswith("runs/sft/humaneval/humaneval_sft-")
+    assert (r.trl.temperature, r.top_p, r.trl.learning_rate, r.trl.kl_coef) == (0.8, 0.95, 5e-6, 0.0)
+    assert (cfg.task.reward.form.no_block, r.trl.response_length) == (0.0, 256)
+    if recipe == "reinforce":
+        assert r.baseline == "none"
     if recipe == "ppo":
         assert (r.ratio, r.trl.num_ppo_epochs, r.trl.num_mini_batches) == ("sequence", 4, 1)
 
@@ -70,10 +107,15 @@ def test_the_online_rows_have_directories_of_their_own_which_name_what_differs()
 
 def test_the_humaneval_works_offline_rows_stand_at_equal_numbers_of_graded_samples():
     pairs = compose("+experiment=humaneval_pairs", recipe="pairs")
+    assert (pairs.recipe.temperature, pairs.recipe.top_p) == (0.8, 0.95)
     dpo = compose("+experiment=humaneval_dpo", recipe="dpo")
     sft = compose("+experiment=humaneval_sft", recipe="sft")
     graded = pairs.task.env.train_size * pairs.recipe.samples_per_prompt
     assert graded == 524 and all(abs(batch * updates - graded) < batch for *_, batch, updates in ROWS)
+    assert sft.recipe.trl.learning_rate == 5e-5
+    for cfg in (sft, pairs, dpo):
+        assert (cfg.model.lora_rank, cfg.model.lora_alpha, cfg.model.lora_dropout) == (8, 16, 0.05)
+        assert cfg.task.max_new_tokens == 256
     assert dpo.recipe.pairs == pairs.run.dir and pairs.adapter == dpo.adapter == sft.run.dir
     assert not compose("+experiment=humaneval_base", recipe="eval").adapter
 

@@ -196,3 +196,33 @@ def test_a_wrong_setting_is_named(wrong):
 def test_the_code_of_an_answer(answer, code, closed):
     found = extracted(answer)
     assert (answer[found.start : found.end], found.closed) == (code, closed)
+
+
+def test_a_template_of_the_users_own_is_the_whole_message(tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text("Write $file of ${thorn} in $language for $$5.\n$interface\n$context\n")
+    made = Prompt(template=str(own), ccl_limit=100, context_limit=50)
+    source = file()
+    question = made.question(source)
+    assert question.startswith(f"Write a.c of {source.thorn} in C/C++ for $5.\n{'i' * 100}{MORE}\n```\n")
+    system, user, assistant = made.messages(source, question)
+    assert user["content"] == question and system["role"] == "system" and assistant["content"].endswith("```\n")
+    literal = Prompt(style="literal", template=str(own), ccl_limit=100, context_limit=50)
+    assert literal.messages(source, literal.question(source)) == question
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Write $name", "$name is no placeholder; there are $file,"),
+        ("for 5 $ or", "write $$ for"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_template_that_cannot_be_followed_is_one_line(text, says, tmp_path):
+    own = tmp_path / "own.txt"
+    if text is not None:
+        own.write_text(text)
+    with pytest.raises(TaskError, match=re.escape(says)) as error:
+        Prompt(template=str(own))
+    assert f"task.env.template={own}" in str(error.value) and "\n" not in str(error.value)
