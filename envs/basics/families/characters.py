@@ -1,0 +1,423 @@
+"""Texts as sequences of characters: slices, repetition, counting and replacing."""
+
+from __future__ import annotations
+
+from envs.basics.families.draft import Draft, draft, family
+from envs.basics.families.source import LETTERS, Source
+
+
+@family(1)
+def stutter_first(s: Source) -> Draft:
+    return draft(
+        "stutter|repeat_first_letter|stammer",
+        "word|text: str -> str",
+        [
+            "Return $word with its first letter written $n times. The word is not empty.",
+            "Write the first character of the non-empty text $word $n times, then the rest of it once, and return the "
+            "result.",
+        ],
+        "return $word[0] * $n + $word[1:]",
+        lambda: (s.word(),),
+        [("x",)],
+        n=s.number(2, 5),
+    )
+
+
+@family(2)
+def swap_end_letters(s: Source) -> Draft:
+    return draft(
+        "swap_ends|exchange_first_and_last|swap_first_and_last_character",
+        "text|word: str -> str",
+        [
+            "Return $text with its first and last characters exchanged. A text with fewer than two characters stays "
+            "the "
+            "same.",
+            "Swap the first and the last character of $text and return the new text; if there are less than two "
+            "characters, return $text unchanged.",
+        ],
+        """
+        if len($text) < 2:
+            return $text
+        return $text[-1] + $text[1:-1] + $text[0]
+        """,
+        lambda: (s.word(),),
+        [("",), ("q",), ("ab",)],
+    )
+
+
+@family(1)
+def every_nth_character(s: Source) -> Draft:
+    ordinal = {2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+    return draft(
+        "every_nth|thin_out|some_characters",
+        "text|message: str -> str",
+        [
+            "Return every $nth character of $text, beginning with the first one.",
+            "Return the characters of $text at the indices 0, $n, $m and so on.",
+        ],
+        "return $text[::$n]",
+        lambda: (s.sentence(1, 3),),
+        [("",), ("a",)],
+        n=(n := s.number(2, 5)),
+        m=2 * n,
+        nth=ordinal[n],
+    )
+
+
+@family(1)
+def frame_with_marks(s: Source) -> Draft:
+    return draft(
+        "frame_text|decorate|with_marks",
+        "text|title: str, n|count: int -> str",
+        [
+            "Return $text with $n characters $mark!r in front of it and as many behind it.",
+            "Put the mark $mark!r $n times before and $n times after $text, and return the result.",
+        ],
+        "return $mark!r * $n + $text + $mark!r * $n",
+        lambda: (s.word(), s.number(0, 5)),
+        [("hi", 0), ("", 2)],
+        mark=s.pick("*", "-", "#", "=", "~"),
+    )
+
+
+@family(1)
+def centered_title(s: Source) -> Draft:
+    return draft(
+        "pad_right|fill_line|dotted",
+        "text|label: str -> str",
+        [
+            "Return $text followed by as many characters $mark!r as are needed to make it $width characters long. A "
+            "longer text stays as it is.",
+            "Fill $text up to a length of $width by adding $mark!r at the end. Return $text itself if it is at least "
+            "that long.",
+        ],
+        "return $text.ljust($width, $mark!r)",
+        lambda: (s.letters(LETTERS, 0, 14),),
+        [("",), ("abcdefghijklmnop",)],
+        width=s.number(6, 12),
+        mark=s.pick(".", "_", "-", "*"),
+    )
+
+
+@family(1)
+def padded_number(s: Source) -> Draft:
+    digits = s.number(3, 6)
+    return draft(
+        "padded_number|with_leading_zeros|ticket_code",
+        "n|number: int -> str",
+        [
+            "Return $n as a text of at least $digits digits, with zeros in front where they are needed. $n is not "
+            "negative.",
+            "Write the non-negative number $n with leading zeros, so that it has $digits digits. Longer numbers are "
+            "written as usual.",
+        ],
+        "return str($n).zfill($digits)",
+        lambda: (s.number(0, 10 ** s.number(1, digits + 1)),),
+        [(0,), (10**digits,)],
+        digits=digits,
+    )
+
+
+@family(2)
+def equal_neighbors(s: Source) -> Draft:
+    return draft(
+        "equal_neighbors|double_letters|count_doubles",
+        "text|word: str -> int",
+        [
+            "Return at how many places of $text a character is followed by the same character.",
+            "Count the positions where two neighboring characters of $text are equal. {For example, 'aaa' has two.|In "
+            "'aaa' there are two such places.}",
+        ],
+        "return sum(a == b for a, b in zip($text, $text[1:]))",
+        lambda: (s.letters(s.pick("ab", "abc", "xyz"), 0, 9),),
+        [("",), ("k",), ("aaa",)],
+    )
+
+
+@family(1)
+def first_half(s: Source) -> Draft:
+    return draft(
+        "first_half|front_half|left_part",
+        "text|word|line: str -> str",
+        [
+            "Return the first half of $text. If its length is odd, leave out the character in the middle.",
+            "Return the beginning of $text up to its middle. With an odd number of characters the middle one does not "
+            "belong to it.",
+            "Cut $text in the middle and return the left part, which is the shorter one if the length is odd.",
+        ],
+        "return $text[: len($text) // 2]",
+        lambda: (s.letters(LETTERS, 0, 9),),
+        [("",), ("a",), ("abcd",), ("abcde",)],
+    )
+
+
+@family(2)
+def swapped_halves(s: Source) -> Draft:
+    return draft(
+        "swap_halves|second_half_first|exchange_halves",
+        "text|word|code: str -> str",
+        [
+            "Return $text with its first and second half exchanged. If the length is odd, the character in the middle "
+            "belongs to the second half.",
+            "Cut $text into two halves, where the second may be longer by one character, and return the second half "
+            "followed by the first.",
+        ],
+        """
+        middle = len($text) // 2
+        return $text[middle:] + $text[:middle]
+        """,
+        lambda: (s.letters(LETTERS, 0, 9),),
+        [("",), ("a",), ("abcde",)],
+    )
+
+
+@family(2)
+def hide_all_but_last(s: Source) -> Draft:
+    return draft(
+        "hide_number|mask_card|conceal",
+        "number|code|text: str -> str",
+        [
+            "Return $number with all characters but the last $n replaced by $mark!r. A text of at most $n characters "
+            "stays as it is.",
+            "Show only the last $n characters of $number and write $mark!r for each one before them. Shorter texts are "
+            "shown as a whole.",
+        ],
+        "return $mark!r * (len($number) - $n) + $number[-$n:]",
+        lambda: (s.letters("0123456789", 0, 12),),
+        [("",), ("1234",), ("12",)],
+        n=s.number(2, 4),
+        mark=s.pick("*", "x", "#", "."),
+    )
+
+
+@family(2)
+def sum_of_digits_in_text(s: Source) -> Draft:
+    return draft(
+        "sum_of_digits_in_text|add_digits|digit_total",
+        "text|code|label: str -> int",
+        [
+            "Return the sum of all digits that occur in $text. Each digit counts for itself, so 'a12' gives 3.",
+            "Add up every digit in $text, skip all other characters, and return the sum.",
+        ],
+        "return sum(int(c) for c in $text if c.isdigit())",
+        lambda: (s.letters("ab 0123456789", 0, 9),),
+        [("",), ("abc",), ("a12",)],
+    )
+
+
+@family(2)
+def shifted_digits(s: Source) -> Draft:
+    return draft(
+        "shift_digits|secret_pin|turn_dials",
+        "pin|digits|code: str -> str",
+        [
+            "Add $n to each digit of $pin and keep only the last digit of each sum, so that after 9 comes 0. Return "
+            "the "
+            "new text.",
+            "A lock has dials with the digits 0 to 9. Turn each dial of $pin forward by $n steps, where 0 follows 9, "
+            "and "
+            "return the new digits as a text.",
+        ],
+        'return "".join(str((int(d) + $n) % 10) for d in $pin)',
+        lambda: (s.letters("0123456789", 1, 6),),
+        [("",), ("9999",)],
+        n=s.number(1, 9),
+    )
+
+
+@family(1)
+def capital_count(s: Source) -> Draft:
+    test, kind = s.pick(("isupper", "capital letters"), ("islower", "small letters"), ("isdigit", "digits"))
+    return draft(
+        "count_such|how_many_of_kind|tally_characters",
+        "text|line|password: str -> int",
+        [
+            "Return how many $kind there are in $text.",
+            "Count the characters of $text that are $kind {and return the number.|and return how many there are.}",
+        ],
+        "return sum(c.$test() for c in $text)" if s.flag() else "return len([c for c in $text if c.$test()])",
+        lambda: (s.letters("abcXYZ 0129!", 0, 10),),
+        [("",), ("aB1",)],
+        kind=kind,
+        test=test,
+    )
+
+
+@family(2)
+def only_letters_and_spaces(s: Source) -> Draft:
+    return draft(
+        "remove_symbols|clean_text|drop_punctuation",
+        "text|line|sentence: str -> str",
+        [
+            "Return $text without all characters that are neither letters nor spaces.",
+            "Keep the letters and the spaces of $text, drop everything else, and return what is left.",
+        ],
+        'return "".join(c for c in $text if c.isalpha() or c == " ")',
+        lambda: (s.letters("abCd  ,.!?12", 0, 12),),
+        [("",), ("a, b!",), ("...",)],
+    )
+
+
+@family(2)
+def is_color_code(s: Source) -> Draft:
+    n, mark = s.number(4, 7), s.pick("#", "A", "X", "@")
+    return draft(
+        "is_color_code|valid_code|is_well_formed",
+        "code|text|label: str -> bool",
+        [
+            "A code is valid if it is $n characters long, begins with $mark!r, and all its other characters are "
+            "digits. "
+            "Return True if $code is valid and False otherwise.",
+            "Return whether $code consists of $mark!r followed by exactly $less digits.",
+        ],
+        'return len($code) == $n and $code[0] == $mark!r and all(c in "0123456789" for c in $code[1:])',
+        lambda: (s.pick(mark, mark, mark, "", "a") + s.letters("0123456789" + s.pick("", "", "x"), n - 2, n),),
+        [("",), (mark + "1" * (n - 1),), ("1" * n,), (mark + "1" * n,), (mark + "1" * (n - 2) + "z",), (mark,)],
+        n=n,
+        less=n - 1,
+        mark=mark,
+    )
+
+
+@family(2)
+def longest_run_of(s: Source) -> Draft:
+    mark = s.pick("a", "x", "1", "-")
+    return draft(
+        "longest_run|most_in_a_row|longest_streak",
+        "text|record|line: str -> int",
+        [
+            "Return the length of the longest part of $text that consists only of the character $mark!r. It is 0 if "
+            "there is none.",
+            "How many times in a row does the character $mark!r occur at most in $text? Return that number.",
+        ],
+        """
+        best = run = 0
+        for c in $text:
+            run = run + 1 if c == $mark!r else 0
+            best = max(best, run)
+        return best
+        """,
+        lambda: (s.letters(mark + mark + "b", 0, 12),),
+        [("",), ("bbb",), (mark * 4,), (mark + "b" + mark * 2,)],
+        mark=mark,
+    )
+
+
+@family(2)
+def places_of_letter(s: Source) -> Draft:
+    return draft(
+        "places_of_letter|all_indices|positions_of",
+        "text|word: str, letter|c: str -> list[int]",
+        [
+            "Return a list of all indices at which the character $letter occurs in $text, counted from 0.",
+            "Find every position of $letter in $text and return the positions as a list, from left to right. The first "
+            "position is 0.",
+        ],
+        "return [i for i, x in enumerate($text) if x == $letter]",
+        lambda: (s.letters("abc", 0, 9), s.pick("a", "b", "c")),
+        [("", "a"), ("bcb", "a")],
+    )
+
+
+@family(2)
+def star_out(s: Source) -> Draft:
+    group, kind = s.pick(
+        ("aeiou", "a vowel (a, e, i, o, u)"), ("0123456789", "a digit"), (".,!?", "a punctuation mark")
+    )
+    return draft(
+        "star_out|cover_up|blot_out",
+        "text|message: str -> str",
+        [
+            "Return $text where every character that is $kind is replaced by $mark!r.",
+            "Write $mark!r in the place of each character of $text that occurs in $group!r, and return the result.",
+        ],
+        'return "".join($mark!r if c in $group!r else c for c in $text)',
+        lambda: (s.letters("abcdeio01 9.,!", 0, 12),),
+        [("",), (group,)],
+        group=group,
+        kind=kind,
+        mark=s.pick("*", "-", "_", "#"),
+    )
+
+
+@family(2)
+def zipped_texts(s: Source) -> Draft:
+    return draft(
+        "zip_texts|interleave|shuffle_together",
+        "a|first|top: str, b|second|bottom: str -> str",
+        [
+            "The texts $a and $b are equally long. Return the text that takes characters from them in turn, beginning "
+            "with $a.",
+            "Mix two texts of the same length: first the first character of $a, then the first one of $b, then the "
+            "second one of $a and so on. Return the result.",
+        ],
+        'return "".join(x + y for x, y in zip($a, $b))',
+        lambda: (s.letters(LETTERS, n := s.number(1, 6), n), s.letters(LETTERS, n, n)),
+        [("", ""), ("a", "b")],
+    )
+
+
+@family(1)
+def joined_characters(s: Source) -> Draft:
+    return draft(
+        "spread_out|separate_letters|spell",
+        "word|text|name: str -> str",
+        [
+            "Return the characters of $word with $mark!r between each two of them.",
+            "Spell $word: {return|give back} its characters separated by $mark!r.",
+        ],
+        "return $mark!r.join($word)",
+        lambda: (s.word(),),
+        [("",), ("a",)],
+        mark=s.pick("-", ".", " ", "_", ":"),
+    )
+
+
+@family(1)
+def sorted_letters(s: Source) -> Draft:
+    return draft(
+        "letters_used|alphabet_of|distinct_letters",
+        "word|text|name: str -> str",
+        [
+            "Return the different letters of $word in alphabetical order, as one text. Each letter occurs once in it.",
+            "Which letters does $word contain? Return a text of them without repetition, sorted from a to z. All "
+            "letters "
+            "are small.",
+        ],
+        'return "".join(sorted(set($word)))',
+        lambda: (s.word(),),
+        [("",), ("aaa",), ("banana",)],
+    )
+
+
+@family(2)
+def pieces_of_text(s: Source) -> Draft:
+    return draft(
+        "cut_in_pieces|split_by_length|slice_up",
+        "text|code|digits: str -> list[str]",
+        [
+            "Cut $text into pieces of $n characters and return the list of pieces. The last one may be shorter.",
+            "Return a list with the first $n characters of $text, then the next $n, and so on to the end. The last "
+            "item "
+            "may have fewer characters.",
+        ],
+        "return [$text[i : i + $n] for i in range(0, len($text), $n)]",
+        lambda: (s.letters(LETTERS, 0, 13),),
+        [("",), ("a",), ("abcdefghijkl",)],
+        n=s.number(2, 4),
+    )
+
+
+@family(1)
+def repeated_letters(s: Source) -> Draft:
+    return draft(
+        "repeat_letters|stretch_word|each_letter_again",
+        "word|text: str, n|times: int -> str",
+        [
+            "Return $word with every character written $n times in a row.",
+            "Stretch $word: replace each character by $n copies of it, and return the result.",
+        ],
+        'return "".join(c * $n for c in $word)',
+        lambda: (s.letters(LETTERS, 0, 6), s.number(0, 4)),
+        [("", 3), ("ab", 0), ("xyz", 1)],
+    )
