@@ -15,7 +15,13 @@ from typing import Any
 from envs.basics.families import (
     arithmetic,
     characters,
+    dictionaries,
+    grids,
+    lists,
     money,
+    numbers,
+    pairs,
+    sorting,
 )
 from envs.basics.families import (
     words as word_families,
@@ -26,7 +32,7 @@ from envs.basics.families.source import Source
 from envs.basics.families.trees import shape
 
 __all__ = ["FAMILIES", "SUBJECTS", "Family", "Source", "row", "rows", "shape_of", "split"]
-SUBJECTS = (arithmetic, money, characters, word_families)
+SUBJECTS = (arithmetic, characters, dictionaries, grids, lists, money, numbers, pairs, sorting, word_families)
 """The modules that register families."""
 
 

@@ -236,6 +236,7 @@ def weekly_pay(s: Source) -> Draft:
 
 @family(1)
 def bill_per_person(s: Source) -> Draft:
+    tip = s.pick(5, 10, 15, 20)
     return draft(
         "bill_per_person|split_the_bill|share_of_bill",
         "bill|total: float, people|guests: int -> float",
@@ -247,13 +248,14 @@ def bill_per_person(s: Source) -> Draft:
         "return $bill * $factor / $people",
         lambda: (float(s.number(10, 200)), s.number(1, 8)),
         [(50.0, 1)],
-        tip=(tip := s.pick(5, 10, 15, 20)),
+        tip=tip,
         factor=1 + tip / 100,
     )
 
 
 @family(2)
 def balance_after_years(s: Source) -> Draft:
+    percent = s.pick(2, 4, 5, 10)
     return draft(
         "balance_after_years|savings_later|grown_amount",
         "amount|start|balance: float, years|times: int -> float",
@@ -269,7 +271,7 @@ def balance_after_years(s: Source) -> Draft:
         """,
         lambda: (float(s.number(50, 500)), s.number(0, 5)),
         [(100.0, 0), (100.0, 1)],
-        p=(percent := s.pick(2, 4, 5, 10)),
+        p=percent,
         factor=1 + percent / 100,
         fee=s.number(1, 9),
     )

@@ -48,6 +48,7 @@ def swap_end_letters(s: Source) -> Draft:
 @family(1)
 def every_nth_character(s: Source) -> Draft:
     ordinal = {2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+    n = s.number(2, 5)
     return draft(
         "every_nth|thin_out|some_characters",
         "text|message: str -> str",
@@ -58,7 +59,7 @@ def every_nth_character(s: Source) -> Draft:
         "return $text[::$n]",
         lambda: (s.sentence(1, 3),),
         [("",), ("a",)],
-        n=(n := s.number(2, 5)),
+        n=n,
         m=2 * n,
         nth=ordinal[n],
     )
@@ -81,7 +82,7 @@ def frame_with_marks(s: Source) -> Draft:
 
 
 @family(1)
-def centered_title(s: Source) -> Draft:
+def filled_line(s: Source) -> Draft:
     return draft(
         "pad_right|fill_line|dotted",
         "text|label: str -> str",
@@ -226,7 +227,7 @@ def shifted_digits(s: Source) -> Draft:
 
 
 @family(1)
-def capital_count(s: Source) -> Draft:
+def count_kind_of_character(s: Source) -> Draft:
     test, kind = s.pick(("isupper", "capital letters"), ("islower", "small letters"), ("isdigit", "digits"))
     return draft(
         "count_such|how_many_of_kind|tally_characters",
@@ -271,8 +272,10 @@ def is_color_code(s: Source) -> Draft:
             "Return whether $code consists of $mark!r followed by exactly $less digits.",
         ],
         'return len($code) == $n and $code[0] == $mark!r and all(c in "0123456789" for c in $code[1:])',
-        lambda: (s.pick(mark, mark, mark, "", "a") + s.letters("0123456789" + s.pick("", "", "x"), n - 2, n),),
-        [("",), (mark + "1" * (n - 1),), ("1" * n,), (mark + "1" * n,), (mark + "1" * (n - 2) + "z",), (mark,)],
+        lambda: (
+            s.pick(mark, mark, mark, "a") + s.letters("0123456789" + s.pick("", "", "x"), n - 1, n - s.pick(0, 1, 1)),
+        ),
+        [("",), (mark + "1" * (n - 1),), ("1" * n,), (mark + "1" * n,), (mark + "1" * (n - 2) + "z",)],
         n=n,
         less=n - 1,
         mark=mark,

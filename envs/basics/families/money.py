@@ -9,6 +9,7 @@ from envs.basics.families.source import Source
 @family(2)
 def bulk_price(s: Source) -> Draft:
     many = s.pick(5, 10, 12, 20)
+    off = s.pick(10, 20, 25, 50)
     return draft(
         "bulk_price|price_for_many|order_price",
         "count|pieces|number: int, price|each: float -> float",
@@ -26,7 +27,7 @@ def bulk_price(s: Source) -> Draft:
         lambda: (s.number(1, 2 * many), float(s.number(1, 12))),
         [(many, 2.0), (many - 1, 2.0), (many + 1, 4.0)],
         many=many,
-        off=(off := s.pick(10, 20, 25, 50)),
+        off=off,
         factor=(100 - off) / 100,
     )
 

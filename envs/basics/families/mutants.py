@@ -68,7 +68,7 @@ def defined(code: CodeType, name: str) -> Callable[..., Any]:
     """The function `name` that compiled code defines."""
     space: dict[str, Any] = {}
     exec(code, space)
-    return space[name]  # type: ignore[no-any-return]
+    return space[name]
 
 
 def mutants(tree: ast.Module, name: str, most: int, first: int = 0) -> Iterator[Callable[..., Any]]:

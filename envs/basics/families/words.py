@@ -24,6 +24,7 @@ def acronym(s: Source) -> Draft:
 
 @family(1)
 def single_spaces(s: Source) -> Draft:
+    made = s.pick(("single spaces", " "), ("commas", ","), ("dashes", "-"), ("underscores", "_"))
     return draft(
         "single_spaces|tidy_spaces|normalize_spaces",
         "text|line|sentence: str -> str",
@@ -35,7 +36,7 @@ def single_spaces(s: Source) -> Draft:
         "return $sep!r.join($text.split())",
         lambda: (" " * s.number(0, 2) + s.pick(" ", "  ", "   ").join(s.words(1, 4)) + " " * s.number(0, 2),),
         [("",), ("   ",), ("one",)],
-        mark=(made := s.pick(("single spaces", " "), ("commas", ","), ("dashes", "-"), ("underscores", "_")))[0],
+        mark=made[0],
         sep=made[1],
     )
 
@@ -154,6 +155,7 @@ def count_sentences(s: Source) -> Draft:
 
 @family(2)
 def letter_values(s: Source) -> Draft:
+    one = s.pick(1, 2, 5, 10)
     return draft(
         "word_value|letter_sum|score_of_word",
         "word|name|text: str -> int",
@@ -167,7 +169,7 @@ def letter_values(s: Source) -> Draft:
         'return sum(ord(c) - ord("a") + $one for c in $word)',
         lambda: (s.word(),),
         [("",), ("a",), ("abc",)],
-        one=(one := s.pick(1, 2, 5, 10)),
+        one=one,
         two=one + 1,
         three=one + 2,
     )
