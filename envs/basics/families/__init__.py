@@ -15,9 +15,11 @@ from typing import Any
 from envs.basics.families import (
     arithmetic,
     characters,
+    clock,
     dictionaries,
     grids,
     lists,
+    membership,
     money,
     numbers,
     pairs,
@@ -32,7 +34,20 @@ from envs.basics.families.source import Source
 from envs.basics.families.trees import shape
 
 __all__ = ["FAMILIES", "SUBJECTS", "Family", "Source", "row", "rows", "shape_of", "split"]
-SUBJECTS = (arithmetic, characters, dictionaries, grids, lists, money, numbers, pairs, sorting, word_families)
+SUBJECTS = (
+    arithmetic,
+    characters,
+    clock,
+    dictionaries,
+    grids,
+    lists,
+    membership,
+    money,
+    numbers,
+    pairs,
+    sorting,
+    word_families,
+)
 """The modules that register families."""
 
 
