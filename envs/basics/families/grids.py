@@ -149,7 +149,7 @@ def multiplication_table(s: Source) -> Draft:
             "begin with $start.",
         ],
         "return [[i $symbol j for j in range($start, $n + $start)] for i in range($start, $n + $start)]",
-        lambda: (s.number(0, 6),),
+        lambda: (s.number(0, 7),),
         [(0,), (1,), (2,)],
         symbol=symbol,
         word=word,

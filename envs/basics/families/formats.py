@@ -1,0 +1,450 @@
+"""Small formats: reading and writing fields, lists, codes and settings."""
+
+from __future__ import annotations
+
+from envs.basics.families.draft import Draft, draft, family
+from envs.basics.families.source import Source
+
+
+@family(2)
+def parse_settings(s: Source) -> Draft:
+    outer, inner = s.pick((";", "="), (",", ":"), ("&", "="), ("|", ":"))
+    return draft(
+        "parse_settings|read_options|parse_pairs",
+        "text|line|query: str -> dict[str, str]",
+        [
+            "The text $text consists of parts separated by $outer!r, and each part is a name, $inner!r and a value. "
+            "Return a dictionary of names and values, all as texts. There is at least one part.",
+            "Cut $text at each $outer!r, and each piece at its only $inner!r. Return a dictionary that gives for what "
+            "stands in front of $inner!r what stands behind it.",
+        ],
+        "return dict(part.split($inner!r) for part in $text.split($outer!r))",
+        lambda: (
+            outer.join(f"{w}{inner}{s.number(0, 99)}" for w in s.few(["a", "size", "x", "y", "color", "mode"], 1, 4)),
+        ),
+        [(f"a{inner}",), (f"a{inner}1{outer}b{inner}on",)],
+        outer=outer,
+        inner=inner,
+    )
+
+
+@family(2)
+def sum_of_listed(s: Source) -> Draft:
+    sep = s.pick("+", ",", ";", " ")
+    return draft(
+        "sum_of_listed|add_up_text|evaluate_sum",
+        "text|line|formula: str -> int",
+        [
+            "The text $text holds whole numbers with $sep!r between them. Return their sum. There is at least one "
+            "number.",
+            "Read the numbers in $text, which are separated by $sep!r, and return their total. $text is not empty.",
+        ],
+        "return sum(int(part) for part in $text.split($sep!r))",
+        lambda: (sep.join(str(s.number(0, 40)) for _ in range(s.number(1, 5))),),
+        [("7",), (f"1{sep}2",)],
+        sep=sep,
+    )
+
+
+@family(2)
+def page_ranges(s: Source) -> Draft:
+    dash = s.pick("-", "..", ":", " to ")
+    return draft(
+        "expand_range|pages_in_range|range_from_text",
+        "text|pages|span: str -> list[int]",
+        [
+            "The text $text has the form '$shown_form', such as '$shown'. Return the list of the numbers from "
+            "the "
+            "first to the last, both included.",
+            "Split $text at $dash!r into two numbers and return a list of all numbers from the first one up to and "
+            "including the second one.",
+        ],
+        """
+        first, last = $text.split($dash!r)
+        return list(range(int(first), int(last) + 1))
+        """,
+        lambda: (f"{(a := s.number(0, 30))}{dash}{a + s.number(0, 5)}",),
+        [(f"3{dash}3",), (f"9{dash}11",)],
+        dash=dash,
+        shown=f"4{dash}7",
+        shown_form=f"first{dash}last",
+    )
+
+
+@family(3)
+def expand_runs(s: Source) -> Draft:
+    return draft(
+        "expand_runs|unpack|decode_lengths",
+        "text|code|packed: str -> str",
+        [
+            "The text $text consists of pairs of a letter and a digit. Return the text in which each letter is "
+            "repeated "
+            "as many times as the digit behind it says: 'a3b1' gives 'aaab'.",
+            "Decode $text: every second character is a digit that tells how often the character in front of it is "
+            "written. Return the decoded text; 'x2y0z1' becomes 'xxz'.",
+        ],
+        """
+        result = ""
+        for i in range(0, len($text), 2):
+            result += $text[i] * int($text[i + 1])
+        return result
+        """,
+        lambda: ("".join(s.pick(*"abcxyz") + str(s.number(0, 5)) for _ in range(s.number(0, 4))),),
+        [("",), ("a1",), ("a0b2",)],
+    )
+
+
+@family(2)
+def table_row(s: Source) -> Draft:
+    marks = s.pick(("| ", " | ", " |"), ("[", "; ", "]"), ("<", "/", ">"), ("(", " & ", ")"))
+    return draft(
+        "table_row|format_row|line_of_table",
+        "cells|values|fields: list -> str",
+        [
+            "Return the items of $cells as one line: $a!r in front, $b!r between each two of them, and $c!r at the "
+            "end. "
+            "Items that are not texts are written as str does.",
+            "Write a row of a table: begin with $a!r, join the items of $cells, converted to texts, with $b!r, and end "
+            "with $c!r.",
+        ],
+        "return $a!r + $b!r.join(str(cell) for cell in $cells) + $c!r",
+        lambda: (s.pick(s.ints(0, 99, 0, 4), s.words(0, 3)),),
+        [([],), ([1],), (["x", 2],)],
+        a=marks[0],
+        b=marks[1],
+        c=marks[2],
+    )
+
+
+@family(2)
+def last_name_first(s: Source) -> Draft:
+    return draft(
+        "last_name_first|catalog_name|sortable_name",
+        "name|person|author: str -> str",
+        [
+            "The text $name is a first name and a last name with a space between them. Return the last name, $sep!r "
+            "and "
+            "the first name.",
+            "Turn 'Ada Stone' into 'Stone${s}Ada': return the two parts of $name in the opposite order, with $sep!r "
+            "between them.".replace("${s}", sep := s.pick(", ", "_", "/", "; ")),
+        ],
+        """
+        first, last = $name.split()
+        return last + $sep!r + first
+        """,
+        lambda: (f"{s.name()} {s.word().title()}",),
+        [("A B",)],
+        sep=sep,
+    )
+
+
+@family(2)
+def user_name(s: Source) -> Draft:
+    n = s.number(3, 6)
+    return draft(
+        "make_user_name|login_name|short_id",
+        "first|given: str, last|family: str -> str",
+        [
+            "Return a user name in small letters: the first letter of $first followed by the first $n letters of "
+            "$last, "
+            "or all of $last if it is shorter.",
+            "Join the first character of $first and up to $n characters from the beginning of $last, and return the "
+            "result in lower case. $first is not empty.",
+        ],
+        "return ($first[0] + $last[:$n]).lower()",
+        lambda: (s.name(), s.word().title()),
+        [("Bo", "Li"), ("ANNA", "WINTERBERG"), ("C", "")],
+        n=n,
+    )
+
+
+@family(2)
+def tag_text(s: Source) -> Draft:
+    o, c = s.pick(("<", ">"), ("[", "]"), ("{", "}"))
+    return draft(
+        "wrap_in_tag|tagged|with_markup",
+        "tag|name|label: str, text|content|body: str -> str",
+        [
+            f"Return $text between an opening and a closing mark: the name $tag in '{o}{c}' before it, and the name "
+            f"with "
+            f"a '/' in front, also in '{o}{c}', after it.",
+            f"Return '{o}', $tag, '{c}', then $text, then '{o}/', $tag and '{c}', all joined into one text.",
+        ],
+        'return f"{o}{$tag}{c}{$text}{o}/{$tag}{c}"'.replace("{o}", "{{" if o == "{" else o).replace(
+            "{c}", "}}" if c == "}" else c
+        ),
+        lambda: (s.pick("b", "i", "p", "h1", "note"), s.word()),
+        [("b", ""), ("p", "a b")],
+    )
+
+
+@family(2)
+def price_from_text(s: Source) -> Draft:
+    unit, word = s.pick(("$$", "dollars"), ("EUR ", "euros"), ("GBP ", "pounds"))
+    unit = unit.replace("$$", "$")
+    return draft(
+        "price_in_cents|read_price|cents_from_text",
+        "text|price|label: str -> int",
+        [
+            "The text $text is a price in $word such as $shown!r, always with two digits behind the point. Return it "
+            "in "
+            "cents.",
+            "A label reads $unit!r, then whole $word, a point and two digits. Return the number of cents that $text "
+            "stands for.",
+        ],
+        """
+        whole, cents = $text[$skip:].split(".")
+        return int(whole) * 100 + int(cents)
+        """,
+        lambda: (f"{unit}{s.number(0, 99)}.{s.number(0, 99):02d}",),
+        [(f"{unit}0.05",), (f"{unit}10.00",)],
+        word=word,
+        unit=unit,
+        skip=len(unit),
+        shown=f"{unit}12.50",
+    )
+
+
+@family(2)
+def phone_number(s: Source) -> Draft:
+    a, b = s.pick((3, 6), (2, 5), (3, 5), (4, 6))
+    return draft(
+        "format_phone|split_number|phone_text",
+        "digits|number|text: str -> str",
+        [
+            f"The text $digits has at least {b + 1} digits. Return it with a $sep!r after the first {a} and another "
+            f"one "
+            f"after the first {b} digits.",
+            f"Write a phone number: the first {a} digits of $digits, $sep!r, the next {b - a}, $sep!r again, and the "
+            f"rest. There are more than {b} digits.",
+        ],
+        f"return $digits[:{a}] + $sep!r + $digits[{a}:{b}] + $sep!r + $digits[{b}:]",
+        lambda: (s.letters("0123456789", b + 1, 11),),
+        [("1234567890",)],
+        sep=s.pick("-", " ", "/", "."),
+    )
+
+
+@family(2)
+def strip_comment(s: Source) -> Draft:
+    mark = s.pick("#", "//", "--", ";")
+    return draft(
+        "strip_comment|code_without_comment|before_comment",
+        "line|text|code: str -> str",
+        [
+            "In $line a comment begins with $mark!r and goes on to the end. Return $line without its comment and "
+            "without "
+            "spaces at both ends. There may be no comment.",
+            "Return the part of $line before the first $mark!r, or the whole line if it has none, without spaces "
+            "around "
+            "it.",
+        ],
+        "return $line.split($mark!r)[0].strip()",
+        lambda: (s.pick("", "  ") + s.sentence(1, 2) + s.pick("", "  ", f" {mark} " + s.word(), f"{mark}x {mark} y"),),
+        [("",), (f"{mark} only",), ("a = 1",)],
+        mark=mark,
+    )
+
+
+@family(2)
+def numbers_in_text(s: Source) -> Draft:
+    return draft(
+        "numbers_in_text|extract_numbers|find_numbers",
+        "text|line|sentence: str -> list[int]",
+        [
+            "Return a list of all words in $text that consist only of digits, as numbers, from left to right. Words "
+            "are "
+            "separated by spaces.",
+            "Which of the words in $text are whole numbers without a sign? Return them as a list of int, in their "
+            "order.",
+        ],
+        "return [int(word) for word in $text.split() if word.isdigit()]",
+        lambda: (
+            " ".join(s.pick(s.word(), str(s.number(0, 99)), "a" + str(s.number(1, 9))) for _ in range(s.number(0, 6))),
+        ),
+        [("",), ("7",), ("a1 b",), ("12 apples and 3 pears",)],
+    )
+
+
+@family(2)
+def csv_column(s: Source) -> Draft:
+    sep = s.pick(",", ";", "|", ":")
+    return draft(
+        "column_of_lines|nth_field|fields_of_lines",
+        "lines|rows|records: list[str] -> list[str]",
+        [
+            "Each text in $lines consists of fields with $sep!r between them. Return a list of the fields with index "
+            "$i, "
+            "one per line. Every line has more than $i fields.",
+            "Split each line of $lines at $sep!r and return the list of the items at index $i.",
+        ],
+        "return [line.split($sep!r)[$i] for line in $lines]",
+        lambda: ([sep.join(s.words(3, 4)) for _ in range(s.number(0, 3))],),
+        [([],), ([f"a{sep}b{sep}c"],)],
+        sep=sep,
+        i=s.number(0, 2),
+    )
+
+
+@family(2)
+def signed_text(s: Source) -> Draft:
+    plus, zero = s.pick(("+", "0"), ("+", "="), ("up ", "same"), ("won ", "even"))
+    minus = {"+": "-", "up ": "down ", "won ": "lost "}[plus]
+    return draft(
+        "signed_text|show_change|describe_change",
+        "change|n|difference: int -> str",
+        [
+            "Return $plus!r followed by $change if it is positive, $minus!r followed by its absolute value if it is "
+            "negative, and $zero!r if it is 0.",
+            "Write $change with a word or sign: $plus!r before a positive number, $minus!r before a negative one, "
+            "whose "
+            "own sign is left out, and just $zero!r for 0.",
+        ],
+        """
+        if $change == 0:
+            return $zero!r
+        return ($plus!r if $change > 0 else $minus!r) + str(abs($change))
+        """,
+        lambda: (s.number(-40, 40),),
+        [(0,), (1,), (-1,)],
+        plus=plus,
+        minus=minus,
+        zero=zero,
+    )
+
+
+@family(2)
+def progress_bar(s: Source) -> Draft:
+    full, empty = s.pick(("#", "."), ("=", " "), ("*", "-"), ("X", "_"))
+    n = s.pick(5, 8, 10)
+    return draft(
+        "progress_bar|draw_bar|show_progress",
+        "done|finished|value: int, total|all_steps|maximum: int -> str",
+        [
+            "Draw a bar of $n characters: return as many $full!r as the whole part of $n times $done divided by "
+            "$total, "
+            "and fill up with $empty!r. $done is not larger than $total.",
+            "$done of $total steps are finished. Return a text of length $n that begins with $n * $done // $total "
+            "characters $full!r and goes on with $empty!r.".replace("$done of", "Of the $total steps, $done"),
+        ],
+        """
+        filled = $n * $done // $total
+        return $full!r * filled + $empty!r * ($n - filled)
+        """,
+        lambda: (s.number(0, t), t) if (t := s.number(1, 20)) else (0, 1),
+        [(0, 4), (4, 4), (1, 3)],
+        n=n,
+        full=full,
+        empty=empty,
+    )
+
+
+@family(2)
+def bar_chart(s: Source) -> Draft:
+    mark = s.pick("*", "#", "=", "o")
+    sep = s.pick(": ", " ", " | ")
+    return draft(
+        "bar_chart|draw_rows|text_chart",
+        "counts|votes|table: dict[str, int] -> list[str]",
+        [
+            "Return a list with one text for each entry of $counts: its key, $sep!r, and as many $mark!r as its value "
+            "says. Keep the order of the dictionary.",
+            "Draw a chart of $counts as a list of texts. For a key with value 3 the text is the key followed by "
+            "$shown!r.",
+        ],
+        "return [name + $sep!r + $mark!r * n for name, n in $counts.items()]",
+        lambda: (s.stock(0, 6, 0, 4),),
+        [({},), ({"fig": 0},), ({"fig": 2, "date": 1},)],
+        mark=mark,
+        sep=sep,
+        shown=sep + mark * 3,
+    )
+
+
+@family(2)
+def version_newer(s: Source) -> Draft:
+    return draft(
+        "is_newer|newer_version|needs_update",
+        "new|a|offered: str, old|b|installed: str -> bool",
+        [
+            "Versions are texts such as '2.10.1'. Compare the numbers from left to right and return True if $new is "
+            "newer "
+            "than $old, and False otherwise. Both have three numbers.",
+            "Return whether the version $new is greater than $old. Each consists of three numbers with points between "
+            "them, and the first number that differs decides.",
+        ],
+        """
+        def key(version):
+            return [int(part) for part in version.split(".")]
+
+        return key($new) > key($old)
+        """,
+        lambda: tuple(".".join(str(s.pick(1, 2, 9, 10)) for _ in range(3)) for _ in range(2)),
+        [("1.0.0", "1.0.0"), ("1.10.0", "1.9.0"), ("1.9.9", "2.0.0")],
+    )
+
+
+@family(2)
+def levels_of_path(s: Source) -> Draft:
+    sep = s.pick("/", "\\", ".", ">")
+    return draft(
+        "folder_depth|count_levels|nesting_of_path",
+        "path|place|address: str -> int",
+        [
+            "Return how many folders are named in $path, a text with names separated by $sep!r. Empty parts do not "
+            "count.",
+            "Split $path at $sep!r and return the number of parts that are not empty.",
+        ],
+        "return len([part for part in $path.split($sep!r) if part])",
+        lambda: (sep * s.number(0, 2) + sep.join(s.words(0, 4)) + sep * s.number(0, 1),),
+        [("",), (sep,), (f"a{sep}{sep}b",)],
+        sep=sep,
+    )
+
+
+@family(2)
+def quoted_items(s: Source) -> Draft:
+    q = s.pick("'", '"', "*", "_")
+    return draft(
+        "quote_all|quoted_list|in_quotes",
+        "words|items|titles: list[str] -> str",
+        [
+            "Put every item of $words between two characters $q!r, and return them in one text, separated by ', '.",
+            "Return the items of $words, each with $q!r in front and behind, joined by a comma and a space.",
+        ],
+        'return ", ".join($q!r + word + $q!r for word in $words)',
+        lambda: (s.words(0, 4),),
+        [([],), (["a"],), (["a", ""],)],
+        q=q,
+    )
+
+
+@family(3)
+def parse_command(s: Source) -> Draft:
+    add, sub = s.pick(("add", "take"), ("plus", "minus"), ("up", "down"), ("in", "out"))
+    return draft(
+        "run_commands|follow_orders|execute_lines",
+        "lines|commands|orders: list[str] -> int",
+        [
+            "A counter begins at $start. Each text in $lines is '$add' or '$sub', a space and a number, and adds the "
+            "number to the counter or subtracts it. Return the counter at the end.",
+            "Begin with $start and carry out the orders in $lines: '$add 3' increases the value by 3, '$sub 3' "
+            "decreases "
+            "it by 3, and so on. Return the final value.",
+        ],
+        """
+        value = $start
+        for line in $lines:
+            word, number = line.split()
+            if word == "$add":
+                value += int(number)
+            else:
+                value -= int(number)
+        return value
+        """,
+        lambda: ([f"{s.pick(add, sub)} {s.number(0, 20)}" for _ in range(s.number(0, 5))],),
+        [([],), ([f"{add} 5"],), ([f"{sub} 5"],)],
+        add=add,
+        sub=sub,
+        start=s.pick(0, 10, 100),
+    )
