@@ -125,9 +125,8 @@ def _family(choose: Step, combine: Step, result: str, kind: int) -> Callable[[So
         return dict(pairs) if kind == 0 else pairs if kind == 1 else [{"name": a, field: b} for a, b in pairs]
 
     def code(text: str) -> str:
-        return (
-            text.replace("$entries", iterated).replace("$entry", entry).replace("$name", name).replace("$value", value)
-        )
+        text = text.replace("$entry in $entries", f"{entry} in {iterated}")
+        return text.replace("$name", name).replace("$value", value)
 
     def make(s: Source) -> Draft:
         field, k, sep = s.pick(*FIELDS), s.number(8, 20), s.pick(": ", "=", " - ", "/")
@@ -142,7 +141,7 @@ def _family(choose: Step, combine: Step, result: str, kind: int) -> Callable[[So
             f"{combine.word}_of_{choose.word}|{choose.word}_{combine.word}|{combine.name}_where_{choose.word}",
             f"entries|people|rows|data: {annotation} -> {result}",
             [text.replace("$result", combine.long) for text in fill],
-            code(combine.code.replace("$entry in $entries", f"{entry} in {iterated}")).replace("$test", test),
+            code(combine.code).replace("$test", test),
             lambda: (made(s, field),),
             [(edge([], field),), (edge([(first[0], k), (first[1], k + 1), ("Wolfgang", k - 1), ("Iva", 12)], field),)],
             field=field,
