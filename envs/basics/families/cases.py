@@ -26,11 +26,11 @@ def cases(name: str, solution: str, drawn: Draft, turn: int) -> tuple[list[Case]
     """(examples, hidden tests) of a problem. Raises UnsoundFamily."""
     tree = ast.parse(solution)
     pool = answered(defined(compile(tree, f"<{name}>", "exec"), name), inputs(drawn), name)
-    turns = in_turns(pool[len(drawn.edges) :])
+    edges = pool[: len(drawn.edges)]
+    turns = in_turns(pool[len(edges) :] or pool)
     examples = sorted(turns[: SHOWN * 4], key=dull)[:SHOWN]
-    hidden = [*pool[: len(drawn.edges)], *(case for case in turns if case not in examples)][
-        : max(HIDDEN, len(drawn.edges) + SHOWN)
-    ]
+    rest = [*edges, *(case for case in turns if case not in edges)]
+    hidden = [case for case in rest if case not in examples][: max(HIDDEN, len(edges) + SHOWN)]
     bounded = may_not_end(tree, name)
     for mutant in mutants(tree, name, MUTANTS, turn):
         if not any(wrong(mutant, *case, bounded) for case in hidden):

@@ -162,7 +162,9 @@ def waiting_queue(s: Source) -> Draft:
 
 @family(3)
 def stack_machine(s: Source) -> Draft:
-    made = s.pick(("add", "sum", "+"), ("sub", "difference (lower minus upper)", "-"), ("mul", "product", "*"))
+    word, what, op = s.pick(
+        ("add", "sum", "+"), ("sub", "difference (lower minus upper)", "-"), ("mul", "product", "*")
+    )
     return draft(
         "run_stack|stack_machine|process_tokens",
         "tokens|program|items: list -> list[int]",
@@ -191,9 +193,9 @@ def stack_machine(s: Source) -> Draft:
             (s.ints(1, 9, 0, 4),),
         ),
         [([],), ([4],), ([7, 2, word, 3, word],)],
-        word=made[0],
-        what=made[1],
-        op=made[2],
+        word=word,
+        what=what,
+        op=op,
     )
 
 

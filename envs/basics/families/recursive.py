@@ -296,7 +296,7 @@ def count_digits_at_least(s: Source) -> Draft:
 
 @family(3)
 def choices_of_letters(s: Source) -> Draft:
-    letters = s.pick("ab", "xyz", "01", "HT")
+    letters = s.pick("ab", "xy", "01", "HT")
     return draft(
         "all_words|possible_codes|list_all_texts",
         "n|length: int -> list[str]",
@@ -312,7 +312,7 @@ def choices_of_letters(s: Source) -> Draft:
             return [""]
         return sorted(t + c for t in $f($n - 1) for c in $letters!r if not t.endswith(c))
         """,
-        lambda: (s.number(0, 6 if len(letters) == 2 else 3),),
+        lambda: (s.number(0, 8),),
         [(0,), (1,), (2,), (3,)],
         letters="".join(sorted(letters)),
     )
