@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from envs.basics.families.trees import shape
 
 WORDS_SHARED, RUNS_SHARED = 0.8, 0.6
-"""Jaccard indices of two texts' sets of words, and of their runs of five words, above which they are near-duplicates."""
+"""Jaccard indices of two texts' sets of words, and of their runs of five words, above which they are duplicates."""
 RUN = 5
 SHORT = 26
 """Trees of so few nodes are one expression with one or two operations."""
@@ -34,12 +34,12 @@ def asked(id: str, text: str, names: Iterable[str], solution: str) -> Asked:
 
 
 def words_of(text: str, names: Iterable[str]) -> list[str]:
-    """The words of a text in small letters."""
+    """The words and operators of a text in small letters."""
     text = re.sub(r"'[^']*'|\"[^\"]*\"", " quoted ", text)
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(name)}\b", " name ", text)
     text = re.sub(r"-?\d+(\.\d+)?", " number ", text)
-    return re.findall(r"[a-z]+", text.lower())
+    return re.findall(r"[a-z]+|[-+*/%<>=]+", text.lower())
 
 
 def tree_of(solution: str) -> str:
