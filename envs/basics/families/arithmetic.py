@@ -195,7 +195,7 @@ def average_speed(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def paint_cans(s: Source) -> Draft:
     area = s.pick(8, 10, 12, 15)
     return draft(
@@ -214,7 +214,7 @@ def paint_cans(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def weekly_pay(s: Source) -> Draft:
     full = s.pick(35, 38, 40)
     return draft(

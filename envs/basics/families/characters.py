@@ -119,7 +119,7 @@ def padded_number(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def equal_neighbors(s: Source) -> Draft:
     return draft(
         "equal_neighbors|double_letters|count_doubles",
@@ -172,7 +172,7 @@ def swapped_halves(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def hide_all_but_last(s: Source) -> Draft:
     return draft(
         "hide_number|mask_card|conceal",
@@ -191,7 +191,7 @@ def hide_all_but_last(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sum_of_digits_in_text(s: Source) -> Draft:
     return draft(
         "sum_of_digits_in_text|add_digits|digit_total",
@@ -206,7 +206,7 @@ def sum_of_digits_in_text(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def shifted_digits(s: Source) -> Draft:
     return draft(
         "shift_digits|secret_pin|turn_dials",
@@ -244,7 +244,7 @@ def count_kind_of_character(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def only_letters_and_spaces(s: Source) -> Draft:
     return draft(
         "remove_symbols|clean_text|drop_punctuation",
@@ -306,7 +306,7 @@ def longest_run_of(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def places_of_letter(s: Source) -> Draft:
     return draft(
         "places_of_letter|all_indices|positions_of",
@@ -322,7 +322,7 @@ def places_of_letter(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def star_out(s: Source) -> Draft:
     group, kind = s.pick(
         ("aeiou", "a vowel (a, e, i, o, u)"), ("0123456789", "a digit"), (".,!?", "a punctuation mark")
@@ -343,7 +343,7 @@ def star_out(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def zipped_texts(s: Source) -> Draft:
     return draft(
         "zip_texts|interleave|shuffle_together",
@@ -361,15 +361,15 @@ def zipped_texts(s: Source) -> Draft:
 
 
 @family(1)
-def joined_characters(s: Source) -> Draft:
+def mark_after_each_letter(s: Source) -> Draft:
     return draft(
         "spread_out|separate_letters|spell",
         "word|text|name: str -> str",
         [
-            "Return the characters of $word with $mark!r between each two of them.",
-            "Spell $word: {return|give back} its characters separated by $mark!r.",
+            "Return the characters of $word with $mark!r after each of them, also after the last one.",
+            "Spell $word: {return|give back} its characters, every one of them followed by $mark!r.",
         ],
-        "return $mark!r.join($word)",
+        'return "".join(c + $mark!r for c in $word)',
         lambda: (s.word(),),
         [("",), ("a",)],
         mark=s.pick("-", ".", " ", "_", ":"),
@@ -393,7 +393,7 @@ def sorted_letters(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def pieces_of_text(s: Source) -> Draft:
     return draft(
         "cut_in_pieces|split_by_length|slice_up",

@@ -50,7 +50,7 @@ def hours_and_minutes(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def clock_text(s: Source) -> Draft:
     sep = s.pick(":", ".", "h", " : ")
     return draft(
@@ -207,7 +207,7 @@ def days_of_month(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def day_of_year(s: Source) -> Draft:
     return draft(
         "day_of_year|days_so_far|running_day",
@@ -225,7 +225,7 @@ def day_of_year(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def date_parts(s: Source) -> Draft:
     old, new = s.pick((".", "-"), ("/", "-"), ("-", "/"), ("/", "."))
     return draft(
@@ -244,7 +244,7 @@ def date_parts(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def is_earlier_date(s: Source) -> Draft:
     word, test = s.pick(("before", "<"), ("after", ">"))
     return draft(
@@ -352,7 +352,7 @@ def waiting_time(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def fastest_lap(s: Source) -> Draft:
     return draft(
         "best_lap|fastest_lap|lap_times",
@@ -418,7 +418,7 @@ def calendar_week(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def games_in_years(s: Source) -> Draft:
     n = s.pick(3, 4, 5, 6)
     return draft(

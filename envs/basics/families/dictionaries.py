@@ -55,7 +55,7 @@ def without_keys(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def inverted_table(s: Source) -> Draft:
     return draft(
         "swap_keys_and_values|invert|reverse_lookup",
@@ -168,7 +168,7 @@ def sum_per_name(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def low_stock(s: Source) -> Draft:
     n = s.number(3, 10)
     return draft(
@@ -208,7 +208,7 @@ def count_values_above(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def nested_lookup(s: Source) -> Draft:
     what, unknown = s.pick(("phone", "none"), ("city", "unknown"), ("team", "no team"), ("color", "?"))
     return draft(
@@ -234,7 +234,7 @@ def nested_lookup(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def changed_keys(s: Source) -> Draft:
     return draft(
         "changed_keys|what_changed|updated_entries",
@@ -253,7 +253,7 @@ def changed_keys(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def enough_letters(s: Source) -> Draft:
     return draft(
         "can_write|enough_letters|word_from_tiles",
@@ -269,7 +269,7 @@ def enough_letters(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def translated_words(s: Source) -> Draft:
     return draft(
         "translate|replace_words|use_dictionary",
@@ -290,7 +290,7 @@ def translated_words(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def graded_scores(s: Source) -> Draft:
     n = s.number(40, 70)
     good, bad = s.pick(("pass", "fail"), ("in", "out"), ("yes", "no"), ("big", "small"))
@@ -313,7 +313,7 @@ def graded_scores(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def subtract_used(s: Source) -> Draft:
     return draft(
         "subtract_used|after_cooking|use_up",
@@ -357,7 +357,7 @@ def first_repeated(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def table_as_lines(s: Source) -> Draft:
     sep = s.pick(": ", "=", " - ", " x ")
     return draft(
@@ -377,7 +377,7 @@ def table_as_lines(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def key_of_longest(s: Source) -> Draft:
     extreme, word = s.pick(("max", "longest"), ("min", "shortest"))
     return draft(

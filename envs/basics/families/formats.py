@@ -6,7 +6,7 @@ from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import Source
 
 
-@family(2)
+@family(1)
 def parse_settings(s: Source) -> Draft:
     outer, inner = s.pick((";", "="), (",", ":"), ("&", "="), ("|", ":"))
     return draft(
@@ -28,7 +28,7 @@ def parse_settings(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sum_of_listed(s: Source) -> Draft:
     sep = s.pick("+", ",", ";", " ")
     return draft(
@@ -94,7 +94,7 @@ def expand_runs(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def table_row(s: Source) -> Draft:
     marks = s.pick(("| ", " | ", " |"), ("[", "; ", "]"), ("<", "/", ">"), ("(", " & ", ")"))
     return draft(
@@ -138,7 +138,7 @@ def last_name_first(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def user_name(s: Source) -> Draft:
     n = s.number(3, 6)
     return draft(
@@ -158,7 +158,7 @@ def user_name(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def tag_text(s: Source) -> Draft:
     o, c = s.pick(("<", ">"), ("[", "]"), ("{", "}"))
     return draft(
@@ -225,7 +225,7 @@ def phone_number(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def strip_comment(s: Source) -> Draft:
     mark = s.pick("#", "//", "--", ";")
     return draft(
@@ -246,7 +246,7 @@ def strip_comment(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def numbers_in_text(s: Source) -> Draft:
     return draft(
         "numbers_in_text|extract_numbers|find_numbers",
@@ -266,7 +266,7 @@ def numbers_in_text(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def csv_column(s: Source) -> Draft:
     sep = s.pick(",", ";", "|", ":")
     return draft(
@@ -339,7 +339,7 @@ def progress_bar(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def bar_chart(s: Source) -> Draft:
     mark = s.pick("*", "#", "=", "o")
     sep = s.pick(": ", " ", " | ")
@@ -384,7 +384,7 @@ def version_newer(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def levels_of_path(s: Source) -> Draft:
     sep = s.pick("/", "\\", ".", ">")
     return draft(
@@ -402,7 +402,7 @@ def levels_of_path(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def quoted_items(s: Source) -> Draft:
     q = s.pick("'", '"', "*", "_")
     return draft(

@@ -6,7 +6,7 @@ from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import Source
 
 
-@family(2)
+@family(1)
 def count_in_grid(s: Source) -> Draft:
     n = s.number(1, 6)
     return draft(
@@ -23,7 +23,7 @@ def count_in_grid(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def diagonal_sum(s: Source) -> Draft:
     which, index = s.pick(
         ("from the top left to the bottom right", "i"), ("from the top right to the bottom left", "-i - 1")
@@ -42,7 +42,7 @@ def diagonal_sum(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def column_of_grid(s: Source) -> Draft:
     i = s.number(1, 3)
     return draft(
@@ -60,7 +60,7 @@ def column_of_grid(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def transposed(s: Source) -> Draft:
     return draft(
         "rows_to_columns|flip_table|turn_table",
@@ -78,7 +78,7 @@ def transposed(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def largest_in_each_row(s: Source) -> Draft:
     extreme, word = s.pick(("max", "largest"), ("min", "smallest"))
     return draft(
@@ -103,15 +103,17 @@ def row_with_largest_sum(s: Source) -> Draft:
     extreme, word = s.pick(("max", "largest"), ("min", "smallest"))
     return draft(
         "row_with_extreme_sum|strongest_row|choose_row",
-        "grid|teams|rows: list[list[int]] -> list[int]",
+        "grid|teams|rows: list[list[int]] -> int",
         [
-            "Return the row of $grid whose sum is $word. If several rows have that sum, return the first of them. "
-            "There "
-            "is at least one row.",
-            "Find the list in the non-empty list $grid with the $word sum, the first one if there are several, and "
-            "return it.",
+            "Return the index of the row of $grid whose sum is $word. If several rows have that sum, return the first "
+            "index. There is at least one row.",
+            "Add up the numbers of each list in the non-empty list $grid, and return the position, counted from 0, of "
+            "the $word sum, the first one if there are several.",
         ],
-        "return $extreme($grid, key=sum)",
+        """
+        sums = [sum(row) for row in $grid]
+        return sums.index($extreme(sums))
+        """,
         lambda: (s.grid(),),
         [([[2]],), ([[1, 2], [2, 1], [0, 0], [3, 3]],), ([[3, 3], [0, 1], [1, 0]],)],
         extreme=extreme,
@@ -119,7 +121,7 @@ def row_with_largest_sum(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def grid_of_value(s: Source) -> Draft:
     return draft(
         "make_board|empty_grid|new_table",
@@ -157,7 +159,7 @@ def multiplication_table(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def numbers_from_rows(s: Source) -> Draft:
     n = s.number(0, 20)
     return draft(
@@ -195,7 +197,7 @@ def top_and_bottom_row(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def grid_to_text(s: Source) -> Draft:
     marks = s.pick(("#", "."), ("X", "-"), ("*", " "), ("o", "_"))
     return draft(
@@ -238,7 +240,7 @@ def neighbor_count(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def rows_all_equal(s: Source) -> Draft:
     mark = s.pick("x", "o", "A", "#")
     return draft(
@@ -257,7 +259,7 @@ def rows_all_equal(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def added_grids(s: Source) -> Draft:
     symbol, word = s.pick(("+", "sum"), ("-", "difference"))
     return draft(
@@ -292,7 +294,7 @@ def matrix_times_vector(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def is_symmetric(s: Source) -> Draft:
     return draft(
         "is_mirror_grid|rows_are_mirrored|left_equals_right",

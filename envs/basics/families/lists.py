@@ -65,7 +65,7 @@ def every_other_item(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def move_first_to_end(s: Source) -> Draft:
     n = s.number(1, 3)
     return draft(
@@ -85,7 +85,7 @@ def move_first_to_end(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def neighbor_differences(s: Source) -> Draft:
     return draft(
         "differences|steps_between|changes",
@@ -126,7 +126,7 @@ def running_total(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def largest_step(s: Source) -> Draft:
     return draft(
         "largest_jump|biggest_change|maximum_step",
@@ -143,7 +143,7 @@ def largest_step(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def count_rises(s: Source) -> Draft:
     word, test = s.pick(("larger", ">"), ("smaller", "<"))
     return draft(
@@ -182,7 +182,7 @@ def local_peaks(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def nth_in_order(s: Source) -> Draft:
     back, word = s.pick((True, "largest"), (False, "smallest"))
     n, nth = s.pick((2, "second"), (3, "third"))
@@ -205,7 +205,7 @@ def nth_in_order(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sum_without_extremes(s: Source) -> Draft:
     return draft(
         "judges_score|sum_without_extremes|fair_total",
@@ -262,7 +262,7 @@ def padded_list(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def capped_values(s: Source) -> Draft:
     cap = s.number(5, 60)
     return draft(
@@ -279,7 +279,7 @@ def capped_values(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def mirror_sums(s: Source) -> Draft:
     return draft(
         "mirror_sums|fold_list|outer_sums",
@@ -295,7 +295,7 @@ def mirror_sums(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def doubled_items(s: Source) -> Draft:
     return draft(
         "repeat_items|duplicate_each|items_again",
@@ -311,7 +311,7 @@ def doubled_items(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def index_weighted_sum(s: Source) -> Draft:
     base = s.pick(0, 1, 10)
     return draft(
@@ -335,7 +335,7 @@ def index_weighted_sum(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def most_frequent(s: Source) -> Draft:
     return draft(
         "most_frequent|winner_of_vote|favorite",
@@ -352,7 +352,7 @@ def most_frequent(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def items_with_count(s: Source) -> Draft:
     n, times = s.pick((2, "exactly twice"), (3, "exactly three times"))
     return draft(

@@ -266,7 +266,7 @@ def fizz_words(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def grade_letters(s: Source) -> Draft:
     letters = s.pick("ABCDE", "abcde", "54321", "VWXYZ")
     step = s.pick(10, 20)

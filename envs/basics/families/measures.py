@@ -126,7 +126,7 @@ def area_equals_perimeter(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def fits_in_frame(s: Source) -> Draft:
     w, h = s.number(5, 9), s.number(10, 20)
     return draft(
@@ -242,7 +242,7 @@ def price_after_free_pieces(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def clock_hands(s: Source) -> Draft:
     return draft(
         "hour_hand_angle|angle_of_hand|hand_position",
@@ -261,7 +261,7 @@ def clock_hands(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def rows_in_pyramid(s: Source) -> Draft:
     first, more = s.number(3, 9), s.number(1, 4)
     return draft(
@@ -301,7 +301,7 @@ def fuel_cost(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def reached_level(s: Source) -> Draft:
     limits = sorted(s.sample(range(5, 60), 2))
     return draft(

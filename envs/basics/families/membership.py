@@ -6,7 +6,7 @@ from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import LETTERS, NAMES, Source
 
 
-@family(2)
+@family(1)
 def only_in_one(s: Source) -> Draft:
     symbol, what = s.pick(
         ("^", "in exactly one of them"), ("|", "in at least one of them"), ("-", "in $a but not in $b")
@@ -24,7 +24,7 @@ def only_in_one(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def missing_numbers(s: Source) -> Draft:
     a = s.number(0, 5)
     b = a + s.number(4, 8)
@@ -52,10 +52,10 @@ def all_different(s: Source) -> Draft:
         "all_different|no_repeats|is_unique",
         "items|names|words: list[str] -> bool",
         [
-            "Return True if no two items of $items are equal when capital and small letters are treated as the same, "
-            "and "
-            "False otherwise.",
-            "Return whether all texts in $items are different, without regard to upper and lower case.",
+            "Names that differ only in their capitals count as the same name. Return True if every name in $items "
+            "occurs "
+            "once, and False otherwise.",
+            "Return whether all texts in $items stay different after they are written in small letters.",
         ],
         "return len({item.lower() for item in $items}) == len($items)",
         lambda: (s.some(["Ann", "ann", "Ben", "ben", "Cora", "dan", "EVA", "flo"], 0, 4),),
@@ -63,7 +63,7 @@ def all_different(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def uses_only(s: Source) -> Draft:
     allowed = s.pick("aeiou", "abcdef", "ACGT", "01", "IVX", "+-*/")
     return draft(
@@ -81,7 +81,7 @@ def uses_only(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def contains_all(s: Source) -> Draft:
     return draft(
         "contains_all|has_every|is_complete",
@@ -97,7 +97,7 @@ def contains_all(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def common_letters(s: Source) -> Draft:
     return draft(
         "common_letters|shared_letters|letters_in_both",
@@ -112,7 +112,7 @@ def common_letters(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def is_pangram_of(s: Source) -> Draft:
     part = s.pick("aeiou", "abcde", "xyz", "0123", "rgb")
     return draft(
@@ -174,7 +174,7 @@ def invited_and_came(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def distinct_ends(s: Source) -> Draft:
     part, what = s.pick(("word[0]", "first letters"), ("word[-1]", "last letters"), ("len(word)", "lengths"))
     return draft(
@@ -214,7 +214,7 @@ def in_all_lists(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def majority_item(s: Source) -> Draft:
     return draft(
         "has_majority|absolute_majority|clear_winner",
@@ -229,7 +229,7 @@ def majority_item(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def duplicates_removed_from_end(s: Source) -> Draft:
     return draft(
         "keep_last_of_each|latest_only|last_occurrences",
@@ -269,7 +269,7 @@ def consecutive_numbers(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def letters_not_used(s: Source) -> Draft:
     last = s.number(5, 12)
     alphabet = LETTERS[:last]
@@ -289,7 +289,7 @@ def letters_not_used(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def set_sizes_ratio(s: Source) -> Draft:
     return draft(
         "similarity|overlap_share|agreement",

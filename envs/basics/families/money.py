@@ -259,7 +259,8 @@ def cheaper_plan(s: Source) -> Draft:
         [
             "Plan 'flat' costs $base dollars a month. Plan 'pay' costs $rate dollars for each of the $minutes that are "
             "used. Return the name of the cheaper plan; if they cost the same, return 'flat'.",
-            "Return 'pay' if $minutes times $rate is less than $base, and 'flat' otherwise.",
+            "Using $minutes costs $rate each, or $base for any number. Return 'pay' if the first way is cheaper, else "
+            "'flat'.",
         ],
         """
         if $minutes * $rate < $base:
@@ -273,7 +274,7 @@ def cheaper_plan(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def stamp_price(s: Source) -> Draft:
     light, heavy = s.pick((20, 50), (50, 100), (100, 500), (250, 1000))
     first = s.number(1, 3)
@@ -306,7 +307,7 @@ def stamp_price(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def loyalty_points(s: Source) -> Draft:
     step = s.pick(5, 10, 20)
     return draft(
@@ -325,7 +326,7 @@ def loyalty_points(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def cheapest_shop(s: Source) -> Draft:
     thing = s.pick("lamp", "book", "bike", "radio")
     return draft(

@@ -27,9 +27,9 @@ class Step:
 
 CHOOSE = [
     Step("multiples", "x % $k == 0", "divisible by $k", "divisible by $k", "multiples"),
-    Step("above", "x > $k", "greater than $k", "above $k", "large"),
+    Step("above", "x > $k", "larger than $k", "above $k", "large"),
     Step("between", "$k <= x <= $top", "at least $k and at most $top", "from $k to $top", "middle"),
-    Step("outside", "x < $k or x > $top", "less than $k or greater than $top", "below $k or above $top", "outer"),
+    Step("outside", "x < $k or x > $top", "outside of the range $k to $top", "outside of $k to $top", "outer"),
     Step("other", "x != $k", "different from $k", "not equal to $k", "other"),
     Step("allowed", "x not in $banned!r", "not in the list $banned", "outside of $banned", "allowed"),
     Step(
@@ -45,7 +45,13 @@ CHANGE = [
     Step("plus", "x + $c", "Add $c to each of them", "x + $c", "raised"),
     Step("times", "x * $c", "Multiply each of them by $c", "$c times x", "scaled"),
     Step("square", "x ** 2", "Square each of them", "the square of x", "squares"),
-    Step("minus_from", "$c - x", "Subtract each of them from $c", "$c - x", "rests"),
+    Step(
+        "minus_from",
+        "$c - x",
+        "Replace each of them by what remains when it is taken away from $c",
+        "$c - x",
+        "rests",
+    ),
     Step(
         "quotient",
         "x // $c",
@@ -63,7 +69,7 @@ CHANGE = [
     Step(
         "distance",
         "abs(x - $c)",
-        "Take the distance of each of them from $c",
+        "Find out how far away from $c each of them lies",
         "the distance between x and $c",
         "distances",
     ),
@@ -128,7 +134,13 @@ TEXTS = [
     "The list $numbers holds numbers that are not negative. For each x of those $short_test, compute $short_value. "
     "Return "
     "$long_result.",
+    "Return $long_result, where a result is $short_value for a number x of $numbers, and x must be $long_test.",
+    "Delete from a copy of $numbers whatever is not $long_test, and use the numbers that stay. $long_value. Return "
+    "$long_result.",
+    "Some x of $numbers are $long_test, and only they matter. Write down $short_value for each one and return "
+    "$long_result.",
 ]
+"""A family uses two of them; those with the last step in common begin with different ones."""
 
 
 def _body(choose: Step, change: Step, combine: Step, loop: bool) -> str:
@@ -147,7 +159,7 @@ def _filled(text: str, steps: tuple[Step, Step, Step]) -> str:
     return text.replace(". Return", ". {Return|Then return|Finally, return}") if text.startswith("Take") else text
 
 
-def _family(choose: Step, change: Step, combine: Step, result: str) -> Callable[[Source], Draft]:
+def _family(choose: Step, change: Step, combine: Step, result: str, first: int) -> Callable[[Source], Draft]:
     def make(s: Source) -> Draft:
         k, c = s.number(3, 9), s.number(2, 9)
         if change.name in ("quotient", "remainder"):
@@ -165,7 +177,7 @@ def _family(choose: Step, change: Step, combine: Step, result: str) -> Callable[
         return draft(
             "|".join(names),
             f"numbers|values|data|amounts: list[int] -> {result}",
-            [_filled(text, (choose, change, combine)) for text in TEXTS],
+            [_filled(text, (choose, change, combine)) for text in (TEXTS + TEXTS)[first : first + 2]],
             _body(choose, change, combine, s.random() < 0.35),
             lambda: (s.ints(0, 3 * k if choose.name != "digit" else 60, 0, 7),),
             [([],), ([k],), ([0, k - 1, k + 1],), ([k, 2 * k, k + 4, k + 5],)],
@@ -181,12 +193,17 @@ def _family(choose: Step, change: Step, combine: Step, result: str) -> Callable[
     return make
 
 
+LEFT_OUT = {("multiples", "times"), ("outside", "times"), ("other", "minus_from"), ("digit", "square")}
+"""Combinations whose texts would be too near to those of others."""
+
 for _i, _choose in enumerate(CHOOSE):
     for _j, _change in enumerate(CHANGE):
+        if (_choose.name, _change.name) in LEFT_OUT:
+            continue
         _k = (_i + _j) % len(COMBINE)
         _combine = COMBINE[_k]
         add(
             f"numbers_{_choose.name}_{_change.name}_{_combine.name}",
             3 if _combine.name in ("mean", "last", "joined") else 2,
-            _family(_choose, _change, _combine, RESULTS[_k]),
+            _family(_choose, _change, _combine, RESULTS[_k], (2 * _i + 3 * _j) % len(TEXTS)),
         )

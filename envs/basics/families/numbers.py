@@ -24,7 +24,7 @@ def digit_count_of_kind(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def digits_as_list(s: Source) -> Draft:
     return draft(
         "digits_of|list_of_digits|digits_as_list",
@@ -40,7 +40,7 @@ def digits_as_list(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def digits_all_below(s: Source) -> Draft:
     d = s.number(3, 8)
     return draft(
@@ -98,7 +98,7 @@ def digit_swap(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def multiples_in_range(s: Source) -> Draft:
     m = s.number(3, 12)
     return draft(
@@ -203,7 +203,7 @@ def common_divisors(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sum_of_proper_divisors(s: Source) -> Draft:
     word, test = s.pick(("larger than", ">"), ("smaller than", "<"))
     return draft(
@@ -348,7 +348,7 @@ def own_sequence(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def arithmetic_progression(s: Source) -> Draft:
     return draft(
         "progression|equal_steps|steps_from",
@@ -365,7 +365,7 @@ def arithmetic_progression(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def bounce_height(s: Source) -> Draft:
     factor = s.pick(0.5, 0.75, 0.8, 0.6)
     return draft(
@@ -404,7 +404,7 @@ def digit_from_right(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def nearest_multiple(s: Source) -> Draft:
     m = s.pick(4, 6, 10, 20, 50)
     return draft(

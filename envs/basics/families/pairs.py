@@ -62,7 +62,7 @@ def steps_on_grid(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def point_in_box(s: Source) -> Draft:
     w, h = s.number(4, 12), s.number(3, 9)
     return draft(
@@ -83,7 +83,7 @@ def point_in_box(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def shifted_points(s: Source) -> Draft:
     return draft(
         "move_points|shift_all|translate_points",
@@ -150,7 +150,7 @@ def walk_end(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def name_with_extreme(s: Source) -> Draft:
     extreme, word, field = s.pick(("max", "largest", "age"), ("min", "smallest", "price"), ("max", "highest", "score"))
     return draft(
@@ -172,7 +172,7 @@ def name_with_extreme(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def interval_lengths(s: Source) -> Draft:
     return draft(
         "longest_interval|length_of_longest|widest_range",
@@ -190,7 +190,7 @@ def interval_lengths(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def covers_number(s: Source) -> Draft:
     return draft(
         "count_covering|open_at|how_many_contain",
@@ -234,7 +234,7 @@ def merged_intervals(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def ranges_overlap(s: Source) -> Draft:
     return draft(
         "ranges_overlap|have_common_time|meetings_clash",
@@ -252,7 +252,7 @@ def ranges_overlap(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def free_gaps(s: Source) -> Draft:
     return draft(
         "gaps_between|breaks|free_times",
@@ -269,7 +269,7 @@ def free_gaps(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def dominoes_fit(s: Source) -> Draft:
     return draft(
         "dominoes_fit|is_connected_path|links_match",
@@ -287,7 +287,7 @@ def dominoes_fit(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def unzipped(s: Source) -> Draft:
     return draft(
         "separate_pairs|unzip|two_columns",

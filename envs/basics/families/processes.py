@@ -111,7 +111,7 @@ def battery_level(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def light_switches(s: Source) -> Draft:
     return draft(
         "lamps_on|toggle_lamps|lights_after",
@@ -333,7 +333,7 @@ def bottle_exchange(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def melting_candle(s: Source) -> Draft:
     k = s.number(2, 6)
     return draft(
@@ -457,7 +457,7 @@ def score_with_bonus(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def growing_plant(s: Source) -> Draft:
     need = s.number(2, 5)
     return draft(

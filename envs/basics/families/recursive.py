@@ -125,7 +125,7 @@ def nested_sum(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def nesting_depth(s: Source) -> Draft:
     return draft(
         "nesting_depth|depth_of|deepest_level",
@@ -169,7 +169,7 @@ def flatten_fully(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def tree_count(s: Source) -> Draft:
     return draft(
         "count_nodes|people_in_tree|size_of_tree",
@@ -187,7 +187,7 @@ def tree_count(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def tree_largest(s: Source) -> Draft:
     extreme, word = s.pick(("max", "largest"), ("min", "smallest"))
     return draft(
@@ -257,7 +257,7 @@ def split_in_middle(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def recursive_reverse(s: Source) -> Draft:
     return draft(
         "reverse_deep|mirror_nested|turn_all_around",

@@ -6,7 +6,7 @@ from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import Source
 
 
-@family(2)
+@family(1)
 def sorted_by_distance(s: Source) -> Draft:
     t = s.number(2, 30)
     return draft(
@@ -25,7 +25,7 @@ def sorted_by_distance(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def by_length_then_alphabet(s: Source) -> Draft:
     sign, order = s.pick(("", "shortest"), ("-", "longest"))
     return draft(
@@ -44,7 +44,7 @@ def by_length_then_alphabet(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def by_last_digit(s: Source) -> Draft:
     m = s.pick(10, 100, 3, 4, 5)
     return draft(
@@ -88,7 +88,7 @@ def evens_before_odds(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sorted_by_count(s: Source) -> Draft:
     return draft(
         "sort_by_frequency|most_common_first|rank_answers",
@@ -106,7 +106,7 @@ def sorted_by_count(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def rank_of_score(s: Source) -> Draft:
     return draft(
         "rank_of|place_in_race|position_of_score",
@@ -140,7 +140,7 @@ def all_ranks(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def top_names(s: Source) -> Draft:
     n = s.number(2, 3)
     return draft(
@@ -159,7 +159,7 @@ def top_names(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sum_of_largest(s: Source) -> Draft:
     rev, word = s.pick((", reverse=True", "largest"), ("", "smallest"))
     return draft(
@@ -218,7 +218,7 @@ def insert_sorted(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def is_strictly_ordered(s: Source) -> Draft:
     word, test = s.pick(("ascending", "<"), ("descending", ">"))
     return draft(
@@ -285,7 +285,7 @@ def growing_pairs(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sort_numeric_texts(s: Source) -> Draft:
     return draft(
         "sort_as_numbers|numeric_order|order_versions",
@@ -304,7 +304,7 @@ def sort_numeric_texts(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sorted_ignoring_case(s: Source) -> Draft:
     return draft(
         "sort_ignoring_case|dictionary_order|phone_book",
@@ -325,7 +325,7 @@ def sorted_ignoring_case(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def sort_by_own_order(s: Source) -> Draft:
     sizes = s.pick(["S", "M", "L"], ["low", "mid", "high"], ["bronze", "silver", "gold"], ["cold", "warm", "hot"])
     return draft(
@@ -342,7 +342,7 @@ def sort_by_own_order(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def index_of_largest(s: Source) -> Draft:
     extreme, word = s.pick(("max", "largest"), ("min", "smallest"))
     return draft(

@@ -9,7 +9,7 @@ from envs.basics.families.draft import Draft, add, draft
 from envs.basics.families.number_pipelines import Step
 from envs.basics.families.source import Source
 
-FIELDS = ["age", "size", "price", "weight", "score"]
+FIELDS = ["height", "size", "price", "weight", "score"]
 CHOOSE = [
     Step("above", "$value > $k", "a $field of more than $k", "the $field is greater than $k", "above"),
     Step("steps", "$value % $m == 0", "a $field that is divisible by $m", "$m divides the $field", "round"),
@@ -24,14 +24,14 @@ CHOOSE = [
     Step(
         "range",
         "$low <= $value <= $k",
-        "a $field from $low to $k, both included,",
+        "a $field from $low to $k, both included",
         "the $field lies between $low and $k, both included",
         "middle",
     ),
     Step(
         "letter",
         '"$letter" in $name.lower() or $value == $k',
-        "an '$letter', capital or small, in the name, or a $field of exactly $k,",
+        "an '$letter', capital or small, in the name, or a $field of exactly $k",
         "'$letter' or its capital occurs in the name or the $field is $k",
         "marked",
     ),
@@ -105,12 +105,16 @@ KINDS = [
 ]
 TEXTS = [
     "$kind Look only at entries with $long_test and return $result.",
-    "$kind {Return|Find} $result, but only for those where $short_test.",
-    "$kind Leave out all entries but those with $long_test, and return $result.",
+    "{Return|Find} $result, but only for those where $short_test. $kind",
+    "Which entries are there with $long_test? $kind For these, return $result.",
+    "Return $result. Entries count if $short_test, and no others do. $kind",
+    "$kind Ignore all but those with $long_test, then return $result.",
+    "$kind Take an entry if $short_test. From the entries that you took, make $result, and return it.",
 ]
+"""A family uses three of them; those with a step in common use different ones."""
 
 
-def _family(choose: Step, combine: Step, result: str, kind: int) -> Callable[[Source], Draft]:
+def _family(choose: Step, combine: Step, result: str, kind: int, first: int) -> Callable[[Source], Draft]:
     annotation, iterated, entry, name, value, said = KINDS[kind]
 
     def made(s: Source, field: str) -> Any:
@@ -133,17 +137,17 @@ def _family(choose: Step, combine: Step, result: str, kind: int) -> Callable[[So
         none = s.pick("0", "-1", "None") if combine.name == "best" else "0"
         fill = [
             text.replace("$kind", said).replace("$long_test", choose.long).replace("$short_test", choose.short)
-            for text in TEXTS
+            for text in (TEXTS + TEXTS)[first : first + 3]
         ]
         test = code(choose.code)
-        first = ["Ann", "Ben"] if choose.name != "short" else ["Al", "Ed"]
+        two = ["Ann", "Ben"] if choose.name != "short" else ["Al", "Ed"]
         return draft(
             f"{combine.word}_of_{choose.word}|{choose.word}_{combine.word}|{combine.name}_where_{choose.word}",
             f"entries|people|rows|data: {annotation} -> {result}",
             [text.replace("$result", combine.long) for text in fill],
             code(combine.code).replace("$test", test),
             lambda: (made(s, field),),
-            [(edge([], field),), (edge([(first[0], k), (first[1], k + 1), ("Wolfgang", k - 1), ("Iva", 12)], field),)],
+            [(edge([], field),), (edge([(two[0], k), (two[1], k + 1), ("Wolfgang", k - 1), ("Iva", 12)], field),)],
             field=field,
             k=k,
             low=k - 6,
@@ -167,5 +171,5 @@ for _i, _choose in enumerate(CHOOSE):
         add(
             f"entries_{_choose.name}_{_combine.name}_{['table', 'tuples', 'records'][_kind]}",
             3 if _kind == 2 else 2,
-            _family(_choose, _combine, RESULTS[_j], _kind),
+            _family(_choose, _combine, RESULTS[_j], _kind, (_i + _j) % len(TEXTS)),
         )

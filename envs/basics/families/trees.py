@@ -43,5 +43,5 @@ def _write(node: object, numbers: dict[str, str], parts: list[str]) -> None:
             if field not in ("ctx", "kind", "type_comment"):
                 _write(value, numbers, parts)
         parts.append(")")
-    elif node is not None:
-        parts.append(str(node))
+    else:
+        parts.append("-" if node is None else str(node))

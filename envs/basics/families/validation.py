@@ -6,7 +6,7 @@ from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import Source
 
 
-@family(2)
+@family(1)
 def strong_password(s: Source) -> Draft:
     n = s.number(5, 8)
     return draft(
@@ -87,7 +87,7 @@ def valid_move(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def balanced_marks(s: Source) -> Draft:
     a, b = s.pick(("x", "y"), ("+", "-"), ("L", "R"), ("<", ">"))
     return draft(
@@ -105,7 +105,7 @@ def balanced_marks(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def valid_score(s: Source) -> Draft:
     n, gap = s.pick((11, 2), (21, 2), (25, 2), (15, 3))
     return draft(
@@ -126,7 +126,7 @@ def valid_score(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def valid_clock(s: Source) -> Draft:
     n = s.pick(24, 12)
     return draft(
@@ -164,7 +164,7 @@ def valid_variable_name(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def parts_make_whole(s: Source) -> Draft:
     n = s.pick(100, 180, 360, 60)
     return draft(
@@ -181,7 +181,7 @@ def parts_make_whole(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def order_possible(s: Source) -> Draft:
     return draft(
         "order_possible|can_deliver|enough_in_stock",
@@ -201,7 +201,7 @@ def order_possible(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def missing_fields(s: Source) -> Draft:
     fields = s.pick(["name", "email", "age"], ["id", "title"], ["street", "city", "zip"], ["user", "date", "text"])
     return draft(
@@ -230,7 +230,9 @@ def allowed_to_ride(s: Source) -> Draft:
         [
             "Somebody may use a ride with a height of at least $min_cm centimeters, or at an age of at least $min_age "
             "years. Return whether a person with $height and $age may use it.",
-            "Return True if $height is $min_cm or more or $age is $min_age or more, and False otherwise.",
+            "Children below $min_cm centimeters who are also younger than $min_age stay outside, all others get in. "
+            "Return "
+            "whether somebody with $height and $age gets in.",
         ],
         "return $height >= $min_cm or $age >= $min_age",
         lambda: (s.number(cm - 30, cm + 20), s.number(age - 5, age + 4)),
@@ -240,7 +242,7 @@ def allowed_to_ride(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def rules_met(s: Source) -> Draft:
     n = s.number(10, 60)
     m = s.number(2, 6)
@@ -310,7 +312,7 @@ def valid_readings_mean(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def safe_division(s: Source) -> Draft:
     return draft(
         "safe_ratio|divide_or_default|ratio_or",
@@ -326,7 +328,7 @@ def safe_division(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def int_or_default(s: Source) -> Draft:
     return draft(
         "to_number|read_number|int_or_default",
@@ -344,7 +346,7 @@ def int_or_default(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def winning_hand(s: Source) -> Draft:
     n, word = s.pick((2, "twice"), (3, "three times"))
     return draft(

@@ -58,7 +58,7 @@ def longest_word_length(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def words_backwards(s: Source) -> Draft:
     return draft(
         "words_backwards|reverse_each_word|mirror_words",
@@ -76,7 +76,7 @@ def words_backwards(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def words_beginning_with(s: Source) -> Draft:
     return draft(
         "words_beginning_with|count_words_with|how_many_begin",
@@ -91,7 +91,7 @@ def words_beginning_with(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def capitalize_long_words(s: Source) -> Draft:
     return draft(
         "capitalize_long_words|headline|big_words",
@@ -153,7 +153,7 @@ def count_sentences(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def letter_values(s: Source) -> Draft:
     one = s.pick(1, 2, 5, 10)
     return draft(
@@ -224,7 +224,7 @@ def is_titled(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def same_start_and_end(s: Source) -> Draft:
     n = s.number(2, 3)
     return draft(
@@ -329,7 +329,7 @@ def longest_words(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def plural_form(s: Source) -> Draft:
     end = s.pick("s", "x", "z", "o")
     return draft(
@@ -395,7 +395,7 @@ def listed_in_words(s: Source) -> Draft:
     )
 
 
-@family(2)
+@family(1)
 def without_stop_words(s: Source) -> Draft:
     small = s.pick(["a", "the", "of"], ["is", "am", "are"], ["to", "in", "on"], ["and", "or", "but"])
     return draft(
