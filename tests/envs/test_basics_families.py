@@ -213,7 +213,7 @@ def test_none_is_of_humaneval_or_mbpp(name):
 
 
 def _humaneval(file: Path) -> Iterator[Asked]:
-    for row in map(json.loads, gzip.open(file, "rt")):
+    for row in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
         tree = ast.parse(row["prompt"] + row["canonical_solution"])
         function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == row["entry_point"])
         text = re.split(r">>>|[Ee]xamples?:?|For example", ast.get_docstring(function) or "")[0]
@@ -222,7 +222,7 @@ def _humaneval(file: Path) -> Iterator[Asked]:
 
 
 def _mbpp(file: Path) -> Iterator[Asked]:
-    for row in map(json.loads, gzip.open(file, "rt")):
+    for row in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
         text = re.sub(r"^Write (a|an)? ?(python )?function (to|that|which)", "Return", row["text"])
         functions = [n for n in ast.parse(row["code"].replace("\r", "")).body if isinstance(n, ast.FunctionDef)]
         yield asked(f"mbpp/{row['task_id']}", text, [], ast.unparse(functions[-1]) if functions else "")

@@ -71,7 +71,7 @@ def entry_price(s: Source) -> Draft:
 def taxi_fare(s: Source) -> Draft:
     return draft(
         "taxi_fare|ride_cost|cab_price",
-        "km|distance|kilometers: int -> int",
+        "km|distance|way: int -> int",
         [
             "A taxi ride costs $base dollars plus $rate dollars for each kilometer. Return the price of a ride of $km "
             "kilometers.",

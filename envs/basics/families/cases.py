@@ -28,7 +28,8 @@ def cases(name: str, solution: str, drawn: Draft, turn: int) -> tuple[list[Case]
     pool = answered(defined(compile(tree, f"<{name}>", "exec"), name), inputs(drawn), name)
     edges = pool[: len(drawn.edges)]
     turns = in_turns(pool[len(edges) :] or pool)
-    examples = sorted(turns[: SHOWN * 4], key=dull)[:SHOWN]
+    best = sorted(turns[: SHOWN * 4], key=lambda case: (dull(case), -len(repr(case[0]))))
+    examples = [best[0], *sorted(best[1:], key=lambda case: case[1] == best[0][1])][:SHOWN]
     rest = [*edges, *(case for case in turns if case not in edges)]
     hidden = [case for case in rest if case not in examples][: max(HIDDEN, len(edges) + SHOWN)]
     bounded = may_not_end(tree, name)
@@ -41,7 +42,9 @@ def cases(name: str, solution: str, drawn: Draft, turn: int) -> tuple[list[Case]
 def dull(case: Case) -> bool:
     """Whether a test would be a poor example: a trivial answer, long arguments or a number with many digits."""
     text = repr(case[1])
-    return text in PLAIN or len(repr(case[0])) > 120 or (isinstance(case[1], float) and len(text) > 9)
+    if text in PLAIN or (case[1] == case[0][0] and not isinstance(case[1], bool)):
+        return True
+    return len(repr(case[0])) > 90 or (isinstance(case[1], float) and len(text) > 9)
 
 
 def inputs(drawn: Draft) -> list[tuple[Any, ...]]:

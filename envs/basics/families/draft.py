@@ -19,6 +19,8 @@ from envs.basics.families.source import Source
 PLACE = re.compile(r"\$(\w+)(!r)?")
 CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 PARAMETERS = re.compile(r",\s*(?=[\w|]+\s*:)")
+TWICE = re.compile(r"\b([a-z]\w*) \1\b")
+"""A name beside the same word, as in "the number number": another name is better, and else the word goes."""
 FAMILIES: dict[str, Family] = {}
 
 
@@ -99,24 +101,41 @@ def words(source: Source, drawn: Draft, turn: int) -> Worded:
     names = drawn.names.split("|")
     name = names[turn % len(names)]
     text = drawn.texts[(turn + turn // len(names)) % len(drawn.texts)]
-    left, result = drawn.signature.rsplit("->", 1)
-    style, place = source.random(), source.number(0, 11)
-    values: dict[str, Any] = {**drawn.values, "f": name}
-    parameters = []
-    for given in PARAMETERS.split(left.strip()):
-        alternatives, kind = given.split(":", 1)
-        options = alternatives.strip().split("|")
-        if options[0] in drawn.values:
-            raise ValueError(f"{name}: both a parameter and a value are called {options[0]}")
-        values[options[0]] = chosen = options[place % len(options)]
-        parameters.append(chosen if style > 0.9 else f"{chosen}: {_type(kind, style)}")
-    returned = "" if style > 0.9 else f" -> {_type(result, style)}"
-    signature = f"def {name}({', '.join(parameters)}){returned}:"
     text = CHOICE.sub(lambda match: source.pick(*match[1].split("|")), text)
+    style, place = source.random(), source.number(0, 11)
+    for alternative in range(place, place + 3):
+        values = {**drawn.values, "f": name, **_parameters(drawn, alternative)}
+        description = _filled(text, values, repr)
+        if not TWICE.search(description):
+            break
+    parameters = []
+    for option, kind in _declared(drawn):
+        chosen = values[option.split("|")[0]]
+        parameters.append(chosen if style > 0.9 else f"{chosen}: {_type(kind, style)}")
+    returned = "" if style > 0.9 else f" -> {_type(drawn.signature.rsplit('->', 1)[1], style)}"
+    signature = f"def {name}({', '.join(parameters)}){returned}:"
     body = _filled(drawn.body, values, _code)
     imported = "import math\n\n\n" if "math." in body else ""
     solution = f"{imported}{signature}\n{textwrap.indent(body, '    ')}\n"
-    return Worded(name, signature, _filled(text, values, repr), solution)
+    return Worded(name, signature, TWICE.sub(r"\1", description), solution)
+
+
+def _declared(drawn: Draft) -> list[tuple[str, str]]:
+    """(alternative names, type) of each parameter."""
+    left = drawn.signature.rsplit("->", 1)[0].strip()
+    pairs = [given.split(":", 1) for given in PARAMETERS.split(left)]
+    return [(names.strip(), kind) for names, kind in pairs]
+
+
+def _parameters(drawn: Draft, place: int) -> dict[str, str]:
+    """The name of each parameter, by its first alternative."""
+    chosen = {}
+    for names, _ in _declared(drawn):
+        options = names.split("|")
+        if options[0] in drawn.values:
+            raise ValueError(f"{drawn.names}: both a parameter and a value are called {options[0]}")
+        chosen[options[0]] = options[place % len(options)]
+    return chosen
 
 
 def _type(kind: str, style: float) -> str:

@@ -125,12 +125,12 @@ def row_with_largest_sum(s: Source) -> Draft:
 def grid_of_value(s: Source) -> Draft:
     return draft(
         "make_board|empty_grid|new_table",
-        "rows|height|n: int, columns|width|m: int -> list[list[int]]",
+        "n|height|count: int, m|width|size: int -> list[list[int]]",
         [
-            "Return a list of $rows rows, where each row is a list of $columns times the number $fill.",
-            "Make a table with $rows rows and $columns columns that contains $fill everywhere, as a list of lists.",
+            "Return a list of $n rows, where each row is a list of $m times the number $fill.",
+            "Make a table with $n rows and $m columns that contains $fill everywhere, as a list of lists.",
         ],
-        "return [[$fill] * $columns for _ in range($rows)]",
+        "return [[$fill] * $m for _ in range($n)]",
         lambda: (s.number(0, 5), s.number(0, 5)),
         [(0, 3), (2, 0), (1, 1)],
         fill=s.pick(0, 1, -1, 7),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from envs.basics.families.draft import Draft, draft, family
 from envs.basics.families.source import Source
 
@@ -53,7 +55,7 @@ def rule_holds(s: Source) -> Draft:
         "rule_is_kept|permitted|follows_rule",
         "age|points|size: int, guided|member|signed: bool -> bool",
         [
-            "Whoever has an $age below $n needs $guided to be True; for all others it does not matter. Return whether "
+            "Whoever has $age below $n needs $guided to be True; for all others it does not matter. Return whether "
             "the rule is kept.",
             "Return True if $age is at least $n or $guided is True, and False otherwise.",
         ],
@@ -66,12 +68,13 @@ def rule_holds(s: Source) -> Draft:
 
 @family(1)
 def look_up_action(s: Source) -> Draft:
-    table, what = s.pick(
+    tables: list[tuple[dict[str, Any], str]] = [
         ({"red": "stop", "yellow": "wait", "green": "go"}, "light"),
         ({"circle": 0, "triangle": 3, "square": 4}, "shape"),
         ({"mon": 5, "sat": 8, "sun": 9}, "day"),
         ({"cat": "meow", "dog": "woof", "cow": "moo"}, "animal"),
-    )
+    ]
+    table, what = s.pick(*tables)
     other = "?" if isinstance(next(iter(table.values())), str) else -1
     return draft(
         "look_up|reaction|value_for",

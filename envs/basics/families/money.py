@@ -37,13 +37,14 @@ def recipe_amount(s: Source) -> Draft:
     what = s.pick("flour", "rice", "sugar", "butter", "milk")
     return draft(
         "recipe_amount|scaled_amount|grams_for_guests",
-        "grams|amount: float, guests|people: int -> float",
+        "amount|quantity|weight: float, guests|people: int -> float",
         [
-            "A recipe for $n persons takes $grams of $what. Return how much is needed if there are $guests.",
-            "The amount $grams of $what is enough for $n persons. {Return|Compute} the amount for a party whose number "
+            "A recipe for $n persons takes $amount of $what. Return how much is needed if there are $guests.",
+            "The amount $amount of $what is enough for $n persons. {Return|Compute} the amount for a party whose "
+            "number "
             "of persons is $guests.",
         ],
-        "return $grams / $n * $guests",
+        "return $amount / $n * $guests",
         lambda: (float(s.number(5, 80) * 10), s.number(1, 12)),
         [(100.0, 1)],
         n=s.pick(2, 4, 5, 8),

@@ -31,7 +31,7 @@ CHOOSE = [
     Step("between", "$k <= x <= $top", "at least $k and at most $top", "from $k to $top", "middle"),
     Step("outside", "x < $k or x > $top", "outside of the range $k to $top", "outside of $k to $top", "outer"),
     Step("other", "x != $k", "different from $k", "not equal to $k", "other"),
-    Step("allowed", "x not in $banned!r", "not in the list $banned", "outside of $banned", "allowed"),
+    Step("allowed", "x not in $banned!r", "absent from the list $banned", "outside of $banned", "allowed"),
     Step(
         "small_square",
         "x * x < $bound",

@@ -25,7 +25,7 @@ def swapped_pairs(s: Source) -> Draft:
 @family(1)
 def pair_products(s: Source) -> Draft:
     shape, what = s.pick(
-        ("rectangle", "width and height"), ("box of coins", "number and value"), ("order", "count and price")
+        ("rectangle", "width and height"), ("box of coins", "number and value"), ("purchase", "count and price")
     )
     return draft(
         "total_of_products|sum_of_areas|sum_of_pair_products",
@@ -125,7 +125,7 @@ def bounding_box(s: Source) -> Draft:
 
 @family(2)
 def walk_end(s: Source) -> Draft:
-    up, down, left, right = s.pick("UDLR", "NSWE", "^v<>", "udlr")
+    up, down, left, right = tuple(s.pick("UDLR", "NSWE", "^v<>", "udlr"))
     return draft(
         "end_of_walk|final_position|follow_path",
         "moves|path|steps: str -> tuple[int, int]",
@@ -152,7 +152,7 @@ def walk_end(s: Source) -> Draft:
 
 @family(1)
 def name_with_extreme(s: Source) -> Draft:
-    extreme, word, field = s.pick(("max", "largest", "age"), ("min", "smallest", "price"), ("max", "highest", "score"))
+    extreme, word, field = s.pick(("max", "largest", "size"), ("min", "smallest", "price"), ("max", "highest", "score"))
     return draft(
         "name_with_extreme|best_entry|pick_by_number",
         "entries|people|offers: list[tuple[str, int]] -> str",

@@ -23,11 +23,11 @@ def recursive_sequence(s: Source) -> Draft:
         "term|sequence_term|value_of_term",
         "n|k|index: int -> int",
         [
-            "A sequence is defined by $f(0) == $a and $f($n) == $m * $f($n - 1) + $d for larger numbers. Return its "
-            "term "
-            "$n, with recursion.",
-            "Define $f by recursion: the value for 0 is $a, and each further value is $m times the one before it, plus "
-            "$d. Return the value for $n.",
+            "A sequence is defined by recursion: term 0 is $a, and each further term is $m times the term before it "
+            "plus "
+            "$d. Return its term number $n.",
+            "Use recursion on $n: for 0 the result is $a, and for a larger number it is $m times the result for the "
+            "number before, plus $d. Return the result.",
         ],
         """
         if $n == 0:

@@ -109,7 +109,7 @@ TEXTS = [
     "Which entries are there with $long_test? $kind For these, return $result.",
     "Return $result. Entries count if $short_test, and no others do. $kind",
     "$kind Ignore all but those with $long_test, then return $result.",
-    "$kind Take an entry if $short_test. From the entries that you took, make $result, and return it.",
+    "$kind Take an entry if $short_test. Return $result, using only the entries that you took.",
 ]
 """A family uses three of them; those with a step in common use different ones."""
 
