@@ -14,11 +14,18 @@ from typing import Any
 
 from envs.basics.families import (
     arithmetic,
+    branching,
+    calendars,
     characters,
     clock,
+    codes,
     dictionaries,
+    digits,
     formats,
+    games,
     grids,
+    layouts,
+    list_checks,
     lists,
     logic,
     measures,
@@ -33,25 +40,32 @@ from envs.basics.families import (
     short_texts,
     sorting,
     table_pipelines,
+    text_checks,
     validation,
     word_pipelines,
-)
-from envs.basics.families import (
-    words as word_families,
+    word_rules,
+    words,
 )
 from envs.basics.families.cases import cases
-from envs.basics.families.draft import FAMILIES, Family, words
+from envs.basics.families.draft import FAMILIES, Family, choose_words
 from envs.basics.families.source import Source
 from envs.basics.families.trees import shape
 
 __all__ = ["FAMILIES", "SUBJECTS", "Family", "Source", "row", "rows", "shape_of", "split"]
 SUBJECTS = (
     arithmetic,
+    branching,
+    calendars,
     characters,
     clock,
+    codes,
     dictionaries,
+    digits,
     formats,
+    games,
     grids,
+    layouts,
+    list_checks,
     lists,
     logic,
     measures,
@@ -66,9 +80,11 @@ SUBJECTS = (
     short_texts,
     sorting,
     table_pipelines,
+    text_checks,
     validation,
     word_pipelines,
-    word_families,
+    word_rules,
+    words,
 )
 """The modules that register families."""
 
@@ -87,7 +103,7 @@ def row(family: Family, number: int) -> dict[str, Any]:
     """Problem `number` of a family, with the fields of the hand-written problems and its id."""
     source = Source(f"{family.name}:{number}")
     drawn = family.make(source)
-    worded = words(source, drawn, number)
+    worded = choose_words(source, drawn, number)
     examples, hidden = cases(worded.name, worded.solution, drawn, number)
     return {
         "id": f"basics/new/{family.name}/{number}",

@@ -13,8 +13,7 @@ def shopping_total(s: Source) -> Draft:
         "prices|menu: dict[str, int], basket|order: list[str] -> int",
         [
             "The dictionary $prices gives the price of each article. Return the sum of the prices of all articles in "
-            "the "
-            "list $basket. An article that is listed twice counts twice.",
+            "the list $basket. An article that is listed twice counts twice.",
             "Look up every item of $basket in $prices and return the sum of what you find. All items are keys of "
             "$prices.",
         ],
@@ -77,8 +76,7 @@ def merged_counts(s: Source) -> Draft:
         "first|a|left: dict[str, int], second|b|right: dict[str, int] -> dict[str, int]",
         [
             "Return a dictionary with all keys of $first and $second. A key that occurs in both gets the sum of its "
-            "two "
-            "values.",
+            "two values.",
             "Two shops have the stocks $first and $second. Return the stock of both together: add the numbers of equal "
             "articles and keep all the others.",
         ],
@@ -128,8 +126,7 @@ def best_result_of_each(s: Source) -> Draft:
             "Each item of $results is a tuple of a name and a score. Return a dictionary that gives for each name its "
             "$word score.",
             "Go through the pairs of name and number in $results and return a dictionary with the $word number of "
-            "every "
-            "name.",
+            "every name.",
         ],
         """
         best = {}
@@ -152,8 +149,7 @@ def sum_per_name(s: Source) -> Draft:
         "entries|payments|points: list[tuple[str, int]] -> dict[str, int]",
         [
             "Each item of $entries is a tuple of a name and an amount. Return a dictionary that gives for each name "
-            "the "
-            "sum of its amounts.",
+            "the sum of its amounts.",
             "Add up the numbers in the pairs of $entries separately for every name, and return a dictionary of the "
             "sums.",
         ],
@@ -178,8 +174,7 @@ def low_stock(s: Source) -> Draft:
             "There should be $n pieces of each article. Return a dictionary of the articles of which $stock has fewer, "
             "with the number of pieces that are missing.",
             "For every key of $stock with a value below $n, the result has the same key with $n minus that value. "
-            "Return "
-            "the result, which has no other keys.",
+            "Return the result, which has no other keys.",
         ],
         "return {k: $n - v for k, v in $stock.items() if v < $n}",
         lambda: (s.stock(0, 12),),
@@ -278,8 +273,7 @@ def translated_words(s: Source) -> Draft:
             "Replace each word of $text that is a key of $table by its value, and leave the other words as they are. "
             "Words are separated by single spaces. Return the new text.",
             "Translate $text word by word with the dictionary $table; words that it does not have stay the same. "
-            "Return "
-            "the words joined by single spaces.",
+            "Return the words joined by single spaces.",
         ],
         'return " ".join($table.get(word, word) for word in $text.split())',
         lambda: (
@@ -301,8 +295,7 @@ def graded_scores(s: Source) -> Draft:
             "Return a dictionary with the keys of $scores, where the value is $good!r if the score is at least $n, and "
             "$bad!r otherwise.",
             "Replace every number in the dictionary $scores by $good!r or, if it is less than $n, by $bad!r. Return "
-            "the "
-            "result as a new dictionary.",
+            "the result as a new dictionary.",
         ],
         "return {k: $good!r if v >= $n else $bad!r for k, v in $scores.items()}",
         lambda: (s.table(n - 20, n + 20),),
@@ -322,8 +315,7 @@ def subtract_used(s: Source) -> Draft:
             "Return what is left of $stock when the numbers in $used are taken away. Every key of $used is a key of "
             "$stock, and nothing becomes negative. All keys of $stock are kept.",
             "Subtract the value of each key in $used from the value of that key in $stock, and return a dictionary "
-            "with "
-            "all keys of $stock.",
+            "with all keys of $stock.",
         ],
         "return {k: v - $used.get(k, 0) for k, v in $stock.items()}",
         lambda: ((p := s.stock(3, 12)), {k: s.number(0, 3) for k in p if s.flag()}),
@@ -340,8 +332,7 @@ def first_repeated(s: Source) -> Draft:
             "Return the first item of $items that has already occurred before it in the list. If there is none, return "
             "the text $none!r.",
             "Go through $items from left to right and return the first one that you see for the second time, or "
-            "$none!r "
-            "if all are different.",
+            "$none!r if all are different.",
         ],
         """
         seen = set()
@@ -364,8 +355,8 @@ def table_as_lines(s: Source) -> Draft:
         "as_text_lines|show_table|report_lines",
         "table|scores|stock: dict[str, int] -> list[str]",
         [
-            "Return a list with a text such as '$shown' for each key of $table and its value, in alphabetical order "
-            "of the keys.",
+            "Return a list with a text such as '$shown' for each key of $table and its value, in alphabetical order of "
+            "the keys.",
             "For every key of $table, sorted from a to z, write the key, then $sep!r, then its value. Return the list "
             "of these texts.",
         ],
@@ -387,8 +378,7 @@ def key_of_longest(s: Source) -> Draft:
             "The values of $groups are lists, which all have different lengths. Return the key of the $word one. There "
             "is at least one key.",
             "Return the key of $groups under which the $word list is stored. No two lists are equally long, and "
-            "$groups "
-            "is not empty.",
+            "$groups is not empty.",
         ],
         "return $extreme($groups, key=lambda k: len($groups[k]))",
         lambda: ({n: s.ints(1, 9, size, size) for n, size in zip(s.names(1, 4), s.sample(range(6), 4), strict=False)},),

@@ -96,7 +96,7 @@ def add(name: str, level: int, make: Callable[[Source], Draft]) -> None:
     FAMILIES[name] = Family(name, level, make)
 
 
-def words(source: Source, drawn: Draft, turn: int) -> Worded:
+def choose_words(source: Source, drawn: Draft, turn: int) -> Worded:
     """Choose names, types and wording. `turn` counts a family's problems, so that they take turns with wordings."""
     names = drawn.names.split("|")
     name = names[turn % len(names)]

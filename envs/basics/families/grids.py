@@ -69,8 +69,7 @@ def transposed(s: Source) -> Draft:
             "All rows of $table have the same length. Return a list of its columns, each one as a list from top to "
             "bottom. There is at least one row.",
             "Exchange rows and columns: the first row of the result is the first column of $table, and so on. $table "
-            "has "
-            "one or more rows of equal length.",
+            "has one or more rows of equal length.",
         ],
         "return [list(column) for column in zip(*$table)]",
         lambda: (s.grid(),),
@@ -87,8 +86,7 @@ def largest_in_each_row(s: Source) -> Draft:
         [
             "Return a list with the $word number of each row of $grid. No row is empty.",
             "For every list in $grid, find its $word number; return these numbers in the order of the rows. Each row "
-            "has "
-            "at least one number.",
+            "has at least one number.",
         ],
         "return [$extreme(row) for row in $grid]",
         lambda: (s.grid(-9, 9, 0),),
@@ -145,8 +143,7 @@ def multiplication_table(s: Source) -> Draft:
         "n|size: int -> list[list[int]]",
         [
             "Return a list of $n rows with $n numbers each, where the number in row i and column j is the $word of i "
-            "and "
-            "j. Rows and columns are counted from $start.",
+            "and j. Rows and columns are counted from $start.",
             "Make a table of size $n by $n: each cell holds the $word of its row number and its column number, which "
             "begin with $start.",
         ],
@@ -183,8 +180,7 @@ def top_and_bottom_row(s: Source) -> Draft:
         "grid|field|board: list[list[int]] -> int",
         [
             "Return the sum of the numbers in the first and in the last row of $grid. If there is only one row, count "
-            "it "
-            "once. There is at least one row.",
+            "it once. There is at least one row.",
             "Add up the top row and the bottom row of the non-empty list $grid of rows. A single row counts once.",
         ],
         """
@@ -223,8 +219,7 @@ def neighbor_count(s: Source) -> Draft:
         "grid|field|board: list[list[int]], row|r|i: int, column|c|j: int -> int",
         [
             "Return how many of the cells directly left, right, above and below the cell in row $row and column "
-            "$column "
-            "of $grid contain a 1. Cells outside of the grid do not count.",
+            "$column of $grid contain a 1. Cells outside of the grid do not count.",
             "Count the ones among the up to four neighbors of a cell of $grid, which has the row index $row and the "
             "column index $column. Diagonal neighbors do not count.",
         ],
@@ -248,8 +243,7 @@ def rows_all_equal(s: Source) -> Draft:
         "board|grid|rows: list[list[str]] -> bool",
         [
             "Return True if at least one row of $board consists only of the mark $mark!r, and False otherwise. Every "
-            "row "
-            "has at least one cell.",
+            "row has at least one cell.",
             "Return whether there is a row in $board in which each cell is $mark!r. No row is empty.",
         ],
         "return any(all(cell == $mark!r for cell in row) for row in $board)",
@@ -382,8 +376,7 @@ def life_step(s: Source) -> Draft:
             "The list $cells contains zeros and ones. In the next generation a cell is 1 if exactly one of its two "
             "neighbors is 1 now, and 0 otherwise. Beyond both ends everything is 0. Return the next generation.",
             "Return a list in which each number is 1 if the numbers left and right of it in $cells are different, and "
-            "0 "
-            "if they are equal. A missing neighbor counts as 0.",
+            "0 if they are equal. A missing neighbor counts as 0.",
         ],
         """
         padded = [0] + $cells + [0]

@@ -75,8 +75,7 @@ def move_first_to_end(s: Source) -> Draft:
             "Return a new list in which the first $n items of $items stand at the end, in the same order. There are at "
             "least $n items.",
             "Move the first $n items of $items behind all the others and return the new list. The list is never "
-            "shorter "
-            "than $n.",
+            "shorter than $n.",
         ],
         "return $items[$n:] + $items[:$n]",
         lambda: (s.pick(s.ints(0, 30, n, 8), s.words(n, 6)),),
@@ -212,8 +211,7 @@ def sum_without_extremes(s: Source) -> Draft:
         "scores|marks|points: list[int] -> int",
         [
             "The judges give $scores. One lowest and one highest score do not count. Return the sum of the others. "
-            "There "
-            "are at least two scores.",
+            "There are at least two scores.",
             "Return the sum of the numbers in $scores without the smallest and the largest one. If several are equal, "
             "only one of them is left out. The list has two or more numbers.",
         ],
@@ -249,11 +247,9 @@ def padded_list(s: Source) -> Draft:
         "items|values|row: list[int], size|n|length: int -> list[int]",
         [
             "Return a new list with the numbers of $items followed by as many times $fill as are needed to make it "
-            "$size "
-            "long. A longer list stays as it is.",
+            "$size long. A longer list stays as it is.",
             "Append the number $fill to a copy of $items until it has $size items, and return it. If there are at "
-            "least "
-            "that many items, nothing is added.",
+            "least that many items, nothing is added.",
         ],
         "return $items + [$fill] * ($size - len($items))",
         lambda: (s.ints(1, 9, 0, 6), s.number(0, 8)),
@@ -319,8 +315,7 @@ def index_weighted_sum(s: Source) -> Draft:
         "numbers|values|digits: list[int] -> int",
         [
             "Multiply each number of $numbers by its position, where the positions are $a, $b, $c and so on, and "
-            "return "
-            "the sum of the products.",
+            "return the sum of the products.",
             "Return $a times the first number of $numbers plus $b times the second plus $c times the third and so on. "
             "An empty list gives 0.",
         ],

@@ -30,9 +30,7 @@ def alarm_rings(s: Source) -> Draft:
 
 @family(1)
 def at_least_two(s: Source) -> Draft:
-    n, word = s.pick((2, "at least two"), (1, "at least one"))
-    test = s.pick("==", ">=")
-    said = {"==": {2: "exactly two", 1: "exactly one"}[n], ">=": word}[test]
+    n, test, said = s.pick((2, ">=", "at least two"), (2, "==", "exactly two"), (1, "==", "exactly one"))
     return draft(
         "enough_votes|count_of_three|members_agree",
         "a|x|first: bool, b|y|second: bool, c|z|third: bool -> bool",
@@ -55,8 +53,8 @@ def rule_holds(s: Source) -> Draft:
         "rule_is_kept|permitted|follows_rule",
         "age|points|size: int, guided|member|signed: bool -> bool",
         [
-            "Whoever has $age below $n needs $guided to be True; for all others it does not matter. Return whether "
-            "the rule is kept.",
+            "Whoever has $age below $n needs $guided to be True; for all others it does not matter. Return whether the "
+            "rule is kept.",
             "Return True if $age is at least $n or $guided is True, and False otherwise.",
         ],
         "return $guided or $age >= $n",
@@ -302,8 +300,7 @@ def few_failures(s: Source) -> Draft:
         [
             "Return True if fewer than $n of the values in $flags are True, and False otherwise.",
             "The list $flags tells for each machine whether it has failed. Everything goes on with less than $n "
-            "failures. "
-            "Return whether it does.",
+            "failures. Return whether it does.",
         ],
         "return sum($flags) < $n",
         lambda: (s.some(BOTH, 0, 7),),

@@ -13,8 +13,7 @@ def wasted_area(s: Source) -> Draft:
         "side|width|a: float -> float",
         [
             "The largest possible circle is cut out of a square with the side $side. Return the area that is left "
-            "over. "
-            "Use math.pi.",
+            "over. Use math.pi.",
             "Return the area of a square with side $side minus the area of the circle that touches all its sides, "
             "computed with math.pi.",
         ],
@@ -56,8 +55,7 @@ def feet_and_inches(s: Source) -> Draft:
             "One of the $big_name is $n $small_name, and one of the $small_name is $c $unit. Return how many $unit are "
             "$big of the $big_name and $small of the $small_name.",
             "Convert a measure into $unit: it consists of the number $big of $big_name, each of $n $small_name, and "
-            "the "
-            "number $small of $small_name, each of $c $unit.",
+            "the number $small of $small_name, each of $c $unit.",
         ],
         "return ($big * $n + $small) * $c",
         lambda: (s.number(0, 12), s.number(0, n - 1)),
@@ -77,11 +75,9 @@ def slope_of_line(s: Source) -> Draft:
         "p|a|first: tuple[int, int], q|b|second: tuple[int, int] -> float",
         [
             "Return the slope of the line through the points $p and $q: the difference of their y values divided by "
-            "the "
-            "difference of their x values. Points are tuples (x, y) with different x.",
+            "the difference of their x values. Points are tuples (x, y) with different x.",
             "A road leads from the point $p to the point $q, both tuples (x, y). Return by how much y grows for each "
-            "unit "
-            "of x. The two x are not equal.",
+            "unit of x. The two x are not equal.",
         ],
         "return ($q[1] - $p[1]) / ($q[0] - $p[0])",
         lambda: ((s.number(-9, 0), s.number(-9, 9)), (s.number(1, 9), s.number(-9, 9))),
@@ -96,8 +92,7 @@ def point_between(s: Source) -> Draft:
         "a|p|start: tuple[int, int], b|q|end: tuple[int, int] -> tuple[float, float]",
         [
             "Return the point in the middle between the points $a and $b as a tuple (x, y). Both are tuples of the "
-            "same "
-            "form.",
+            "same form.",
             "Two people stand at $a and $b, given as tuples (x, y), and meet halfway. Return the place as a tuple.",
         ],
         "return ($a[0] + $b[0]) / 2, ($a[1] + $b[1]) / 2",
@@ -115,8 +110,7 @@ def area_equals_perimeter(s: Source) -> Draft:
         [
             "Return True if the area of a rectangle with the sides $a and $b is, as a number, $word its perimeter.",
             "A rectangle has the sides $a and $b. Return whether the number of its area is $word the number of the "
-            "length "
-            "of its border.",
+            "length of its border.",
         ],
         "return $a * $b $test 2 * ($a + $b)",
         lambda: (s.number(1, 9), s.number(1, 9)),
@@ -134,8 +128,7 @@ def fits_in_frame(s: Source) -> Draft:
         "a|width|x: int, b|height|y: int -> bool",
         [
             "A frame is $w wide and $h high. Return True if a picture of the size $a by $b fits into it, where it may "
-            "be "
-            "turned by 90 degrees, and False otherwise.",
+            "be turned by 90 degrees, and False otherwise.",
             "Return whether a card with the sides $a and $b goes into an envelope of $w by $h, either way round. Equal "
             "lengths fit.",
         ],
@@ -249,11 +242,9 @@ def clock_hands(s: Source) -> Draft:
         "hour|h: int, minute|m: int -> float",
         [
             "Return the angle in degrees of the hour hand of a clock from the top, clockwise, at $hour hours and "
-            "$minute "
-            "minutes. It moves 30 degrees in an hour, and the result is less than 360.",
+            "$minute minutes. It moves 30 degrees in an hour, and the result is less than 360.",
             "The short hand of a clock points up at 0 and at 12 o'clock and turns evenly, by half a degree each "
-            "minute. "
-            "Return its angle, from 0 to below 360, at the time $hour and $minute.",
+            "minute. Return its angle, from 0 to below 360, at the time $hour and $minute.",
         ],
         "return (30 * $hour + $minute / 2) % 360",
         lambda: (s.number(0, 23), s.number(0, 59)),
@@ -290,8 +281,7 @@ def fuel_cost(s: Source) -> Draft:
         "km|distance|way: float, price|per_liter|cost: float -> float",
         [
             "A car needs $l liters of fuel for 100 kilometers. Return what the fuel for $km kilometers costs if a "
-            "liter "
-            "costs $price.",
+            "liter costs $price.",
             "Return the cost of driving $km kilometers with $l liters per 100 kilometers, at $price for each liter.",
         ],
         "return $km / 100 * $l * $price",
@@ -309,8 +299,7 @@ def reached_level(s: Source) -> Draft:
         "points|value|x: int -> int",
         [
             "Level 1 begins at $a points and level 2 at $b points; below $a the level is 0. Return the level that "
-            "belongs "
-            "to $points.",
+            "belongs to $points.",
             "Return how many of the two limits $a and $b are reached by $points, that is, are not larger than it.",
         ],
         "return ($points >= $a) + ($points >= $b)",

@@ -53,8 +53,7 @@ def all_different(s: Source) -> Draft:
         "items|names|words: list[str] -> bool",
         [
             "Names that differ only in their capitals count as the same name. Return True if every name in $items "
-            "occurs "
-            "once, and False otherwise.",
+            "occurs once, and False otherwise.",
             "Return whether all texts in $items stay different after they are written in small letters.",
         ],
         "return len({item.lower() for item in $items}) == len($items)",
@@ -138,8 +137,7 @@ def first_missing(s: Source) -> Draft:
         [
             "Return the smallest whole number that is at least $n and does not occur in $used.",
             "Tickets are numbered from $n upwards, and the numbers in $used are taken. Return the lowest number that "
-            "is "
-            "free.",
+            "is free.",
         ],
         """
         n = $n
@@ -296,8 +294,7 @@ def set_sizes_ratio(s: Source) -> Draft:
         "a|first|left: list[int], b|second|right: list[int] -> float",
         [
             "Divide the number of different numbers that occur in both $a and $b by the number of different numbers "
-            "that "
-            "occur in at least one of them, and return the quotient. At least one list is not empty.",
+            "that occur in at least one of them, and return the quotient. At least one list is not empty.",
             "Return the share of common numbers: those in both $a and $b compared to those in $a or $b, each counted "
             "once. The lists are not both empty.",
         ],

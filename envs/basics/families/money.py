@@ -41,8 +41,7 @@ def recipe_amount(s: Source) -> Draft:
         [
             "A recipe for $n persons takes $amount of $what. Return how much is needed if there are $guests.",
             "The amount $amount of $what is enough for $n persons. {Return|Compute} the amount for a party whose "
-            "number "
-            "of persons is $guests.",
+            "number of persons is $guests.",
         ],
         "return $amount / $n * $guests",
         lambda: (float(s.number(5, 80) * 10), s.number(1, 12)),
@@ -60,8 +59,7 @@ def parking_fee(s: Source) -> Draft:
         "hours|time: int -> int",
         [
             "Parking is free for the first $free hours. Every further hour costs $rate euros. Return the fee for "
-            "$hours "
-            "hours.",
+            "$hours hours.",
             "A {boat|bike|locker} can be used for $free hours without paying, and each hour after that costs $rate "
             "dollars. Return the price of $hours hours.",
         ],
@@ -80,8 +78,7 @@ def months_to_goal(s: Source) -> Draft:
         "goal|target: int, saved|start: int, monthly|each_month: int -> int",
         [
             "Somebody has saved $saved dollars and adds $monthly dollars at the end of each month. Return after how "
-            "many "
-            "months there are at least $goal dollars, or 0 if there are enough already.",
+            "many months there are at least $goal dollars, or 0 if there are enough already.",
             "Return how many times $monthly must be added to $saved until the sum is at least $goal. It is 0 if $saved "
             "is not less than $goal. $monthly is positive.",
         ],
@@ -137,8 +134,8 @@ def round_down_to(s: Source) -> Draft:
         "n|number|x: int -> int",
         [
             "Return the largest multiple of $m that is not larger than $n. The number $n is not negative.",
-            "Round $n down to {a multiple|the next lower multiple} of $m; a multiple stays as it is. $n is never "
-            "below 0.",
+            "Round $n down to {a multiple|the next lower multiple} of $m; a multiple stays as it is. $n is never below "
+            "0.",
         ],
         "return $n - $n % $m",
         lambda: (s.number(0, 150),),
@@ -173,8 +170,7 @@ def nearer_number(s: Source) -> Draft:
         [
             "Return the one of $a and $b that is nearer to $t. If both are equally near, return $a.",
             "Two players guess $a and $b, and the right number is $t. Return the better guess; if they are equally "
-            "good, "
-            "return the first one.",
+            "good, return the first one.",
         ],
         "return $a if abs($a - $t) <= abs($b - $t) else $b",
         lambda: (s.number(-20, 60), s.number(-20, 60)),
@@ -191,8 +187,7 @@ def middle_of_three(s: Source) -> Draft:
         [
             "Return the number that stands in the middle when $a, $b and $c are put in order.",
             "Return the one of the three numbers $a, $b and $c that is neither the smallest nor the largest. If two "
-            "are "
-            "equal, return that number.",
+            "are equal, return that number.",
         ],
         "return sorted([$a, $b, $c])[1]",
         lambda: (s.number(-20, 20), s.number(-20, 20), s.number(-20, 20)),
@@ -284,11 +279,9 @@ def stamp_price(s: Source) -> Draft:
         "grams|weight: int -> int",
         [
             "A letter of up to $light grams costs $a dollars, a heavier one of up to $heavy grams costs $b dollars, "
-            "and "
-            "every other letter costs $c dollars. Return the price of a letter that weighs $grams grams.",
+            "and every other letter costs $c dollars. Return the price of a letter that weighs $grams grams.",
             "Return $a if $grams is at most $light, $b if it is more than that but at most $heavy, and $c if it is "
-            "more "
-            "than $heavy.",
+            "more than $heavy.",
         ],
         """
         if $grams <= $light:
@@ -335,8 +328,7 @@ def cheapest_shop(s: Source) -> Draft:
         "prices|offers|shops: dict[str, int] -> str",
         [
             "The dictionary $prices gives the price of a $thing in each shop. Return the name of the cheapest shop. "
-            "All "
-            "prices are different, and there is at least one shop.",
+            "All prices are different, and there is at least one shop.",
             "Return the key of the non-empty dictionary $prices that has the smallest value. The values are all "
             "different.",
         ],
@@ -355,11 +347,9 @@ def coin_change_greedy(s: Source) -> Draft:
         "amount|cents|total: int -> int",
         [
             "Pay $amount cents with coins of the values $coins: take the largest coin that fits again and again. "
-            "Return "
-            "how many coins you use.",
+            "Return how many coins you use.",
             "The coins are worth $coins cents. Always take as many of the most valuable coin as fit, then continue "
-            "with "
-            "the next one. Return the number of coins for $amount cents.",
+            "with the next one. Return the number of coins for $amount cents.",
         ],
         """
         count = 0
@@ -381,11 +371,9 @@ def budget_left(s: Source) -> Draft:
         "budget|money: int, prices|costs: list[int] -> int",
         [
             "Go through $prices in order and buy everything that can still be paid with what is left of $budget. "
-            "Return "
-            "the money that remains.",
+            "Return the money that remains.",
             "You have $budget coins. For each price in $prices, in order, subtract it if you have enough coins, and "
-            "skip "
-            "it otherwise. Return how many coins are left.",
+            "skip it otherwise. Return how many coins are left.",
         ],
         """
         for price in $prices:

@@ -132,8 +132,7 @@ TEXTS = [
     "Return $short_result $short_value for all numbers x in $numbers $short_test.",
     "Go through $numbers and skip all numbers that are not $long_test. $long_value, and return $long_result.",
     "The list $numbers holds numbers that are not negative. For each x of those $short_test, compute $short_value. "
-    "Return "
-    "$long_result.",
+    "Return $long_result.",
     "Return $long_result, where a result is $short_value for a number x of $numbers, and x must be $long_test.",
     "Delete from a copy of $numbers whatever is not $long_test, and use the numbers that stay. $long_value. Return "
     "$long_result.",
@@ -193,7 +192,13 @@ def _family(choose: Step, change: Step, combine: Step, result: str, first: int) 
     return make
 
 
-LEFT_OUT = {("multiples", "times"), ("outside", "times"), ("other", "minus_from"), ("digit", "square")}
+LEFT_OUT = {
+    ("multiples", "times"),
+    ("outside", "times"),
+    ("other", "minus_from"),
+    ("digit", "square"),
+    ("allowed", "plus"),
+}
 """Combinations whose texts would be too near to those of others."""
 
 for _i, _choose in enumerate(CHOOSE):

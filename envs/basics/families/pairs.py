@@ -50,11 +50,9 @@ def steps_on_grid(s: Source) -> Draft:
         "a|start|here: tuple[int, int], b|goal|there: tuple[int, int] -> int",
         [
             "The tuples $a and $b are points of a grid. Return how many steps lead from $a to $b if a step goes one "
-            "unit "
-            "to the left, right, up or down.",
+            "unit to the left, right, up or down.",
             "Return the distance of the points $a and $b along the axes: the difference of their first coordinates "
-            "plus "
-            "the difference of their second ones, both without sign.",
+            "plus the difference of their second ones, both without sign.",
         ],
         "return abs($a[0] - $b[0]) + abs($a[1] - $b[1])",
         lambda: ((s.number(-9, 9), s.number(-9, 9)), (s.number(-9, 9), s.number(-9, 9))),
@@ -108,8 +106,7 @@ def bounding_box(s: Source) -> Draft:
         "points|dots|trees: list[tuple[int, int]] -> tuple[int, int, int, int]",
         [
             "Return the smallest x, the smallest y, the largest x and the largest y of the points (x, y) in $points, "
-            "as "
-            "a tuple of four numbers. There is at least one point.",
+            "as a tuple of four numbers. There is at least one point.",
             "Find the rectangle around all points in the non-empty list $points of tuples (x, y), and return it as the "
             "tuple (lowest x, lowest y, highest x, highest y).",
         ],
@@ -133,8 +130,7 @@ def walk_end(s: Source) -> Draft:
             "A robot begins at (0, 0). Each character of $moves is a step: '$up' adds 1 to y, '$down' subtracts 1 from "
             "y, '$right' adds 1 to x and '$left' subtracts 1 from x. Return the final position as a tuple (x, y).",
             "Count in $moves how often '$right' occurs minus how often '$left' occurs, and how often '$up' occurs "
-            "minus "
-            "how often '$down' occurs. Return both numbers as a tuple.",
+            "minus how often '$down' occurs. Return both numbers as a tuple.",
         ],
         """
         x = $moves.count("$right") - $moves.count("$left")
@@ -160,8 +156,7 @@ def name_with_extreme(s: Source) -> Draft:
             "Each tuple in $entries holds a name and a $field. Return the name with the $word $field. If several have "
             "it, return the one that stands first in the list, which is not empty.",
             "Find the tuple (name, $field) in the non-empty list $entries whose $field is $word, the first one if "
-            "there "
-            "are several, and return its name.",
+            "there are several, and return its name.",
         ],
         "return $extreme($entries, key=lambda entry: entry[1])[0]",
         lambda: (s.entries(1, 9, 1, 5),),
@@ -181,8 +176,7 @@ def interval_lengths(s: Source) -> Draft:
             "Each tuple in $intervals is the start and the end of an interval. Return the length of the longest one, "
             "which is end minus start, or 0 if there is none.",
             "Return the largest difference b - a of all tuples (a, b) in $intervals, and 0 for an empty list. a is "
-            "never "
-            "larger than b.",
+            "never larger than b.",
         ],
         "return max((end - start for start, end in $intervals), default=0)",
         lambda: ([(a, a + s.number(0, 9)) for a in s.ints(0, 20, 0, 5)],),
@@ -197,8 +191,7 @@ def covers_number(s: Source) -> Draft:
         "intervals|shops|visits: list[tuple[int, int]], x|hour|moment: int -> int",
         [
             "Each tuple in $intervals gives an opening hour and a closing hour. Return how many of them are open at "
-            "$x: "
-            "not before the opening hour and before the closing hour.",
+            "$x: not before the opening hour and before the closing hour.",
             "Return how many tuples (a, b) of $intervals have a less than or equal to $x and b greater than $x.",
         ],
         "return sum(start <= $x < end for start, end in $intervals)",
@@ -214,11 +207,9 @@ def merged_intervals(s: Source) -> Draft:
         "intervals|ranges|shifts: list[tuple[int, int]] -> list[list[int]]",
         [
             "Join all intervals in $intervals that overlap or touch each other. Return the resulting intervals as "
-            "lists "
-            "[start, end], sorted by their start.",
+            "lists [start, end], sorted by their start.",
             "The tuples in $intervals are ranges from a start to an end. Return the ranges that are covered, as a "
-            "sorted "
-            "list of lists of two numbers; ranges that share at least one point become one.",
+            "sorted list of lists of two numbers; ranges that share at least one point become one.",
         ],
         """
         merged = []
@@ -240,9 +231,8 @@ def ranges_overlap(s: Source) -> Draft:
         "ranges_overlap|have_common_time|meetings_clash",
         "a|first: tuple[int, int], b|second: tuple[int, int] -> bool",
         [
-            "Two meetings are given as tuples of start and end. Return True if $a and $b overlap, and False "
-            "otherwise. A "
-            "meeting that begins when the other one ends does not overlap with it.",
+            "Two meetings are given as tuples of start and end. Return True if $a and $b overlap, and False otherwise. "
+            "A meeting that begins when the other one ends does not overlap with it.",
             "Return whether each of the intervals $a and $b, tuples of a start and an end, begins before the other one "
             "ends.",
         ],
@@ -278,8 +268,7 @@ def dominoes_fit(s: Source) -> Draft:
             "Each tuple in $stones is a domino. Return True if in the given order the second number of each domino is "
             "equal to the first number of the next one. One domino or none always fits.",
             "Return whether every tuple of $stones, except the last, ends with the number with which the tuple after "
-            "it "
-            "begins.",
+            "it begins.",
         ],
         "return all(a[1] == b[0] for a, b in zip($stones, $stones[1:]))",
         lambda: (s.pick(s.pairs(1, 2, 0, 3), [(1, 2), (2, 2), (2, 3), (3, 1)][: s.number(0, 4)]),),
@@ -294,8 +283,7 @@ def unzipped(s: Source) -> Draft:
         "pairs|entries|rows: list[tuple[str, int]] -> tuple[list[str], list[int]]",
         [
             "Each tuple in $pairs holds a name and a number. Return a tuple of two lists: all names and all numbers, "
-            "in "
-            "the order of $pairs.",
+            "in the order of $pairs.",
             "Take the list $pairs of tuples apart: return the list of their first items and the list of their second "
             "items, together in a tuple.",
         ],
@@ -354,8 +342,7 @@ def pairs_with_sum(s: Source) -> Draft:
         "numbers|values|cards: list[int] -> int",
         [
             "Return how many pairs of numbers at different positions of $numbers have the sum $n. Each pair counts "
-            "once, "
-            "whichever of its numbers comes first.",
+            "once, whichever of its numbers comes first.",
             "Count in how many ways you can choose two positions in the list $numbers whose numbers add up to $n.",
         ],
         """

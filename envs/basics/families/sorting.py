@@ -33,8 +33,7 @@ def by_length_then_alphabet(s: Source) -> Draft:
         "words|names|labels: list[str] -> list[str]",
         [
             "Return the items of $words sorted by length, the $order first. Words of the same length are in "
-            "alphabetical "
-            "order.",
+            "alphabetical order.",
             "Sort $words: the $order ones come first, and equally long ones stand from a to z. Return the new list.",
         ],
         f"return sorted($words, key=lambda w: ({sign}len(w), w))",
@@ -97,8 +96,7 @@ def sorted_by_count(s: Source) -> Draft:
             "Return the different items of $answers, the most frequent one first. Equally frequent items are in "
             "alphabetical order.",
             "List each text of $answers once, ordered by how often it occurs, beginning with the most frequent. "
-            "Equally "
-            "frequent ones stand from a to z.",
+            "Equally frequent ones stand from a to z.",
         ],
         "return sorted(set($answers), key=lambda a: (-$answers.count(a), a))",
         lambda: (s.some(["red", "blue", "gold", "pink"], 0, 8),),
@@ -131,8 +129,7 @@ def all_ranks(s: Source) -> Draft:
             "Return a list with the place of each runner, in the order of $times: the shortest time has place 1, equal "
             "times share a place, and the place after them is skipped.",
             "For each number in $times, give 1 plus how many numbers of the list are smaller than it. Return the list "
-            "of "
-            "results.",
+            "of results.",
         ],
         "return [1 + sum(other < time for other in $times) for time in $times]",
         lambda: (s.ints(50, 58, 0, 6),),
@@ -184,8 +181,7 @@ def middle_two_sum(s: Source) -> Draft:
         "numbers|values|sizes: list[int] -> int",
         [
             "The list $numbers has an even number of items, at least two. Sort it and return the sum of the two "
-            "numbers "
-            "in the middle.",
+            "numbers in the middle.",
             "Put $numbers in order and add the two central numbers. Their number is even and not zero. Return the sum.",
         ],
         """
@@ -247,8 +243,7 @@ def one_bubble_pass(s: Source) -> Draft:
             "Go through a copy of $numbers once from left to right and exchange each number with the next one if it is "
             "larger than that. Return the copy after this one pass.",
             "Do one pass of bubble sort: compare each number with its right neighbor, from left to right, and swap "
-            "them "
-            "if the left one is larger. Return the new list.",
+            "them if the left one is larger. Return the new list.",
         ],
         """
         result = list($numbers)
@@ -292,11 +287,9 @@ def sort_numeric_texts(s: Source) -> Draft:
         "texts|items|labels: list[str] -> list[str]",
         [
             "The texts in $texts are whole numbers, such as '12'. Return them sorted by their value, the smallest "
-            "first, "
-            "and still as texts.",
+            "first, and still as texts.",
             "Sort the list $texts, which contains numbers written as texts, by the size of the numbers. Return a list "
-            "of "
-            "texts.",
+            "of texts.",
         ],
         "return sorted($texts, key=int)",
         lambda: ([str(n) for n in s.few(range(0, 130, 3), 0, 6)],),
@@ -350,8 +343,7 @@ def index_of_largest(s: Source) -> Draft:
         "numbers|temperatures|sales: list[int] -> int",
         [
             "Return the index of the $word number in the non-empty list $numbers. If it occurs several times, return "
-            "the "
-            "first index.",
+            "the first index.",
             "At which position of $numbers does its $word number stand first? Return the position, counted from 0; the "
             "list is not empty.",
         ],

@@ -16,8 +16,7 @@ def strong_password(s: Source) -> Draft:
             "A password is accepted if it has at least $n characters and contains a digit. Return whether $password is "
             "accepted.",
             "Return True if $password is $n or more characters long and at least one of them is a digit from 0 to 9, "
-            "and "
-            "False otherwise.",
+            "and False otherwise.",
         ],
         "return len($password) >= $n and any(c.isdigit() for c in $password)",
         lambda: (s.letters(s.pick("abcXYZ", "abc123"), n - 3, n + 3),),
@@ -113,8 +112,7 @@ def valid_score(s: Source) -> Draft:
         "a|home|left: int, b|guest|right: int -> bool",
         [
             "A game is over when one of the two players has at least $n points and leads by $gap or more. Return "
-            "whether "
-            "it is over with the scores $a and $b.",
+            "whether it is over with the scores $a and $b.",
             "Return True if the larger one of $a and $b is at least $n and they differ by at least $gap, and False "
             "otherwise.",
         ],
@@ -154,8 +152,7 @@ def valid_variable_name(s: Source) -> Draft:
             "A name is valid if it begins with a letter and all its characters are letters, digits or $extra!r. Return "
             "whether $name is valid; the empty text is not.",
             "Return True if $name is not empty, its first character is a letter, and each character is a letter, a "
-            "digit "
-            "or $extra!r. Return False otherwise.",
+            "digit or $extra!r. Return False otherwise.",
         ],
         "return $name[:1].isalpha() and all(c.isalnum() or c == $extra!r for c in $name)",
         lambda: (s.letters("ab1" + extra + s.pick("", "", "!"), 0, 5),),
@@ -209,8 +206,7 @@ def missing_fields(s: Source) -> Draft:
         "form|record|entry: dict[str, str] -> list[str]",
         [
             "Return a list of the names in $fields that are no keys of $form or whose value there is the empty text, "
-            "in "
-            "the order given here.",
+            "in the order given here.",
             "A form needs the fields $fields. Return those that are missing in $form or have the value '', in this "
             "order.",
         ],
@@ -231,8 +227,7 @@ def allowed_to_ride(s: Source) -> Draft:
             "Somebody may use a ride with a height of at least $min_cm centimeters, or at an age of at least $min_age "
             "years. Return whether a person with $height and $age may use it.",
             "Children below $min_cm centimeters who are also younger than $min_age stay outside, all others get in. "
-            "Return "
-            "whether somebody with $height and $age gets in.",
+            "Return whether somebody with $height and $age gets in.",
         ],
         "return $height >= $min_cm or $age >= $min_age",
         lambda: (s.number(cm - 30, cm + 20), s.number(age - 5, age + 4)),
@@ -298,8 +293,7 @@ def valid_readings_mean(s: Source) -> Draft:
         "values|readings|measured: list[int] -> float",
         [
             "The number $bad in $values stands for a failed reading. Return the average of the other readings, or 0.0 "
-            "if "
-            "there are none.",
+            "if there are none.",
             "Return the mean of all numbers in $values that are not $bad. Without any such number, return 0.0.",
         ],
         """
