@@ -21,7 +21,7 @@ import pytest
 
 from envs.basics import Basics, families
 from envs.basics.families.mutants import defined, may_not_end, mutants, wrong
-from envs.task import Problem, validate
+from envs.task import Problem, TaskError, validate
 from tests.envs.near_duplicates import Asked, asked, near_duplicates
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +79,11 @@ def test_ones_own_rows_stay_alone(tmp_path):
     file.write_text(json.dumps({**row, "examples": [], "hidden": [{"args": [1], "expected": 1}]}) + "\n")
     mine = Basics(train_size=0, path=str(file), generated=EACH)
     assert [len(mine.problems(split)) for split in ("train", "test")] == [0, 1]
+
+
+def test_holding_out_every_family_is_refused():
+    with pytest.raises(TaskError, match="held_out_families=9999"):
+        Basics(generated=EACH, held_out_families=9999)
 
 
 def test_problems_are_the_same_each_time_and_the_split_depends_on_its_seed():

@@ -15,8 +15,8 @@ def coins_value(s: Source) -> Draft:
         [
             "A purse holds $big coins of $b cents and $small coins of $c cents. Return the value of all coins in "
             "cents.",
-            "Each large coin is worth $b cents and each small one $c cents. {Return|Compute} how many cents $big large "
-            "and $small small coins are worth together.",
+            "Coins of two kinds are worth $b cents and $c cents each. Given how many there are of the first kind, "
+            "$big, and of the second kind, $small, {return|compute} their value in cents.",
         ],
         "return $big * $b + $small * $c",
         lambda: (s.number(0, 12), s.number(0, 12)),
@@ -170,8 +170,9 @@ def sale_price(s: Source) -> Draft:
         "sale_price|reduced_price|price_after_discount",
         "price|cost: float, percent|discount: float -> float",
         [
-            "Return the price that remains when $price is reduced by $percent percent.",
-            "A shop takes $percent percent off. {Return|Compute} what an article costs now that used to cost $price.",
+            "Return the price that remains when $price is reduced by a discount. The discount is $percent, in percent.",
+            "A shop takes something off every price: $percent is this reduction in percent, and $price is the old "
+            "price of an article. {Return|Compute} its new price.",
         ],
         "return $price * (1 - $percent / 100)",
         lambda: (float(s.number(1, 30) * 10), float(s.number(0, 20) * 5)),

@@ -45,8 +45,8 @@ def ways_to_climb(s: Source) -> Draft:
         [
             "Somebody climbs a stair with 1 step or with $big steps at a time. Return in how many different orders "
             "$steps steps can be climbed. For 0 steps there is one way.",
-            "In how many ways is $steps a sum of ones and $big-s, if the order matters? Return that number; 0 has one "
-            "way.",
+            "In how many ways can $steps be written as a sum in which each number is 1 or $big, if the order matters? "
+            "Return that number; 0 has one way.",
         ],
         """
         if $steps < $big:

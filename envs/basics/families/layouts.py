@@ -141,8 +141,8 @@ def progress_bar(s: Source) -> Draft:
         [
             "Draw a bar of $n characters: return as many $full!r as the whole part of $n times $done divided by "
             "$total, and fill up with $empty!r. $done is not larger than $total.",
-            "$done of $total steps are finished. Return a text of length $n that begins with $n * $done // $total "
-            "characters $full!r and goes on with $empty!r.".replace("$done of", "Of the $total steps, $done"),
+            "The number of all steps is $total, and $done tells how many are finished. Return a text of length $n that "
+            "begins with $n * $done // $total characters $full!r and goes on with $empty!r.",
         ],
         """
         filled = $n * $done // $total

@@ -104,8 +104,8 @@ def closed_tour(s: Source) -> Draft:
         [
             "Return True if $items has at least two items and the first one is equal to the last one. Return False "
             "otherwise.",
-            "A tour of two or more stations is closed if it ends where it began. Return whether the tour $items is "
-            "closed.",
+            "A tour is closed if it has two or more stations and ends where it began. Return whether the tour $items "
+            "is closed.",
         ],
         "return len($items) > 1 and $items[0] == $items[-1]",
         lambda: (s.some(["A", "B", "C"], 0, 5),),

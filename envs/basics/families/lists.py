@@ -20,8 +20,8 @@ def without_ends(s: Source) -> Draft:
         "return $items[$a:-$b]",
         lambda: (s.ints(0, 20, 0, 9),),
         [([],), ([1, 2],), ([1, 2, 3, 4, 5, 6, 7, 8],)],
-        a=s.number(1, 3),
-        b=s.number(1, 3),
+        a=s.number(2, 3),
+        b=s.number(2, 3),
     )
 
 
@@ -67,7 +67,7 @@ def every_other_item(s: Source) -> Draft:
 
 @family(1)
 def move_first_to_end(s: Source) -> Draft:
-    n = s.number(1, 3)
+    n = s.number(2, 3)
     return draft(
         "move_to_end|next_in_line|rotate_items",
         "items|queue|players: list -> list",

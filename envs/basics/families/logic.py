@@ -95,7 +95,7 @@ def strictly_in_order(s: Source) -> Draft:
     first, second = s.pick(("<", "<"), ("<=", "<="), (">", ">"))
     said = {
         "<": "each larger than the one before",
-        "<=": "none smaller than the one before",
+        "<=": "each at least as large as the one before",
         ">": "each smaller than the one before",
     }[first]
     return draft(
