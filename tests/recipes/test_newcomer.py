@@ -1,4 +1,4 @@
-"""The first hour of recipes/README.md, run as printed: its commands, its channel, its row, with a tiny model in place."""
+"""The first hour of recipes/README.md, run as printed: commands, channel, rows, with a tiny model in place."""
 
 from __future__ import annotations
 

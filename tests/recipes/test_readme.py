@@ -154,7 +154,7 @@ def is_class(name: str) -> bool:
 
 
 def quick() -> list[str]:
-    """Those of README.md and recipes/README.md that train nothing and need no run; a file of the reader's is left out."""
+    """Those of README.md and recipes/README.md that train nothing and need no run or file of the reader's."""
     return [
         command
         for document, command in commands(r"recipes/(?:plan|check)\.py")
