@@ -1,4 +1,4 @@
-"""README.md's first hour, taken as it stands there: its commands, its channel, its row, with a tiny model in place."""
+"""The first hour of recipes/README.md, run as printed: its commands, its channel, its row, with a tiny model in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from recipes.records.jsonl import read_jsonl
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "README.md").read_text().split("## A first hour", 1)[1].split("\n## ", 1)[0]
+SECTION = (ROOT / "recipes" / "README.md").read_text().split("## A first hour", 1)[1].split("\n## ", 1)[0]
 SMALL = ("hardware.precision=fp32", "evaluation.samples=0", "evaluation.greedy=false", "task.also_evaluate=[]")
 
 
@@ -55,7 +55,7 @@ def test_change_a_weight_and_add_a_channel(tiny_model, tmp_path):
     row = read_jsonl(tmp_path / "weight" / "completions.jsonl")[0]
     assert row["weights"]["form"] == 0.3
 
-    # a copy stands in for the repository: the file goes where README.md says
+    # a copy stands in for the repository: the file goes where the document says
     own = tmp_path / "own_channel.py"
     own.write_text(block("python"))
     words = [word.replace("rewards.comments.", "own_channel.") for word in channel]

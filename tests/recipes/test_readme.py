@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,23 @@ LEFT_OUT = re.compile(r"(^|/)(\.|runs/|outputs/|build/|dist/)|CHANGELOG")
 DOCUMENTS = sorted(file for file in ROOT.rglob("*.md") if not LEFT_OUT.search(str(file.relative_to(ROOT))))
 SMALL = {"look": look.LookConfig, "doctor": doctor.DoctorConfig, "table": table.TableConfig}
 ROOMS = "recipes|rewards|envs|conf|launch|tests"
+FOLDERS = [
+    "recipes",
+    "recipes/trainers",
+    "rewards",
+    "envs",
+    "envs/sandbox",
+    "envs/etk",
+    "envs/roboeval",
+    "conf",
+    "launch",
+    "tests",
+    "tests/bench",
+]
+"""Each has a README.md, for the reader who stands there."""
+HOUR = "recipes/README.md"
+"""The document with the section 'A first hour', which test_newcomer.py runs."""
+MOST_LINES, MOST_WORDS = 130, 1000
 FOR_THE_READER_TO_WRITE = {"rewards.mine.Mine", "rewards/comments.py", "rewards/mine.py", "rewards.comments.Comments"}
 
 
@@ -136,11 +154,11 @@ def is_class(name: str) -> bool:
 
 
 def quick() -> list[str]:
-    """README's that train nothing and need no run; the first hour's are test_newcomer.py's."""
+    """Those of README.md and recipes/README.md that train nothing and need no run; a file of the reader's is left out."""
     return [
         command
         for document, command in commands(r"recipes/(?:plan|check)\.py")
-        if document == "README.md" and "mine.jsonl" not in command
+        if document in ("README.md", "recipes/README.md") and "mine.jsonl" not in command
     ]
 
 
@@ -152,7 +170,7 @@ def test_a_command_that_ends_within_a_minute_runs(command, tmp_path):
 
 
 def methods() -> list[list[str]]:
-    section = (ROOT / "README.md").read_text().split("## Methods", 1)[1].split("\n## ", 1)[0]
+    section = (ROOT / "recipes/trainers/README.md").read_text().split("## Methods", 1)[1].split("\n## ", 1)[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "`tests/" in line]
 
 
@@ -161,3 +179,20 @@ def test_a_method_is_where_the_table_says(row):
     file, name = re.fullmatch(r"`(\S+)` `(\w+)`", row[2]).groups()
     assert re.search(rf"^ *(?:def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE)
     assert "def test_" in (ROOT / row[3].strip("`")).read_text()
+
+
+def test_readme_is_short():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= MOST_LINES and len(text.split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_has_a_readme_that_is_linked(folder):
+    assert (ROOT / folder / "README.md").is_file()
+    assert f"]({folder}/README.md)" in (ROOT / "README.md").read_text()
+
+
+def test_the_channel_of_the_readme_is_that_of_the_first_hour():
+    shown = [re.search(r"```python\n(.*?)```", (ROOT / file).read_text(), re.DOTALL) for file in ("README.md", HOUR)]
+    one, other = (textwrap.dedent(re.sub(r" +$", "", found.group(1))) for found in shown if found)
+    assert one == other and len(one.splitlines()) < 25
