@@ -1,4 +1,6 @@
-"""Converts Cactus checkouts to rows, one for each source file of each thorn, by the specification's rules R1 to R14.
+"""Converts Cactus checkouts to rows, one for each source file of each thorn.
+
+The rules are numbered R1 to R14; a number in brackets stands where a rule is followed.
 
 A row has the columns of the public dataset (thorn_name, src_filename, context, interface, schedule, param,
 configuration, src_code, context_filenames, url) and language.

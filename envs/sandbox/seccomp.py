@@ -11,6 +11,7 @@ import contextlib
 import errno
 import functools
 import os
+from typing import Any
 
 NEW_PROCESS = "fork vfork execve execveat"
 SAME_USER = "setresuid setresgid"
@@ -74,28 +75,9 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
 
     Arg = pyseccomp.Arg
 
-    def rules_for(names: str, action: int) -> pyseccomp.SyscallFilter:
-        rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # libseccomp before 2.5 has only lists
-            # A tree: the kernel evaluates the filter for every possible call when a process enters it.
-            rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
-        for name in names.split():
-            try:
-                rules.add_rule(action, name)
-            except (OSError, ValueError, RuntimeError):  # this processor or this libseccomp does not have the call
-                if name in NEWER:
-                    rules.add_rule(action, NEWER[name])
-        return rules
-
-    def compiled(rules: pyseccomp.SyscallFilter) -> bytes:
-        with open(os.memfd_create("filter"), "wb+") as file:
-            rules.export_bpf(file)
-            file.seek(0)
-            return file.read()
-
     def confined(names: str, threads_only: bool) -> bytes:
         denied = pyseccomp.ERRNO(errno.EPERM)
-        rules = rules_for(names, denied)
+        rules = _rules(pyseccomp, names, denied)
         for command in OWNERS_AND_SIGNALS:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
         for request in (*OWNERS_BY_IOCTL, *(ATTRIBUTES if callers_uid else ())):
@@ -113,14 +95,37 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
                 rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, flag, flag))
         # Its flags lie in memory, which a filter cannot read; after ENOSYS the C library calls clone instead.
         rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-        return compiled(rules)
+        return _compiled(rules)
 
     program, tools = f"{NEW_PROCESS} {SAME_USER} {DENIED}", DENIED
     if not callers_uid:
         return {"program": confined(program, True), "tools": confined(tools, False)}
     compiled_filters = {"program": confined(f"{program} {METADATA} {MODES}", True)}
     try:
-        compiled_filters["modes"] = compiled(rules_for(MODES, pyseccomp.NOTIFY))
+        compiled_filters["modes"] = _compiled(_rules(pyseccomp, MODES, pyseccomp.NOTIFY))
     except (OSError, ValueError, RuntimeError):  # libseccomp before 2.5 cannot notify the server
         tools += MODES
     return {**compiled_filters, "tools": confined(f"{tools} {METADATA}", False)}
+
+
+def _rules(pyseccomp: Any, names: str, action: int) -> Any:
+    """A filter that answers the system calls of `names` by `action` and allows the others."""
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # libseccomp before 2.5 has only lists
+        # A tree: the kernel evaluates the filter for every possible call when a process enters it.
+        rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
+    for name in names.split():
+        try:
+            rules.add_rule(action, name)
+        except (OSError, ValueError, RuntimeError):  # this processor or this libseccomp does not have the call
+            if name in NEWER:
+                rules.add_rule(action, NEWER[name])
+    return rules
+
+
+def _compiled(rules: Any) -> bytes:
+    """The BPF code of a filter."""
+    with open(os.memfd_create("filter"), "wb+") as file:
+        rules.export_bpf(file)
+        file.seek(0)
+        return file.read()

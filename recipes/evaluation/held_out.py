@@ -23,6 +23,7 @@ from recipes.evaluation.pass_at_k import PassAtK
 from recipes.sampling.generate import Decoding, end_ids, sample
 from recipes.sampling.policy_copy import SamplingCopy
 from rewards.attribution import TokenBytes
+from rewards.channel import Completion
 from rewards.compose import Grade, Reward
 
 
@@ -78,25 +79,34 @@ def evaluate_policy(
         }
         for i, (problem, completion, grade) in enumerate(zip(repeated, completions, grades, strict=True))
     ]
+    how = {"samples": samples, "temperature": decoding.temperature}
+    what = {"task": task.name, "split": split, "problems": len(problems)}
+    measured = _measures(problems, completions, grades, base, samples, k)
+    return Evaluation(what | how | measured | {"seconds": time.perf_counter() - started}, rows)
+
+
+def _measures(
+    problems: Sequence[Problem],
+    completions: Sequence[Completion],
+    grades: Sequence[Grade | None],
+    base: Sequence[bool | None],
+    samples: int,
+    k: Sequence[int],
+) -> dict[str, Any]:
+    """What is measured of the answers: `samples` completions of each problem, with their grades, and where the problems
+    have base tests (else `base` is empty) whether they pass those."""
     groups = [[g for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
     passed = [None if grade is None else grade.passed for grade in grades]
     graded = [grade for group in groups for grade in group]
-    summary = {
-        "task": task.name,
-        "split": split,
-        "problems": len(problems),
-        "samples": samples,
-        "temperature": decoding.temperature,
+    return {
         "pass@k": _pass_at_k(passed, samples, k),
-        **({"base_pass@k": _pass_at_k(base, samples, k)} if based else {}),
+        **({"base_pass@k": _pass_at_k(base, samples, k)} if base else {}),
         **rewards_of(problems, groups),
         "code": sum(c.code is not None for c in completions) / len(completions),
         "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
         "verdicts": dict(Counter(g.verdict for g in graded).most_common()),
         "ungraded": len(grades) - len(graded),
-        "seconds": time.perf_counter() - started,
     }
-    return Evaluation(summary, rows)
 
 
 def _pass_at_k(passed: Sequence[bool | None], samples: int, k: Sequence[int]) -> dict[str, Any]:

@@ -70,14 +70,14 @@ class RolloutSettings:
     rows: completions a batch in this process. group: completions a problem.
     at_once: completions sampled together; None: all.
     refill_rounds: how often groups without a signal are replaced by new ones (Yu et al. 2025, DAPO, section 3.2).
-    lookahead: dtype of the copy of the policy that samples the next batch while this one trains; None: no lookahead.
+    lookahead_dtype: dtype of the copy of the policy that samples the next batch while this one trains; None: none.
     """
 
     rows: int
     group: int
     at_once: int | None = None
     refill_rounds: int = 0
-    lookahead: torch.dtype | None = None
+    lookahead_dtype: torch.dtype | None = None
 
 
 class Rollouts:
@@ -125,7 +125,7 @@ class Rollouts:
         Raises Stopped where the run is asked to stop, standing as before: the same batch comes next.
         """
         started = time.perf_counter()
-        if self.settings.lookahead is None:
+        if self.settings.lookahead_dtype is None:
             rollout = self._undone_if_stopped(policy)
         else:
             self._ahead = self._ahead or self._begin(policy)
@@ -144,7 +144,7 @@ class Rollouts:
             grading = "answers are graded as they come from the vLLM server"
         else:
             grading = f"answers are graded by {chunk} while others are sampled"
-        if s.lookahead is None:
+        if s.lookahead_dtype is None:
             return f"overlap: {grading}; the update waits for both (recipe.lookahead=1 makes the next batch meanwhile)"
         return (
             f"overlap: {grading}; the next batch is sampled and graded during the update, from a copy of the policy on "
@@ -197,9 +197,9 @@ class Rollouts:
 
     def _begin(self, policy: Any) -> Future[GroupRollout]:
         """Copy the policy as it is and sample from the copy in another thread."""
-        assert self.settings.lookahead is not None
+        assert self.settings.lookahead_dtype is not None
         self._pool = self._pool or ThreadPoolExecutor(1, "rollout")
-        self._copy = self._copy or SamplingCopy(policy, self.settings.lookahead)
+        self._copy = self._copy or SamplingCopy(policy, self.settings.lookahead_dtype)
         return self._pool.submit(self._roll, self._copy.sync(policy), self._generator(policy))
 
     def _generator(self, policy: Any) -> torch.Generator:

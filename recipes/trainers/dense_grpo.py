@@ -271,7 +271,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 group=self.num_generations,
                 at_once=None if elsewhere or server else rollout_rows,
                 refill_rounds=refill_rounds if refill else 0,
-                lookahead=(sampling_dtype or self.policy.dtype) if lookahead else None,
+                lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
             ),
             self.train_dataset,
             self._prompt_order(),

@@ -70,8 +70,10 @@ def test_the_reward_stands_beside_its_parts_and_each_loss_has_its_scale():
 
 def test_held_out_scores_are_drawn_by_checkpoint_for_each_way_of_sampling():
     evals = [evaluation(step, density) for step, density in ((0, 0.2), (50, 0.4), (100, 0.6))]
-    evals += [evaluation(0, 0.3, temperature=0.0), evaluation(0, 0.9, task="basics")]
-    sampled, greedy = (f for f in figures({}, evals, [], "etk_completion"))
+    evals += [evaluation(0, 0.3, temperature=0.0), *(evaluation(step, 0.9, task="basics") for step in (0, 50))]
+    sampled, greedy, other = (f for f in figures({}, evals, [], "etk_completion"))
+    assert other["title"] == f"{sampled['title']}, basics"  # evaluated beside the run's own task
+    assert {len(dots) // 2 for dots in paths(other["svgs"][0], "dots")} == {2}
     assert [name for _, name in sampled["legend"]] == ["reward", "pass@1", "compile", "density"]
     assert "temperature 1" in sampled["note"] and "greedy" in greedy["note"]
     assert "pass@1 0.3, compile 1, density 0.6" in sampled["svgs"][0]

@@ -121,7 +121,7 @@ def test_a_channels_error_reaches_the_trainer(tiny_model, smollm2_tokenizer):
     def broken(name, completion):
         raise ZeroDivisionError("a channel's own fault")
 
-    for settings in ({}, {"lookahead": torch.float32}):
+    for settings in ({}, {"lookahead_dtype": torch.float32}):
         made, model = rollouts(tiny_model, smollm2_tokenizer, ByProblem(broken), **settings)
         with pytest.raises(ZeroDivisionError, match="own fault"):
             made.next(model)
@@ -159,7 +159,7 @@ def test_groups_without_a_signal_are_replaced(tiny_model, smollm2_tokenizer):
 
 
 def test_the_batch_ahead_comes_from_the_policy_before_the_update(tiny_model, smollm2_tokenizer):
-    made, model = rollouts(tiny_model, smollm2_tokenizer, ByProblem(parity), lookahead=torch.float32)
+    made, model = rollouts(tiny_model, smollm2_tokenizer, ByProblem(parity), lookahead_dtype=torch.float32)
     policies, batches = [], []
     for step in range(3):
         policies.append(AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32).eval())
@@ -191,7 +191,9 @@ def test_the_batch_ahead_comes_from_the_policy_before_the_update(tiny_model, smo
 
 def test_closing_ends_what_is_being_sampled(tiny_model, smollm2_tokenizer):
     sampler = Sampler(Decoding(100_000), [], 2)
-    made, model = rollouts(tiny_model, smollm2_tokenizer, ByProblem(parity), sampler=sampler, lookahead=torch.float32)
+    made, model = rollouts(
+        tiny_model, smollm2_tokenizer, ByProblem(parity), sampler=sampler, lookahead_dtype=torch.float32
+    )
     ahead = made._begin(model)
     made.close()  # returns although 100,000 tokens are asked for
     assert ahead.done() and ahead.exception() is not None

@@ -96,6 +96,8 @@ def test_measured_pass_rates_choose_what_is_trained_on(tiny_model, tmp_path):
     assert none.returncode == 2 and none.stderr.strip().splitlines()[-1].startswith("error: ")
     assert "pass_rate" in none.stderr and "Traceback" not in none.stderr
     file.write_text("".join(json.dumps({**row, "passed": n % 2}) + "\n" for n, row in enumerate(rates)))
+    narrow = python(*grpo, "task.pass_rate_range=[0.6,0.9]", cwd=tmp_path)  # each problem's rate is 0 or one half
+    assert narrow.returncode == 2 and "widen task.pass_rate_range" in narrow.stderr
     done = python(*grpo, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     trained = {row["task_id"] for row in read_jsonl(tmp_path / "run" / "completions.jsonl")}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import torch
+from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
+from recipes.models.load import sampling_dtype
 from recipes.sampling.generate import Decoding, draw, sample
 from recipes.sampling.policy_copy import SamplingCopy
 
@@ -91,3 +93,10 @@ def test_the_sampling_copy_follows_full_and_lora_training(tiny_model):
             want = policy(ids).logits
         assert torch.allclose(after, want, atol=1e-5)
         assert not torch.allclose(before, want, atol=1e-3)
+
+
+def test_the_sampling_copy_is_a_choice_that_four_bits_and_zero_3_overrule():
+    hardware = OmegaConf.create({"sampling_copy": True, "load_in_4bit": False, "zero_stage": 0, "precision": "bf16"})
+    assert sampling_dtype(hardware) == torch.bfloat16
+    for other in ({"sampling_copy": False}, {"load_in_4bit": True}, {"zero_stage": 3}):
+        assert sampling_dtype(OmegaConf.merge(hardware, other)) is None

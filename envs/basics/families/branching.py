@@ -10,7 +10,7 @@ from envs.basics.families.source import Source
 def three_step_sequence(s: Source) -> Draft:
     a, b = s.number(0, 4), s.number(1, 5)
     op = s.pick("-", "+ 2 *", "* 2 -")
-    said = {
+    wording = {
         "-": "the value before it minus",
         "+ 2 *": "the value before it plus twice",
         "* 2 -": "twice the value before it minus",
@@ -19,10 +19,10 @@ def three_step_sequence(s: Source) -> Draft:
         "next_values|two_back|double_recursion",
         "n|i|place: int -> int",
         [
-            f"The value of $f is $a for 0 and $b for 1. For larger numbers it is {said} the value two before it. "
+            f"The value of $f is $a for 0 and $b for 1. For larger numbers it is {wording} the value two before it. "
             f"Return the value for $n, with recursion.",
             f"Use recursion to compute a sequence with the first values $a and $b (for 0 and 1), where each further "
-            f"one is {said} the one before that. Return the one for $n.",
+            f"one is {wording} the one before that. Return the one for $n.",
         ],
         f"""
         if $n < 2:

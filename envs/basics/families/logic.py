@@ -30,15 +30,15 @@ def alarm_rings(s: Source) -> Draft:
 
 @family(1)
 def at_least_two(s: Source) -> Draft:
-    n, test, said = s.pick((2, ">=", "at least two"), (2, "==", "exactly two"), (1, "==", "exactly one"))
+    n, test, wording = s.pick((2, ">=", "at least two"), (2, "==", "exactly two"), (1, "==", "exactly one"))
     return draft(
         "enough_votes|count_of_three|members_agree",
         "a|x|first: bool, b|y|second: bool, c|z|third: bool -> bool",
         [
-            f"Return True if {said} of the three values $a, $b and $c {{are|is}} True.".replace(
+            f"Return True if {wording} of the three values $a, $b and $c {{are|is}} True.".replace(
                 "{are|is}", "are" if n == 2 else "is"
             ),
-            f"Three people vote with True or False: $a, $b and $c. Return whether {said} of them voted True.",
+            f"Three people vote with True or False: $a, $b and $c. Return whether {wording} of them voted True.",
         ],
         f"return $a + $b + $c {test} {n}",
         lambda: (s.flag(), s.flag(), s.flag()),
@@ -93,7 +93,7 @@ def look_up_action(s: Source) -> Draft:
 @family(1)
 def strictly_in_order(s: Source) -> Draft:
     first, second = s.pick(("<", "<"), ("<=", "<="), (">", ">"))
-    said = {
+    wording = {
         "<": "each larger than the one before",
         "<=": "each at least as large as the one before",
         ">": "each smaller than the one before",
@@ -102,8 +102,8 @@ def strictly_in_order(s: Source) -> Draft:
         "in_order|are_ordered|three_steps",
         "a|x|first: int, b|y|second: int, c|z|third: int -> bool",
         [
-            f"Return True if the numbers $a, $b and $c, in this order, are {said}. Return False otherwise.",
-            f"Look at $a, then $b, then $c, and return whether they are {said}.",
+            f"Return True if the numbers $a, $b and $c, in this order, are {wording}. Return False otherwise.",
+            f"Look at $a, then $b, then $c, and return whether they are {wording}.",
         ],
         f"return $a {first} $b {second} $c",
         lambda: s.pick(

@@ -133,16 +133,16 @@ def replaced_values(s: Source) -> Draft:
 
 @family(1)
 def number_and_square(s: Source) -> Draft:
-    code, said = s.pick(
+    code, wording = s.pick(
         ("x * x", "its square"), ("-x", "its negative"), ("x + 1", "the next number"), ("x / 2", "its half")
     )
     return draft(
         "pair_with_result|value_table|two_each",
         "numbers|values|inputs: list[int] -> list[tuple]",
         [
-            f"Return a list with a tuple for each number of $numbers: the number and {said}.",
-            f"Make a table: for every number in $numbers, a tuple of the number itself and {said}. Return the list of "
-            "tuples.",
+            f"Return a list with a tuple for each number of $numbers: the number and {wording}.",
+            f"Make a table: for every number in $numbers, a tuple of the number itself and {wording}. Return the list "
+            "of tuples.",
         ],
         f"return [(x, {code}) for x in $numbers]",
         lambda: (s.ints(-9, 12, 0, 5),),

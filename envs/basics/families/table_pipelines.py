@@ -115,7 +115,7 @@ TEXTS = [
 
 
 def _family(choose: Step, combine: Step, result: str, kind: int, first: int) -> Callable[[Source], Draft]:
-    annotation, iterated, entry, name, value, said = KINDS[kind]
+    annotation, iterated, entry, name, value, wording = KINDS[kind]
 
     def made(s: Source, field: str) -> Any:
         people = s.names(0, 5)
@@ -136,7 +136,7 @@ def _family(choose: Step, combine: Step, result: str, kind: int, first: int) -> 
         field, k, sep = s.pick(*FIELDS), s.number(8, 20), s.pick(": ", "=", " - ", "/")
         none = s.pick("0", "-1", "None") if combine.name == "best" else "0"
         fill = [
-            text.replace("$kind", said).replace("$long_test", choose.long).replace("$short_test", choose.short)
+            text.replace("$kind", wording).replace("$long_test", choose.long).replace("$short_test", choose.short)
             for text in (TEXTS + TEXTS)[first : first + 3]
         ]
         test = code(choose.code)

@@ -133,7 +133,7 @@ class Application:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Application:
-        """From plain data with the keys of the specification (4.2): `build` and `run` are mappings; `run.expect`,
+        """From plain data with an application's keys: `build` and `run` are mappings; `run.expect`,
         field, compare, norm, weights and strict_finite define the metric. Raises ApplicationError."""
         top = dict(config)
         run = dict(_mapping(top, "run"))

@@ -20,7 +20,7 @@ for every variable, so that a forgotten initialisation gives the same score ever
 
 
 def flow2d() -> Application:
-    """The application, scored with the specification's defaults: five plotfiles, density, l1, last."""
+    """The application, scored by default as the work's: five plotfiles, density, l1, last."""
     checks = " ".join(option for version, option in CHECKS.items() if version <= _gcc())
     return Application(
         name="flow2d",

@@ -29,7 +29,7 @@ def figures(
     Args:
         steps: metrics by step.
         evals, samples: rows of evals.jsonl and eval_samples.jsonl.
-        config_task: the run's own task; of other tasks nothing is drawn.
+        config_task: the run's own task. Of the others that were evaluated beside it, held-out scores alone are drawn.
     """
     scores = dict.fromkeys(key for row in steps.values() for key in row if key.startswith("scores/"))
     reward = [
@@ -38,14 +38,19 @@ def figures(
     ]
     note = "Means over the completions of a step: the reward, and each channel's score before its weight."
     pictures = [_curves("Reward and its parts", note, reward, steps), _losses(steps)]
-    for temperature, rows in _by_temperature(evals, config_task):
-        held_out = {int(row["step"]): _held_out(row) for row in sorted(rows, key=lambda row: row["step"])}
-        names = dict.fromkeys(name for row in held_out.values() for name in row)
-        note = f"Means over held-out answers at each evaluation, {decoding_name(temperature)}."
-        series = [(name, _points(held_out, name)) for name in names]
-        pictures.append(_curves("Held-out scores by checkpoint", note, series, held_out, smoothed=False))
+    for task in dict.fromkeys([config_task, *(str(row["task"]) for row in evals if row.get("task"))]):
+        title = "Held-out scores by checkpoint" + (f", {task}" if task != config_task else "")
+        pictures += [_scores(title, rows, temperature) for temperature, rows in _by_temperature(evals, task)]
     pictures += [_problems(rows, temperature) for temperature, rows in _by_temperature(samples, config_task)]
     return [picture for picture in pictures if picture]
+
+
+def _scores(title: str, rows: Sequence[Record], temperature: float) -> Picture | None:
+    """Curves of one task's evaluations, all decoded at one temperature, over the steps of training."""
+    held_out = {int(row["step"]): _held_out(row) for row in sorted(rows, key=lambda row: row["step"])}
+    names = dict.fromkeys(name for row in held_out.values() for name in row)
+    note = f"Means over held-out answers at each evaluation, {decoding_name(temperature)}."
+    return _curves(title, note, [(name, _points(held_out, name)) for name in names], held_out, smoothed=False)
 
 
 def decoding_name(temperature: float) -> str:

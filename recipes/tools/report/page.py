@@ -12,7 +12,7 @@ from recipes.evaluation.base_tests import with_base_tests
 from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting, stream_jsonl
 from recipes.tools.diagnosis.diagnose import diagnose
-from recipes.tools.diagnosis.history import history
+from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
 from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, phases
 from recipes.tools.report.figures import figures
@@ -41,7 +41,9 @@ def write_report(run_dir: Path) -> Path:
         title={key: pick(config, f"{key}.name") for key in ("recipe", "task", "model")}
         | {"seed": pick(config, "seed")},
         summary=summary(rows, steps, config),
-        diagnosis=diagnose(history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals)),
+        diagnosis=diagnose(
+            history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals, shares_passed(answers))
+        ),
         gains=gains(shown),
         verdicts=verdict_tables(answers),
         robots=robot_runs(answers),

@@ -6,6 +6,7 @@ import gzip
 import importlib.metadata
 import json
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -170,7 +171,7 @@ def test_without_nrpy_the_message_says_what_to_install(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", absent)
-    with pytest.raises(TaskError, match="pip install nrpy"):
+    with pytest.raises(TaskError, match=re.escape("codegrain[etk]")):
         Etk()
 
 
