@@ -6,8 +6,8 @@
 
 Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. The run directory
 holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict); for HumanEval and
-MBPP+ also evalplus.jsonl, which EvalPlus's own command reads. Each evaluation adds a line to results.csv beside the run
-directory.
+MBPP+ also evalplus.jsonl, which EvalPlus's own command reads; for masked lines of a simulation also fields.svg, a few
+computed fields beside their reference. Each evaluation adds a line to results.csv beside the run directory.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ def main(cfg) -> None:
     from recipes.cli.console import log, log_to
     from recipes.evaluation.exports import append_results, evalplus_samples
     from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
+    from recipes.evaluation.pictures import MOST
     from recipes.evaluation.task_soundness import invalid
     from recipes.models.load import check_model, load_policy, sampling_dtype
-    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
     from recipes.records.jsonl import write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
+    from recipes.tools.report.fields import field_drawings, standalone
 
     split = cfg.evaluation.split
     task = build_task(cfg, split)
@@ -67,6 +69,7 @@ def main(cfg) -> None:
                 split=split,
                 rows_at_once=cfg.hardware.eval_rows,
                 seed=cfg.seed,
+                drawn=MOST,
             )
             log.info(describe(result.summary))
             summaries.append({"when": "eval", "step": 0, **result.summary})
@@ -77,6 +80,9 @@ def main(cfg) -> None:
         write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, task.problems(split), rows))
     append_results(folder.parent / "results.csv", cfg, summaries)
     log.info("samples: %s", folder / "samples.jsonl")
+    if drawings := field_drawings(rows):
+        write_text(folder / "fields.svg", standalone(drawings))
+        log.info("fields: %s", folder / "fields.svg")
 
 
 if __name__ == "__main__":

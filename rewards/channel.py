@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -54,6 +54,8 @@ class ChannelResult:
     detail: further facts for logs and figures, plain data.
     silent: the channel cannot judge this completion; its weight is divided among the other channels, in proportion to
         their own weights.
+    picture: makes what a report draws of this completion, plain data. Evaluations call it for the few answers that
+        they draw.
     """
 
     score: float
@@ -63,6 +65,7 @@ class ChannelResult:
     note: str = ""
     silent: bool = False
     detail: Mapping[str, Any] = field(default_factory=dict)
+    picture: Callable[[], Mapping[str, Any]] | None = field(default=None, compare=False)
 
 
 class RewardChannel(Protocol):

@@ -9,8 +9,11 @@ scored like any other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from envs.etk.build.picture import FieldPicture, numbers
 from envs.etk.completion import CompletionScore, CompletionScorer, Request
 from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
@@ -88,7 +91,24 @@ class Simulation:
         detail = {name: getattr(measured, name) for name in MEASURED}
         spans = _charged_spans(completion, score, [e.offset for e in errors if e.offset is not None])
         verdict = "pass" if passed else stage
-        return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail)
+        drawn = None
+        if measured.picture is not None:
+            drawn = partial(_drawn, measured.picture, measured.skill, measured.time_mismatch)
+        return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail, picture=drawn)
+
+
+def _drawn(picture: FieldPicture, skill: float | None, time_mismatch: bool) -> dict[str, Any]:
+    """What the report draws (recipes/tools/report/fields.py); `reference` and `result` are rows of numbers."""
+    return {
+        "field": picture.field,
+        "plotfile": picture.plotfile,
+        "time": picture.time,
+        "cells": list(picture.cells),
+        "skill": skill,
+        "time_mismatch": time_mismatch,
+        "reference": numbers(picture.reference),
+        "result": numbers(picture.result),
+    }
 
 
 def _charged_spans(completion: Completion, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:

@@ -20,6 +20,7 @@ from envs.task import Problem, Split, Task
 from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
 from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.pass_at_k import PassAtK
+from recipes.evaluation.pictures import with_pictures
 from recipes.sampling.generate import Decoding, end_ids, sample
 from recipes.sampling.policy_copy import SamplingCopy
 from rewards.attribution import TokenBytes
@@ -29,7 +30,7 @@ from rewards.compose import Grade, Reward
 
 @dataclass(frozen=True)
 class Evaluation:
-    """summary: one line of evals.jsonl. rows: a dict for each completion."""
+    """summary: one line of evals.jsonl. rows: a dict for each completion, a few of them with a picture."""
 
     summary: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -47,6 +48,7 @@ def evaluate_policy(
     split: Split = "test",
     rows_at_once: int = 96,
     seed: int = 0,
+    drawn: int = 0,
 ) -> Evaluation:
     """pass@k and mean rewards of a policy on the problems of a split.
 
@@ -54,6 +56,7 @@ def evaluate_policy(
         samples: completions for each problem; greedy decoding draws one.
         k: for which pass@k is computed.
         rows_at_once: completions that are sampled together.
+        drawn: rows that get a picture, where a channel makes one (pictures.py).
 
     An answer passes where the channels that judge correctness say so. pass@k leaves out problems with an answer that
     was not graded. Problems with base tests (base_tests.py) also give `base_pass@k`, and `base_passed` in each row.
@@ -82,7 +85,8 @@ def evaluate_policy(
     how = {"samples": samples, "temperature": decoding.temperature}
     what = {"task": task.name, "split": split, "problems": len(problems)}
     measured = _measures(problems, completions, grades, base, samples, k)
-    return Evaluation(what | how | measured | {"seconds": time.perf_counter() - started}, rows)
+    summary = what | how | measured | {"seconds": time.perf_counter() - started}
+    return Evaluation(summary, with_pictures(rows, grades, drawn))
 
 
 def _measures(

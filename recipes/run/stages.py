@@ -19,6 +19,7 @@ from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import current_phase, phase
 from recipes.evaluation.held_out import comparison, decodings, describe, evaluate_policy, policy_to_sample
+from recipes.evaluation.pictures import MOST
 from recipes.models.load import sampling_dtype
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
@@ -125,6 +126,7 @@ class Stages:
                 split=self.cfg.evaluation.split,
                 rows_at_once=self.cfg.hardware.eval_rows,
                 seed=self.cfg.seed,
+                drawn=MOST,
             )
             place = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
             self.log.samples({**place, **row} for row in result.rows)

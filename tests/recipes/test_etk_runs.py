@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from envs.etk.prompts import Prompt
 from recipes.records.jsonl import read_jsonl
@@ -119,6 +121,33 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     page = (folder / "report.html").read_text()
     assert "Held-out scores by checkpoint" in page and "simulation: density" in page
     assert (tmp_path / "cache" / "built.sqlite").is_file()
+    drawn = [row for row in read_jsonl(folder / "eval_samples.jsonl") if "picture" in row and row["when"] == "after"]
+    assert page.count('class="chart wide fields"') == len(drawn) <= 4
+
+
+def says_nothing(tiny_model: Path, folder: Path) -> Path:
+    """The tiny model with all logits equal, so that its first token ends its answer: an empty completion."""
+    shutil.copytree(tiny_model, folder)
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: torch.zeros_like(each) for name, each in weights.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
+    return folder
+
+
+@pytest.mark.cxx
+@pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
+def test_an_evaluation_draws_the_fields_that_programs_computed(tiny_model, tmp_path):
+    settings = [override for override in SMALL if not override.startswith(("recipe", "task.env"))]
+    model = says_nothing(tiny_model, tmp_path / "model")
+    # of the four held-out programs two run although their lines are missing
+    more = (f"model.path={model}", "task.env.train_size=74", "task.env.split_seed=4")
+    more = (*more, f"+task.reward.simulation.cache={tmp_path}/cache")
+    folder = run("eval", tmp_path / "run", "task=etk_completion", *more, settings=settings)
+    drawn = [row for row in read_jsonl(folder / "samples.jsonl") if "picture" in row]
+    assert len(drawn) == 2 and all(row["details"]["simulation"]["execution"] == 1 for row in drawn)
+    assert "difference, result minus reference" in (folder / "fields.svg").read_text()
+    assert (folder / "run.log").read_text().splitlines()[-1].endswith("fields.svg")
 
 
 def test_a_missing_tree_is_one_line_before_the_model_loads(tmp_path):

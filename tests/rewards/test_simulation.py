@@ -7,6 +7,7 @@ import itertools
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from envs.etk.build.compare import ApplicationError
@@ -48,6 +49,11 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
     charged = [answers[1].text[s.start : s.start + 15] for s in found[1].spans if s.value < 0]
     assert charged == ["undeclared_name"]
     assert sum(attribute(answers[1], found[1])) == pytest.approx(0)
+    assert found[1].picture is None
+    drawn = found[0].picture()
+    assert np.shape(drawn["result"]) == (64, 64) and drawn["result"] == drawn["reference"] and drawn["skill"] == 1
+    broken = found[3].picture() if found[3].picture else None
+    assert (broken is None) == (found[3].verdict in ("build", "run"))
     expected = problem.data["case"].expected
     assert found[2].score == pytest.approx(expected["empty"]["total"], abs=1e-3)
     assert found[3].score == pytest.approx(expected["broken"]["total"], abs=1e-3) and not found[3].passed

@@ -19,6 +19,7 @@ import numpy as np
 
 from envs.bleu import word_bleu
 from envs.etk.build.outputs import Outputs
+from envs.etk.build.picture import FieldPicture, packed, small
 from envs.etk.build.plotfile import Plotfile, PlotfileError, header_text, inject
 
 Norm = Literal["l1", "l2", "linf"]
@@ -96,7 +97,8 @@ class RunScore:
     execution, header, density: in [0, 1]. baseline: the density score of the reference's initial field, which a program
     that does nothing would get. skill: the share of that field's error that the candidate avoids. Both are None if the
     reference has no initial plotfile. equal_time: if times differ, the density score at a time that both runs reached,
-    with the later output interpolated linearly; None if the outputs do not allow it.
+    with the later output interpolated linearly; None if the outputs do not allow it. picture: the field of the last
+    compared plotfile in the cells of the reference's picture, as `packed` returns it; empty if it was not compared.
     """
 
     execution: float = 0.0
@@ -107,6 +109,7 @@ class RunScore:
     time_mismatch: bool = False
     equal_time: float | None = None
     reasons: tuple[str, ...] = ()
+    picture: str = ""
 
 
 class Run:
@@ -137,6 +140,7 @@ class Reference(Run):
     Attributes:
         initial: name of the plotfile of its initial state, empty if there is none.
         baseline: the density score of that state, None if there is none.
+        picture: of the field in the last compared plotfile, without a result.
 
     Raises:
         ApplicationError: a plotfile, Header or field is missing, damaged or not finite.
@@ -163,6 +167,10 @@ class Reference(Run):
             self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
         except ValueError:  # its levels do not divide those of a later output, so it cannot be compared
             self.initial, self.baseline = "", None
+        name = metric.compared[-1]
+        last, cells = self.plotfile(name), self.plotfile(name).finest_shape
+        shown = packed(small(self.values(name), cells))
+        self.picture = FieldPicture(metric.field, name, last.time, cells, shown)
 
     def failed(self, *reasons: str) -> RunScore:
         """The score of a run that failed."""
@@ -198,7 +206,17 @@ class Reference(Run):
             time_mismatch=bool(mistimed),
             equal_time=self._equal_time(run, densities) if mistimed else None,
             reasons=tuple(reasons),
+            picture=self._picture_of(run),
         )
+
+    def _picture_of(self, run: Run) -> str:
+        name = self.picture.plotfile
+        try:
+            if run.plotfile(name).shape != self.plotfile(name).shape:
+                return ""
+            return packed(small(run.values(name), self.picture.cells))
+        except (FileNotFoundError, KeyError, PlotfileError):
+            return ""
 
     def _mean_similarity(self, values: np.ndarray) -> float:
         return _mean([self._similarity_to(name, values) for name in self.metric.compared])

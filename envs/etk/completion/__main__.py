@@ -41,7 +41,9 @@ def score_row(row: Row) -> Row:
     reference = Reference(Folder(Path(row["reference_dir"])), metric)
     run = reference.score(Folder(Path(row["run_dir"]))) if compiled else reference.failed("it did not compile")
     stages = {"compile": compiled, "execution": run.execution, "header": run.header, "density": run.density}
-    return {**stages, "skill": run.skill, "total": metric.total(**stages), **dataclasses.asdict(run)}
+    row = {**stages, "skill": run.skill, "total": metric.total(**stages), **dataclasses.asdict(run)}
+    del row["picture"]
+    return row
 
 
 async def check(write: bool, workers: int) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envs.etk.build.application import Application
 from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
 from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
+from envs.etk.build.picture import FieldPicture
 from envs.etk.build.prepared_tree import Prepared
 from envs.etk.completion.cases import Case, Gap
 from envs.sandbox import Sandbox
@@ -29,7 +30,8 @@ class CompletionScore:
     total: weighted mean of compile, execution, header and density. baseline: the density score of a run in which
     nothing happens; skill: what the completion adds to it (see `RunScore`). exact: the completion equals the masked
     lines. line_count_match: it has as many lines as are masked. messages: the compiler's. seconds: times of the first
-    of several equal completions; 0 for a stored result.
+    of several equal completions; 0 for a stored result. picture: the compared field beside the reference's; None
+    if there was none to compare.
     """
 
     compile: float
@@ -46,6 +48,7 @@ class CompletionScore:
     reasons: tuple[str, ...] = ()
     messages: tuple[CompilerMessage, ...] = ()
     seconds: Seconds = field(default_factory=Seconds)
+    picture: FieldPicture | None = None
 
 
 class CompletionScorer:
@@ -92,7 +95,7 @@ class CompletionScorer:
         lines = gap.lines_of(completion)
         run = evaluation.run or prepared.reference.failed(*filter(None, [evaluation.build_failure]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
-        compiled = 0.0 if evaluation.build_failure else 1.0
+        compiled, shown = 0.0 if evaluation.build_failure else 1.0, prepared.reference.picture
         return CompletionScore(
             compile=compiled,
             **stages,
@@ -106,4 +109,5 @@ class CompletionScorer:
             reasons=run.reasons,
             messages=compiler_messages(evaluation.compiler_output, gap.case.file, lines, len(gap.before)),
             seconds=evaluation.seconds,
+            picture=replace(shown, result=run.picture) if run.picture and shown.reference else None,
         )

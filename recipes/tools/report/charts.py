@@ -58,7 +58,7 @@ def curve_chart(
     for colour, (_, points) in zip(colours, series, strict=False):
         means = smooth([value for _, value in points], window)
         _dots(axes, points, colour, *((3, "dots faint") if faint else (5, "dots")))
-        axes.plot([step for step, _ in points], means, color=_css(colour), linewidth=1.75, gid="line")
+        axes.plot([step for step, _ in points], means, color=css(colour), linewidth=1.75, gid="line")
         if len(series) == 1:
             _dots(axes, points[-1:], colour, 5, "last")
     last = ", ".join(f"{name} {number(points[-1][1])}" for name, points in series)
@@ -91,9 +91,9 @@ def comparison_chart(
         if bands.get(name):
             low, high = zip(*bands[name], strict=True)
             corners = [*steps, *steps[::-1]], [*low, *high[::-1]]
-            axes.fill(*corners, color=_css(colour), alpha=0.18, linewidth=0, gid="band")
+            axes.fill(*corners, color=css(colour), alpha=0.18, linewidth=0, gid="band")
         if means:
-            axes.plot(steps, means, "--" if dashed else "-", color=_css(colour), gid="line smoothed")
+            axes.plot(steps, means, "--" if dashed else "-", color=css(colour), gid="line smoothed")
             ends.append((*axes.transData.transform((steps[-1], means[-1])), name, colour))
     level = np.inf
     for x, y, name, colour in sorted(ends, key=lambda end: -end[1]):
@@ -141,7 +141,7 @@ def stacked_bar(seconds: Sequence[float], label: str) -> Markup:
     axes = _axes((960, 20), left=0, right=0, top=0, bottom=0)
     axes.set(xlim=(0, sum(seconds)), ylim=(0, 1))
     for index, (width, left) in enumerate(zip(seconds, accumulate(seconds, initial=0.0), strict=False)):
-        look = {"color": _css(f"part{index}"), "edgecolor": _css("paper")}
+        look = {"color": css(f"part{index}"), "edgecolor": css("paper")}
         axes.barh(0.5, width, 1, left, linewidth=1, gid=f"part{index}", **look)
     return svg(axes, label, "bar", Markup(' preserveAspectRatio="none"'))
 
@@ -159,13 +159,13 @@ def memory_bars(phases: Mapping[str, tuple[float | None, float | None]], budget:
     axes.set_yticks(range(len(phases)), list(phases))
     for row, (held, plan) in enumerate(phases.values()):
         if held is not None:
-            axes.barh(row, held, 0.6, color=_css("part0"), linewidth=0, gid="held")
+            axes.barh(row, held, 0.6, color=css("part0"), linewidth=0, gid="held")
         if plan is not None:
-            axes.barh(row, plan, 0.6, fill=False, edgecolor=_css("ink"), gid="planned")
+            axes.barh(row, plan, 0.6, fill=False, edgecolor=css("ink"), gid="planned")
         text = number(round(ends[row], 2)) if held is None else number(round(held, 2))
         _text(axes, (ends[row], row), f"({text})" if held is None else text, (6, 0))
     if budget and budget <= max(ends):
-        axes.plot([budget] * 2, axes.get_ylim(), "--", color=_css("bad"), linewidth=1, gid="budget")
+        axes.plot([budget] * 2, axes.get_ylim(), "--", color=css("bad"), linewidth=1, gid="budget")
     _text(axes, (0, len(phases) - 0.5), "GiB", (0, -9))
     return svg(axes, "Memory by phase, GiB, measured and planned", "chart memory")
 
@@ -221,8 +221,8 @@ def _axes(size: tuple[int, int], left: int = 36, right: int = 8, top: int = 8, b
     figure = Figure((width / dpi, height / dpi), dpi, frameon=False)
     place = (left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height)
     axes = figure.add_axes(place, frameon=False, xticks=[], yticks=[], axisbelow=True)
-    axes.tick_params("x", length=0, pad=8, labelcolor=_css("soft"))
-    axes.tick_params("y", length=0, pad=5, labelcolor=_css("soft"))
+    axes.tick_params("x", length=0, pad=8, labelcolor=css("soft"))
+    axes.tick_params("y", length=0, pad=5, labelcolor=css("soft"))
     return axes
 
 
@@ -234,9 +234,9 @@ def _value_axis(axes: Any, values: Sequence[float], parts: int = 3) -> None:
     ticks = _round_numbers(low, high, parts)
     axes.set_yticks(ticks, [tick_label(tick) for tick in ticks])
     axes.set_ylim(ticks[0], ticks[-1] if len(ticks) > 1 else ticks[0] + (abs(ticks[0]) or 1.0))
-    axes.grid(axis="y", color=_css("rule"), linewidth=1)
+    axes.grid(axis="y", color=css("rule"), linewidth=1)
     if 0.0 in ticks:
-        axes.axhline(0, color=_css("soft"), linewidth=1, zorder=0.9, gid="axis zero")
+        axes.axhline(0, color=css("soft"), linewidth=1, zorder=0.9, gid="axis zero")
 
 
 def _step_axis(axes: Any, steps: Point, unit: str = "step", parts: int = 3) -> None:
@@ -266,7 +266,7 @@ def _segments(axes: Any, ends: Sequence[tuple[Point, Point]], colour: str, width
     if ends:
         path = Path(np.reshape(ends, (-1, 2)), [Path.MOVETO, Path.LINETO] * len(ends))
         path.should_simplify = False  # that would drop lines of no length
-        look = {"edgecolor": _css(colour), "linewidth": width, "capstyle": "round", "fill": False}
+        look = {"edgecolor": css(colour), "linewidth": width, "capstyle": "round", "fill": False}
         axes.add_artist(PathPatch(path, transform=axes.transData, gid=kind, **look))
 
 
@@ -279,11 +279,11 @@ def _text(
     axes: Any, place: Point, text: str, shift: Point, colour: str = "soft", coordinates: str = "data", kind: str = ""
 ) -> None:
     """Text `shift` CSS pixels to the right of and above a place."""
-    look = {"color": _css(colour), "gid": kind or None, "va": "center", "parse_math": False, "annotation_clip": False}
+    look = {"color": css(colour), "gid": kind or None, "va": "center", "parse_math": False, "annotation_clip": False}
     axes.annotate(text, place, shift, coordinates, "offset points", **look)
 
 
-def _css(variable: str) -> str:
+def css(variable: str) -> str:
     """The placeholder for a CSS variable: a colour that nothing else has."""
     return f"#0000{COLOURS.index(variable) + 1:02x}"
 
@@ -292,15 +292,15 @@ def svg(axes: Any, label: str, kind: str, attributes: str = "") -> Markup:
     """What is drawn, as an <svg> of the class `kind`; `label` is for those who cannot see it."""
     from matplotlib import rc_context
 
-    for artist in axes.findobj():
+    for artist in axes.figure.findobj():
         artist.set_clip_on(False)  # a clipping path would need an id, which several charts of a page would share
     drawn = io.StringIO()
-    with rc_context({"svg.fonttype": "none"}):
+    with rc_context({"svg.fonttype": "none", "image.composite_image": False}):
         axes.figure.savefig(drawn, format="svg", metadata={"Date": None})
     source = drawn.getvalue()
     source = source[source.index("<g ") : source.rindex("</svg>")]
     replaced = (
-        (r' id="[^"]*_\d+"', ""),
+        (r' id="(?:[^"]*_\d+|image[^"]*)"', ""),
         (r' id="', ' class="'),  # what remains are the kinds given above
         (r' (?:d|x|y)="[^"]*"', lambda found: _short(found[0])),
         (r' transform="rotate\(-?0 [^"]*"', ""),

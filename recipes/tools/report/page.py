@@ -15,6 +15,7 @@ from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
 from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, phases
+from recipes.tools.report.fields import field_drawings
 from recipes.tools.report.figures import figures
 from recipes.tools.report.memory_chart import memory
 from recipes.tools.report.samples import sample_sections
@@ -47,6 +48,7 @@ def write_report(run_dir: Path) -> Path:
         gains=gains(shown),
         verdicts=verdict_tables(answers),
         robots=robot_runs(answers),
+        fields=field_drawings(answers),
         evals=[record | {"decoding": decoding(record)} for record in shown],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
