@@ -1,4 +1,4 @@
-"""The plan of a run's memory: numbers of weights against real models, budgets, advice, the command, and the peaks that a run measures."""
+"""The plan of a run's memory: weights against real models, budgets, advice, the command, measured peaks."""
 
 from __future__ import annotations
 
