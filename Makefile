@@ -1,5 +1,5 @@
 # make install   .venv with what training needs
-# make demo      install, train SmolLM2 on `basics`, evaluate before and after, draw the report (11 to 15 minutes on 2 cores)
+# make demo      install, train SmolLM2 on `basics`, evaluate before and after, draw the report (a quarter of an hour on 2 cores, or a little more)
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too
 # make lint      format, mend what can be mended, check types and imports
 # make docs      check that commands in the documents compose, and that links and files named there exist
