@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from envs.local_models import PACKAGE
 from envs.task import Problem, Prompted, Task
 from recipes.data.completions import encoded
-from recipes.data.training_data import demonstration
+from envs.task import demonstration
 from recipes.models.load import SCRATCH, with_template
 from recipes.tools.memory.network import local_folder
 
