@@ -1,4 +1,4 @@
-"""From the configuration of a task to the objects that grade it: what `task.env`, `task.reward` and `sandbox` describe."""
+"""From the configuration of a task (`task.env`, `task.reward`, `sandbox`) to the objects that grade it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,12 @@ LINES = ("0", "1", "-1", "YES", "NO")
 """What a program prints."""
 COMMENT = {"python": "# the solution", "make": "# the solution", "fortran": "! the solution"}
 STATEMENTS = {
-    "c": {"a semicolon": ";", "a lone include": '#include "cctk.h"', "returns 0": "return 0;", "early exit": "_Exit(0);"},
+    "c": {
+        "a semicolon": ";",
+        "a lone include": '#include "cctk.h"',
+        "returns 0": "return 0;",
+        "early exit": "_Exit(0);",
+    },
     "fortran": {"returns at once": "      return", "early exit": "      stop"},
     "make": {"a lone include": "include ../make.defn"},
 }
@@ -110,9 +115,8 @@ def _program_codes(problem: Problem) -> Iterator[tuple[str, str]]:
 
 
 def shown_calls(problem: Problem) -> list[tuple[str, str]]:
-    """The calls of the function whose results the question shows: source of the arguments as a tuple, and of the result.
-
-    Read from asserts and `f(...) == ...`, from doctests, and from the tests whose arguments and result the question has.
+    """The calls of the function whose results the question shows: source of the arguments as a tuple, and of the
+    result. They are read from asserts and `f(...) == ...`, from doctests, and from the tests that the question has.
     """
     name = problem.entry_point
     if name is None:

@@ -14,9 +14,13 @@ OTHER = {
     "<<": ">>", ">>": "<<", "in": "not in",
 }  # fmt: skip
 """What stands in place of an operator."""
-OPERATOR = re.compile(r"(?<![\w\"'#<(/])(?:==|!=|<=|>=|\+=|-=|\*=|&&|\|\||<<|>>|//|\*\*|[-+*/%<>])(?![/*\"'>])|\b(?:and|or)\b")
+OPERATOR = re.compile(
+    r"(?<![\w\"'#<(/])(?:==|!=|<=|>=|\+=|-=|\*=|&&|\|\||<<|>>|//|\*\*|[-+*/%<>])(?![/*\"'>])|\b(?:and|or)\b"
+)
 NUMBER = re.compile(r"(?<![\w.\"'])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.\"'])")
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*|^[cC!*](?=\s)[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL | re.MULTILINE)
+COMMENT = re.compile(
+    r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*|^[cC!*](?=\s)[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL | re.MULTILINE
+)
 """What a text-level change leaves alone: comments, preprocessor lines and strings."""
 
 

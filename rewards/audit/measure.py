@@ -102,9 +102,9 @@ class Audit:
 
 
 def sampled(task: Task, splits: Sequence[Split], count: int, seed: int) -> tuple[Split, list[Problem]]:
-    """The first of `splits` whose data is there and is not empty, and at most `count` of its problems, drawn with `seed`.
+    """The first of `splits` that has problems, and at most `count` of them, drawn with `seed`.
 
-    Raises TaskError, the first one, if none is.
+    Raises TaskError, that of the first split, if no split's data is there.
     """
     failure: TaskError | None = None
     for split in splits:
@@ -135,7 +135,9 @@ async def audit(reward: Reward, task: Task, problems: Sequence[Problem], seed: i
                 ungraded += 1
             elif kind != HONEST or not grade.passed:
                 shares[kind, name][problem.id].append(_share(reward, grade))
-    earned = {key: _mean(by_problem, max if key[0] == "useless" else statistics.mean) for key, by_problem in shares.items()}
+    earned = {
+        key: _mean(by_problem, max if key[0] == "useless" else statistics.mean) for key, by_problem in shares.items()
+    }
     return Audit(
         task=task.name,
         problems=len(problems),
