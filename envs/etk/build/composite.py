@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Patch:
-    """Values (z, y, x), (y, x) or (x) of the cells from `low` on, which counts from the domain's first cell, x first."""
+    """Values (z, y, x), (y, x) or (x) of cells from `low` on, which counts from the domain's first cell, x first."""
 
     low: tuple[int, ...]
     values: np.ndarray

@@ -46,7 +46,14 @@ def flow2d() -> Application:
             memory_mib=2048,
             disk_mib=64,
         ),
-        run=Run(command=("./flow", "inputs"), inputs=("inputs",), timeout=4.0, memory_mib=512, disk_mib=16),
+        run=Run(
+            command=("./flow", "inputs"),
+            inputs=("inputs",),
+            success_regex="finished",
+            timeout=4.0,
+            memory_mib=512,
+            disk_mib=16,
+        ),
         toolchain=("g++", "make"),
     )
 
