@@ -36,8 +36,8 @@ def code_bleu(
 
 
 def _splitter(reference: str, language: str, file: str) -> tuple[Callable[[str], list[Token]], Sequence[str]]:
-    """How code is split to be compared with a reference, and the reference's parts: tokens of code, or words if it has no
-    code."""
+    """How code is split to be compared with a reference, and the reference's parts: tokens of code, or words if it has
+    no code."""
     expected = token_texts(reference, language, file)
     if expected:
         return lambda text: tokens(text, language, file), expected

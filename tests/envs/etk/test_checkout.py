@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -267,3 +270,22 @@ def test_the_url_is_the_repositorys_without_a_password(tmp_path):
     nested.write_text('[remote "origin"]\n\turl = git@example.org:module.git\n')
     assert repository_url(str(tmp_path / "repo" / "module" / "U")) == "git@example.org:module.git"
     assert repository_url(str(tmp_path)) == ""
+
+
+def test_sigterm_leaves_no_temporary_file(tmp_path):
+    """26.5: only Ctrl-C removed it."""
+    for number in range(300):
+        thorn = tmp_path / "checkout" / "Many" / f"T{number}"
+        (thorn / "src").mkdir(parents=True)
+        for name in ("interface", "schedule", "param"):
+            (thorn / f"{name}.ccl").write_text(f"# {name}\n")
+        for file in range(20):
+            (thorn / "src" / f"f{file}.c").write_text(f"int f{file}(void) {{ return {number}; }}\n" * 200)
+    out = tmp_path / "rows.jsonl.gz"
+    command = [sys.executable, "-m", "envs.etk", "build", str(tmp_path / "checkout"), "-o", str(out)]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not list(tmp_path.glob(".rows.jsonl.gz.*")):
+        time.sleep(0.01)
+    process.terminate()
+    said = process.communicate()[1]
+    assert (process.returncode, [path.name for path in tmp_path.iterdir()]) == (130, ["checkout"]), said
