@@ -272,7 +272,7 @@ def ask_problem(cfg: ChatConfig, given: Any, out: TextIO) -> int:
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
     from recipes.sampling.generate import end_ids
     from recipes.tools.conversation.answering import check_length
-    from recipes.tools.conversation.grading import graded, problem_of, tests_of
+    from recipes.tools.conversation.grading import cases_of, graded, problem_of
     from rewards.attribution import TokenBytes
 
     task = build_task(given, "train", "test")
@@ -284,7 +284,7 @@ def ask_problem(cfg: ChatConfig, given: Any, out: TextIO) -> int:
     ready(reward, task, "test")
     console = Console(stderr=True)
     console.print(f"{problem.id}\n\n{problem.question}\n\ntests:", markup=False, highlight=False)
-    console.print(*(f"  {line}" for line in tests_of(problem)), sep="\n", markup=False)
+    console.print(*(f"  {line}" for line in cases_of(problem)), sep="\n", markup=False)
     console.print()
     talk.load()
     answer = talk.answering.answer(prompt, talk.write, AnswerComplete(task, TokenBytes(talk.tokenizer)))

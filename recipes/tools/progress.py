@@ -147,7 +147,8 @@ def show_best(root: Path, match: str) -> int:
         ends = f" [{one.share['low']:.3f}, {one.share['high']:.3f}]" if "low" in one.share else ""
         place = one.weights or "not kept (run.keep_every)"
         name, step = str(one.folder.relative_to(root)), f"{one.step}, of {one.evaluated} evaluated"
-        drawn.add_row(*map(Text, cells))
+        values = (f"{one.share['value']:.3f}{ends}", f"{one.last:.3f}")
+        drawn.add_row(*map(Text, (name, step, one.measure, *values, place)))
     Console().print(drawn)
     for one in found:
         if one.weights.startswith("checkpoints"):

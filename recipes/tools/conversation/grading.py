@@ -34,7 +34,7 @@ def problem_of(task: Task, name: str) -> Problem:
     raise UserError(f"problem={name}: {task.name} has no such problem; {example}")
 
 
-def tests_of(problem: Problem) -> list[str]:
+def cases_of(problem: Problem) -> list[str]:
     """A problem's tests, a line each, the first SHOWN of them."""
     lines = problem.check_src.strip().splitlines() if problem.check_src else []
     for case in problem.cases:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import HfApi, constants, get_token
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, OfflineModeIsEnabled
 from huggingface_hub.utils import validate_repo_id
 
 from recipes.cli.errors import UserError
@@ -39,7 +41,7 @@ def upload(folder: Path, repo: str, private: bool) -> str:
     return str(_ask(repo, send))
 
 
-def _ask(repo: str, request):
+def _ask(repo: str, request: Callable[[], Any]) -> Any:
     """What `request` returns; each way in which the hub can fail as one line."""
     try:
         return request()
@@ -49,6 +51,6 @@ def _ask(repo: str, request):
         status = error.response.status_code if error.response is not None else "no"
         remedy = "check the token and its right to write" if status in (401, 403) else "try again later"
         raise UserError(f"push={repo}: the hub answered with status {status}; {remedy}") from None
-    except (OSError, RuntimeError) as error:
+    except (HTTPError, OSError, RuntimeError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"push={repo}: {constants.ENDPOINT} cannot be reached ({first}); or set dry_run=true") from None
