@@ -84,6 +84,7 @@ class RewardChannel(Protocol):
         """One result for each completion, in order; None, never 0, if the infrastructure failed to grade it.
 
         A channel may also have `async ready(problems)`, which is called before a model loads: it prepares what it needs
-        to grade those problems, and raises ValueError with a message of one line if that is not available.
+        to grade those problems, and raises ValueError with a message of one line if that is not available. A channel
+        whose largest score is not 1 has it as `best`: 0 for one that only takes away.
         """
         ...
