@@ -58,6 +58,13 @@ def check_grpo(cfg: DictConfig) -> None:
             f"hardware.logits_at_once={hardware.logits_at_once} needs the output matrix whole, which ZeRO-3 spreads: "
             "set hardware.logits_at_once=0"
         )
+    on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
+    if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
+        raise UserError(
+            "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "
+            f"its tokens (reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}) only count as their mean: set "
+            "reward=sparse, or recipe.trl.importance_sampling_level=token"
+        )
     if recipe.trl.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
         raise UserError(
             "recipe.trl.multi_objective_aggregation: rewards on tokens are summed over channels first; leave it out"
