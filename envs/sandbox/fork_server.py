@@ -172,8 +172,8 @@ class Memory:
         if appended:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
-    def read(self, max_bytes: int) -> bytes:
-        return os.pread(self.fd, max_bytes, 0)
+    def read(self, max_bytes: int, start: int = 0) -> bytes:
+        return os.pread(self.fd, max_bytes, start)
 
     def output(self, limits: Limits) -> bytes:
         """The content, cut after one byte more than the output limit."""

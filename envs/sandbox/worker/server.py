@@ -59,8 +59,8 @@ encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.fu
 """
 """Other modules that programs import: loaded when a program first names one."""
 OWN = """
-checker clock codec confine held kernel landlock modes namespaces process program relocation server template tree
-waiting workplace
+candidate checker clock codec confine held kernel landlock modes namespaces objects process program relocation
+server template tree waiting workplace
 """
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
