@@ -95,6 +95,8 @@ class Worker:
             "filters": bpf,
             "packages": list(libraries.packages),
             "imports": list(imports),
+            "hidden": list(libraries.hidden),
+            "linked": list(libraries.linked),
         }
         hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())

@@ -4,9 +4,10 @@ deadline.
 It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], beside: [folder], limits,
-processor: number or null}; answered by {ready: layers}. `imports` are modules that programs could not import
-themselves; what they need may lie in the folders `beside`.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
+[module], beside: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
+programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
+programs could not import themselves; what they need may lie in the folders `beside`.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
@@ -371,11 +372,11 @@ def main() -> None:
             load(name)
         sys.path[:] = searched
         if tier == "full":
-            moved = namespaces.enter_namespaces([library, *packages])
+            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"])
             library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
             relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
-        walls = confine.Walls(tier, uid, filters, library, packages)
+        walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
         preload()
         server = Server(control, walls, clock, packages)
         server.probe(hello["limits"])
