@@ -181,8 +181,12 @@ def _same_exact(value: Any, expected: Any, tol: float) -> bool:
     if any(isinstance(number, int) and number.bit_length() > MOST_BITS for number in numbers):
         return False  # a conversion would take quadratic time
     if any(isinstance(number, complex) for number in numbers):
-        value, expected = (number.real if isinstance(number, complex) and not number.imag else number for number in numbers)
-        return not isinstance(value, complex) and not isinstance(expected, complex) and _same_number(value, expected, tol)
+        value, expected = (
+            number.real if isinstance(number, complex) and not number.imag else number for number in numbers
+        )
+        return (
+            not isinstance(value, complex) and not isinstance(expected, complex) and _same_number(value, expected, tol)
+        )
     if any(number.is_snan() for number in numbers if isinstance(number, Decimal)):
         return False
     if any(number != number for number in numbers):
@@ -235,7 +239,9 @@ def shown(value: Any) -> str:
 
 def _pieces(value: Any) -> Iterator[str]:
     if isinstance(value, list | tuple | set | frozenset | Members):
-        opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")") if isinstance(value, tuple) else ("{", "}")
+        opening, closing = (
+            ("[", "]") if isinstance(value, list) else ("(", ")") if isinstance(value, tuple) else ("{", "}")
+        )
         yield opening
         for number, item in enumerate(value.items if isinstance(value, Members) else value):
             yield ", " if number else ""

@@ -210,7 +210,9 @@ class FusionSandbox:
             which = cases[len(runs) : len(runs) + len(ran)]
             runs += ran
             size = sum(len(printed) for _, printed, _ in ran)
-            last = [await verdict.judged(size, verdict.is_last, job, limits, *pair) for pair in zip(which, ran, strict=True)]
+            last = [
+                await verdict.judged(size, verdict.is_last, job, limits, *pair) for pair in zip(which, ran, strict=True)
+            ]
             if any(last):
                 break
         return await verdict.judged(sum(len(printed) for _, printed, _ in runs), verdict.judge_stdio, job, limits, runs)

@@ -20,9 +20,18 @@ OWN = ("envs", "rewards", "recipes", "conf", "launch", "tests")
 """The project's folders."""
 SYSTEM = ("/bin", "/lib", "/lib64", "/usr")
 """Folders of the system that programs may read."""
-NEEDED = {f"{top}{name}" for top in ("", "/usr", "/usr/local") for name in ("", "/bin", "/lib", "/lib64", "/share", "/include")}
+NEEDED = {
+    f"{top}{name}"
+    for top in ("", "/usr", "/usr/local")
+    for name in ("", "/bin", "/lib", "/lib64", "/share", "/include")
+}
 """Folders of the system that cannot be hidden as a whole."""
-PACKAGES = [f"{top}/lib*/{python}/{name}-packages" for top in ("/usr", "/usr/local") for python in ("python3*", "pypy3*") for name in ("site", "dist")]
+PACKAGES = [
+    f"{top}/lib*/{python}/{name}-packages"
+    for top in ("/usr", "/usr/local")
+    for python in ("python3*", "pypy3*")
+    for name in ("site", "dist")
+]
 SOURCES = ("/usr/src", "/usr/local/src")
 CACHES = """
 HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_DATASETS_CACHE HF_ASSETS_CACHE HF_MODULES_CACHE TRANSFORMERS_CACHE

@@ -230,7 +230,9 @@ class LocalSandbox:
             with Memory(text) as payload, Memory() as record, Memory(b"", True) as stdout, Memory(b"", True) as stderr:
                 ended = await worker.ask("command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd])
                 outputs = stdout.output(limits), stderr.output(limits)
-                return await verdict.judged(limits.file_mib << 20, verdict.judge_command, job, limits, ended, record.read, *outputs)
+                return await verdict.judged(
+                    limits.file_mib << 20, verdict.judge_command, job, limits, ended, record.read, *outputs
+                )
         if job.kind == "program":
             run = await self._run_program(worker, job, job.stdin, limits, preload)
             return verdict.judge_program(job, limits, *run)

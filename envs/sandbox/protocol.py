@@ -28,7 +28,7 @@ class Limits:
     cpu_s: float = 4.0
     """CPU time of one process, rounded up to whole seconds; beyond it the verdict is `killed`."""
     memory_mib: int = 1024
-    """Address space of one process."""
+    """Address space of one process, and resident memory of all processes of a `command` together."""
     output_kib: int = 4096
     """Size of all results of a job, or of the standard output (and likewise the standard error) of one program."""
     file_mib: int = 64

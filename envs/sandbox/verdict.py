@@ -58,8 +58,8 @@ class Ended:
             return "timeout", "wall-clock limit"
         if self.end == "stopped":
             return "killed", "stopped by the sandbox"
-        if self.end == "files":
-            return "killed", "file limit"
+        if self.end in ("files", "memory"):
+            return "killed", "file limit" if self.end == "files" else "memory limit"
         if name:
             return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
         return None

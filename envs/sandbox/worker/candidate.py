@@ -81,7 +81,7 @@ class Kept:
         """An iterator over the test's."""
         ask = self.ask
 
-        class iterator:  # noqa: N801  a built-in type's name
+        class iterator:
             def __iter__(self):
                 return self
 
@@ -117,9 +117,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     kept = Kept(ask)
     by_name = {name: error for error, name in builtin.items()}
     encode = codec.make_encoder(tools.most, kept.keep)
-    decode = codec.make_decoder(
-        {"h": kept.object, "k": kept.function, "n": kept.iterator, "a": codec.array}
-    )
+    decode = codec.make_decoder({"h": kept.object, "k": kept.function, "n": kept.iterator, "a": codec.array})
 
     def answered(operation: str, value: Any, args: Any, kwargs: dict) -> str:
         if operation == "make":

@@ -1,6 +1,5 @@
 """The trusted side of a `check` job: a process of its own, confined like the program that it tests."""
 
-import ast
 import builtins
 import functools
 import json

@@ -119,7 +119,9 @@ def _make_foreign() -> Callable[[type, Any, int], tuple[str, Any]]:
 
     def foreign(kind: type, value: Any, room: int) -> tuple[str, Any]:
         if kind is range_:
-            return "text", '["r",' + ",".join(['"' + whole(n, "x") + '"' for n in (value.start, value.stop, value.step)]) + "]"
+            return "text", '["r",' + ",".join(
+                ['"' + whole(n, "x") + '"' for n in (value.start, value.stop, value.step)]
+            ) + "]"
         if subclass(kind, bytearray_):
             if size(value) > room:
                 raise error("result too large")
@@ -190,7 +192,10 @@ def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) ->
     def refused(kind: type) -> Unsupported:
         name = name_of(kind)
         return error(
-            "a value of type " + name + " is not plain data: " + instead.get(name, "use numbers, texts, lists and dictionaries")
+            "a value of type "
+            + name
+            + " is not plain data: "
+            + instead.get(name, "use numbers, texts, lists and dictionaries")
         )
 
     def encode(value: object) -> str:
@@ -277,7 +282,10 @@ def array(name: str, shape: list[int], flat: list[Any]) -> Any:
         import numpy
     except ImportError:
         return lists
-    if name not in ("bool", *(f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128))):
+    if name not in (
+        "bool",
+        *(f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)),
+    ):
         raise ValueError("not the type of an array")
     return numpy.array(flat, dtype=name).reshape(shape)
 

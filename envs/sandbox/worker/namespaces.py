@@ -40,8 +40,8 @@ def enter_namespaces(folders: list[str], hidden: list[str]) -> dict[str, str]:
     """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
     `folders` are libraries to include besides those of the system, even from below the folders `hidden`, which are
-    empty. Returns the new path of each library that has one; folders of one parent stay side by side. The outer process waits for the inner one and ends with it; if either is killed, so
-    is the other. Raises OSError.
+    empty. Returns the new path of each library that has one; folders of one parent stay side by side. The outer process
+    waits for the inner one and ends with it; if either is killed, so is the other. Raises OSError.
     """
     real = {folder: os.path.realpath(folder) for folder in folders}
     parents = list(dict.fromkeys(map(os.path.dirname, folders)))

@@ -2,9 +2,9 @@
 
 See candidate.py for the records. What the program sends is hostile: it is parsed with limits and rebuilt as plain data.
 An object of the program is a Remote. What is read from it is plain data or another Remote, and it never equals plain
-data, whatever the program's class says. Objects that the test itself creates from the program's classes can be passed to
-the program and linked, nothing else: if they had a truth value or results, a program could define a class with the name
-of a function that the test lacks, and its objects would make the test's assertions true.
+data, whatever the program's class says. Objects that the test itself creates from the program's classes can be passed
+to the program and linked, nothing else: if they had a truth value or results, a program could define a class with the
+name of a function that the test lacks, and its objects would make the test's assertions true.
 """
 
 import contextlib

@@ -13,31 +13,36 @@ from envs.sandbox.verdict import Ended, judge_function
 from envs.sandbox.worker.codec import depth_of, make_encoder, parse
 
 PRIME = (1 << 61) - 1
-COLLIDE = f"[n * {PRIME} + 7 for n in range(1, {{}})]"
-"""Source of integers that have one hash."""
+HEAD = f"""
+def colliding(count): return ['["i","%x"]' % (n * {PRIME} + 7) for n in range(1, count + 1)]
+def of(tag, items): return '["v",["' + tag + '",' + ",".join(items) + "]]"
+text = """
+"""Source of answers whose integers have one hash."""
 FLOODS = {
-    "half of a set": f"'[\"v\",[\"s\",' + ','.join([*map(str, range(8, 40000)), *('[\"i\",\"%x\"]' % n for n in {COLLIDE.format(39000)})]) + ']]'",
-    "keys": f"'[\"v\",[\"d\",' + ','.join('[\"i\",\"%x\"],1' % n for n in {COLLIDE.format(70000)}) + ']]'",
-    "long tuples": f"'[\"v\",[\"s\",' + ','.join('[\"t\"' + ',0' * 3000 + ',[\"i\",\"%x\"]]' % n for n in {COLLIDE.format(250)}) + ']]'",
-    "nested sets": f"'[\"v\",[\"l\",' + ','.join('[\"s\",' + ','.join('[\"i\",\"%x\"]' % n for n in {COLLIDE.format(60)}) + ']' for _ in range(1000)) + ']]'",
-    "brackets": "'[\"v\",[\"l\"' + ',[\"l\"]' * 300000 + ']]'",
+    "half of a set": "of('s', [*map(str, range(8, 40000)), *colliding(39000)])",
+    "keys": "of('d', [key + ',1' for key in colliding(70000)])",
+    "long tuples": "of('s', ['[\"t\"' + ',0' * 3000 + ',' + last + ']' for last in colliding(250)])",
+    "nested sets": "of('l', ['[\"s\",' + ','.join(colliding(60)) + ']'] * 1000)",
+    "brackets": "of('l', ['[\"l\"]'] * 300000)",
     "unclosed brackets": "'[\"v\",' + '[[],' * 450000",
     "quotes": "'[\"v\",\"' + '[' * 300 + '\\\\\"' * 800000 + '\"]'",
-    "digits": "'[\"v\",[\"l\"' + ',[\"q\",\"%x\",\"3\"]' % (1 << 8000) * 900 + ']]'",
-    "decimals": "'[\"v\",[\"s\"' + ',[\"m\",\"1E+999999999\"],[\"m\",\"1E-399\"]' * 40000 + ']]'",
-    "a shape": "'[\"v\",[\"a\",\"int64\",[\"l\",1000,0,1000],[\"l\"]]]'",
+    "digits": 'of(\'l\', [\'["q","%x","3"]\' % (1 << 8000)] * 900)',
+    "decimals": 'of(\'s\', [\'["m","1E+999999999"]\', \'["m","1E-399"]\'] * 40000)',
+    "a shape": '\'["v",["a","int64",["l",1000,0,1000],["l"]]]\'',
 }
 EXPECTED = ["x" * 1000] * 64
 
 
 def flood(text: str) -> str:
-    return f"import os\ntext = {text}\nos.write(3, text.encode() + b'\\n')\nos._exit(0)\ndef f(): return 1\n"
+    return f"import os{HEAD}{text}\nos.write(3, text.encode() + b'\\n')\nos._exit(0)\ndef f(): return 1\n"
 
 
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_hash_flood_is_judged_in_linear_time(name):
     """Sets of these answers would take minutes, since each member is compared with all before it."""
-    text = eval(FLOODS[name])
+    space: dict[str, str] = {}
+    exec(HEAD + FLOODS[name], space)
+    text = space["text"]
     assert len(text) < 4 << 20
     job = Job("flood", "function", "", "f", (FunctionCase((), EXPECTED),))
     started = time.process_time()
@@ -73,8 +78,8 @@ def test_other_programs_are_served_while_a_flood_is_judged(grade):
 
 
 def test_a_flood_of_the_check_process_ends_its_own_job_only(sandbox):
-    records = "[\"v\",[\"s\",' + ','.join('[\"i\",\"%x\"]' % n for n in " + COLLIDE.format(60000) + ") + ']]"
-    code = f"import os\ntext = '{records}'\ndef f(x):\n    os.write(3, text.encode() + b'\\n')\n    os._exit(0)\n"
+    code = f"import os{HEAD}of('s', colliding(60000))\n"
+    code += "def f(x):\n    os.write(3, text.encode() + b'\\n')\n    os._exit(0)\n"
     jobs = [Job("flood", "check", code, "f", check_src="assert f(1) == 1", limits=Limits(wall_s=4, cpu_s=2))]
     jobs += [Job("right", "check", "def f(x): return x", "f", check_src="assert f(1) == 1")]
     hostile, right = run_sync(sandbox, jobs)
