@@ -28,6 +28,8 @@ from rewards.channel import ChannelResult, Completion, Span
 COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text()
 MAX_LINE = 1 << 24
 """Largest number of a line in a record of coverage."""
+MAX_RECORD = 1 << 20
+"""Characters of a record of coverage."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 """Python breaks lines of source here."""
 
@@ -193,6 +195,8 @@ def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
 def _record(coverage: str) -> tuple[list[set[int]], list[int | None], list[bool | None]] | None:
     """What analysis/python_coverage.py printed, or None. The code that it measured may have written anything in its
     place, so that types, ranges and sizes are checked; JSON has 1e999 and Infinity too."""
+    if len(coverage) > MAX_RECORD:
+        return None
     try:
         report = parse(coverage.rstrip("\n").rpartition("\n")[2])
     except ValueError:

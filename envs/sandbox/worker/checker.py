@@ -97,9 +97,10 @@ def _compiled(source: str, name: str, guarded: bool = False) -> types.CodeType:
     tree = ast.parse(source, name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops):
-            node.left, *node.comparators = (
+            sides: list[ast.expr] = [
                 ast.Call(ast.Name(PLAIN, ast.Load()), [side], []) for side in (node.left, *node.comparators)
-            )
+            ]
+            node.left, node.comparators = sides[0], sides[1:]
     return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
 
 

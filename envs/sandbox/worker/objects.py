@@ -112,16 +112,14 @@ class Made(Remote):
             raise AttributeError(name)
         return self._refuse()
 
-    __call__ = __iter__ = __next__ = __len__ = __getitem__ = __contains__ = __str__ = __bool__ = _refuse  # type: ignore
+    __call__ = __iter__ = __next__ = __len__ = __getitem__ = __contains__ = __str__ = __bool__ = _refuse
 
     def __eq__(self, other: object) -> bool:
         return (isinstance(other, Remote) and other._place == self._place) or self._refuse()
 
     __hash__ = Remote.__hash__
 
-    @property
-    def __class__(self) -> Any:  # isinstance would otherwise answer
-        return self._refuse()
+    __class__ = property(_refuse)  # type: ignore[assignment]  # isinstance would otherwise answer
 
 
 def plain(value: Any) -> Any:
