@@ -17,7 +17,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
 
-from envs.sandbox.worker.codec import MAX_DEPTH, TYPES, nested, scalar_of
+from envs.sandbox.worker.codec import MAX_DEPTH, SINGLE, TYPES, nested, scalar_of
 
 SECRET = secrets.token_bytes(32)
 EXACT = 400
@@ -53,7 +53,7 @@ def decode(node: Any, depth: int = 0) -> Any:
         raise ValueError("not an encoded value")
     tag, rest = node[0], node[1:]
     try:
-        if tag and tag in "ifbumqr":
+        if tag in SINGLE:
             return scalar_of(tag, rest)
         items = [decode(item, depth + 1) for item in rest]
         if tag in ("l", "t"):

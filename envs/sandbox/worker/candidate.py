@@ -1,8 +1,8 @@
 """The program's side of a `check` job: it answers requests of the check process until that closes the socket.
 
-A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `make` an object of
-the program's class `name`; or one of OPERATIONS on objects that stay here. Answers are ["v", value], or ["v", null,
-args, kwargs] with the arguments as they are after a call that returned None; or ["e", text, exception]. While it
+A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `run` it for its
+effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here.
+Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e", text, exception]. While it
 works, the program may itself request ["c", number, args, kwargs], a call of a function that the test has passed to it.
 
 Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
@@ -26,8 +26,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "has": operator.contains,
     "text": str,
 }
-FIXED = {int, float, bool, str, bytes, complex, type(None), frozenset, range}
-"""Types of arguments that a call cannot change."""
 
 
 class Kept:
@@ -102,7 +100,6 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
     line, parse, operations, rebuilt = tools.line, tools.parse, dict(OPERATIONS), dict
     failure, kind, builtin, refused = BaseException, type, program.BUILT_IN, codec.Unsupported
-    fixed, kinds, some = FIXED, map, set
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
         send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
@@ -122,7 +119,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     def answered(operation: str, value: Any, args: Any, kwargs: dict) -> str:
         if operation == "make":
             return '["v",' + encode(kept.add(value)) + "]\n"
-        if value is None and operation == "call" and (kwargs or not some(kinds(kind, args)) <= fixed):
+        if operation == "run":
             return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
         return '["v",' + encode(value) + "]\n"
 
@@ -130,7 +127,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
         try:
             operation, name, args, kwargs = request
             args, kwargs = decode(args), rebuilt(decode(kwargs))
-            work = function if operation == "call" else space[name] if operation == "make" else operations[operation]
+            work = operations.get(operation) or (space[name] if operation == "make" else function)
             record = answered(operation, work(*args, **kwargs), args, kwargs)
         except failure as error:
             names = [builtin[base] for base in kind(error).__mro__ if base in builtin]

@@ -29,6 +29,8 @@ INSTEAD = {
     **dict.fromkeys(("function", "method", "type", "builtin_function_or_method"), "return what a call of it gives"),
 }
 """What a program should return in place of other types, by the name of the type."""
+SINGLE = frozenset("ifbumqr")
+"""Tags of values that are written as one or a few texts."""
 STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 NO_BRACKETS = bytes(byte for byte in range(256) if byte not in STEPS)
 
@@ -326,7 +328,7 @@ def make_decoder(extra: dict[str, Callable[..., Any]]) -> Callable[[object], obj
     """
     kind_of, pairs, max_depth = type, zip, MAX_DEPTH
     plain, list_, str_, float_ = (bool, str, int, float), list, str, float
-    complex_, dict_, scalar, single = complex, dict, scalar_of, "ifbumqr"
+    complex_, dict_, scalar, single = complex, dict, scalar_of, SINGLE
     groups, named = {"t": tuple, "s": set, "z": frozenset}, TYPES
     kinds, each, scalars = set, map, {bool, str, int, float, type(None)}
     broken, awkward = ValueError, (KeyError, IndexError, TypeError, OverflowError)
@@ -339,7 +341,7 @@ def make_decoder(extra: dict[str, Callable[..., Any]]) -> Callable[[object], obj
             raise broken("not an encoded value")
         tag, rest = node[0], node[1:]
         try:
-            if tag and tag in single:
+            if tag in single:
                 return scalar(tag, rest)
             flat = kinds(each(kind_of, rest)) <= scalars
             items: list[Any] = rest if flat else [decode(item, depth + 1) for item in rest]

@@ -10,13 +10,16 @@ name of a function that the test lacks, and its objects would make the test's as
 import contextlib
 import functools
 import json
+import sys
 import types
 from collections.abc import Callable
+from opcode import opmap
 from typing import Any
 
 import codec
 import program
 
+CACHE, POP_TOP = opmap.get("CACHE", -1), opmap["POP_TOP"]
 AWKWARD = (
     *(AssertionError, StopIteration, StopAsyncIteration),
     *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
@@ -160,7 +163,7 @@ class Candidate:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
-        value = self._ask("call", None, args, kwargs)
+        value = self._ask("run" if _discarded(sys._getframe(1)) else "call", None, args, kwargs)
         if isinstance(value, Remote):
             vars(value).update(_truth=value._claim)
         return value
@@ -191,8 +194,8 @@ class Candidate:
             self._write(self._called(*record[1:]))
         self._answers += 1
         with contextlib.suppress(ValueError):
-            if record[0] == "v" and len(record) in (2, 4):
-                if len(record) == 4 and operation == "call" and record[1] is None:
+            if record[0] == "v" and len(record) == (4 if operation == "run" else 2):
+                if operation == "run":
                     _change_all(args, self._decode(record[2]))
                     _change(kwargs, self._decode(record[3]))
                 return self._decode(record[1])
@@ -263,9 +266,23 @@ class Candidate:
         return CandidateGone(why)
 
 
+def _discarded(frame: types.FrameType) -> bool:
+    """Whether a frame does not use the result of the call that it makes, as in a statement `f(x)`.
+
+    Only then does the test see how the call has changed its arguments. In `assert f(x) == g(x)` the program could
+    otherwise choose what the test expects.
+    """
+    code, place = frame.f_code.co_code, frame.f_lasti + 2
+    while code[place] == CACHE:
+        place += 2
+    return code[place] == POP_TOP
+
+
 def _change_all(old: Any, new: Any) -> None:
-    """Change the items of a sequence in place."""
-    for left, right in zip(old, new, strict=False):
+    """Change the items of a sequence in place. Raises ValueError for what is not one of the same length."""
+    if type(new) not in (list, tuple) or len(new) != len(old):
+        raise ValueError("not the arguments of a call")
+    for left, right in zip(old, new, strict=True):
         _change(left, right)
 
 

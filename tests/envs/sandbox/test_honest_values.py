@@ -89,6 +89,12 @@ TESTS = {
     "a list changed in place": ("def f(a): a.sort()", "a = [3, 1, 2]\nf(a)\nassert a == [1, 2, 3]"),
     "a dictionary": ("def f(a): a['x'] = [1]", "a = {}\nb = a\nf(a)\nassert b == {'x': [1]}"),
     "a set by name": ("def f(*, a): a.add(2)", "a = {1}\nf(a=a)\nassert a == {1, 2}"),
+    "a list that is returned too": ("def f(a):\n    a.sort()\n    return a", "a = [3, 1]\nf(a)\nassert a == [1, 3]"),
+    "in a helper": (
+        "def f(a): a.sort()",
+        "def changed(g, a):\n    g(a)\n    return a\n"
+        "def check(candidate):\n    assert changed(candidate, [2, 1]) == [1, 2]",
+    ),
     "rows of a matrix": (
         "def f(a): a[0][0], a[1] = 9, [8, 7]",
         "a = [[1], [2]]\nrow = a[0]\nf(a)\nassert row == [9] and a == [[9], [8, 7]]",
@@ -205,7 +211,7 @@ def test_a_class_of_the_program_makes_no_assertion_true(grade, claim):
 
 
 def test_a_changed_argument_does_not_help_a_wrong_result(grade):
-    """Changes count only after a call that returns None, as procedures do: the test may compute what it expects."""
+    """Changes count only if the test does not use the result: otherwise it may compute what it expects from them."""
     test = "a = [3, 1, 2]\nassert f(a) == sorted(a)\n"
     assert grade.check("def f(a):\n    a.clear()\n    return []", test).verdict == "fail"
     assert grade.check("def f(a): return sorted(a)", test).verdict == "pass"
@@ -225,6 +231,7 @@ def test_a_changed_argument_does_not_help_a_wrong_result(grade):
         '["v",["h",0,true,"x"],1]',
         '["v",null,["l"],["l"]]',
         '["v",null,["l",["l",9]],["d","a",1]]',
+        '["v",null,["l",["l",9],1],["d"]]',
         '["e","x","BaseException"]',
         '["e","x",["l"]]',
         '["e","x","StopIteration"]',
