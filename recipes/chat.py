@@ -65,10 +65,19 @@ class ChatConfig:
     """What --run sets: the sandbox runs the program of each answer."""
 
 
+TEXTS = ("ask", "system", "problem")
+"""Keys whose values are taken letter by letter; of other keys they are YAML."""
+
+
 def read(arguments: Sequence[str]) -> Any:
     """Arguments KEY=VALUE and the flag --run as a ChatConfig."""
-    execute = ["execute=true"] if RUN in arguments else []
-    return keys_of(ChatConfig)([*(a for a in arguments if a != RUN), *execute])
+    given = [(argument, argument.partition("=")) for argument in arguments if argument != RUN]
+    cfg = keys_of(ChatConfig)([argument for argument, (key, _, _) in given if key not in TEXTS or "=" not in argument])
+    for argument, (key, _, value) in given:
+        if key in TEXTS and "=" in argument:
+            cfg[key] = value
+    cfg.execute = cfg.execute or RUN in arguments
+    return cfg
 
 
 def chat(cfg: ChatConfig) -> int:

@@ -48,7 +48,12 @@ class Hub:
                     self.files[value["path"]] = base64.b64decode(value["content"])
                 elif line["key"] == "lfsFile":
                     self.files[value["path"]] = self.large[value["oid"]]
-            return 200, {"success": True, "commitOid": "0" * 40, "commitUrl": f"{address}/commit", "hookOutput": ""}
+            return 200, {
+                "success": True,
+                "commitOid": "0" * 40,
+                "commitUrl": address + path.replace("/api/models", "").replace("/main", f"/{'0' * 40}"),
+                "hookOutput": "",
+            }
         return 404, {"error": f"no {path} here"}
 
 

@@ -25,7 +25,7 @@ SHOWN = 12
 
 def problem_of(task: Task, name: str) -> Problem:
     """The problem of any split with this id, with or without the task's name before it. Raises UserError."""
-    problems = {p.id: p for split in ("train", "validation", "test") for p in task.problems(split)}  # type: ignore[arg-type]
+    problems = {p.id: p for split in ("train", "validation", "test") for p in task.problems(split)}
     for known in (name, f"{task.name}/{name}"):
         if known in problems:
             return problems[known]
