@@ -14,11 +14,12 @@ class Completion:
     """One sampled completion of T tokens.
 
     text: the completion without special tokens.
-    token_ids: the T sampled ids, including the end of sequence if it was drawn.
+    token_ids: the T ids, including the end of sequence if it was drawn.
     offsets: T pairs (start, end) in characters of `text`; for special tokens start == end.
     code_span: (start, end) in characters of the code that the task extracted; None if there is no code.
     finished: False if the length limit cut the completion.
     closed: True if the code stands in a complete fenced block.
+    given: how many of the first tokens were not sampled but given, as the beginning of the answer.
     """
 
     text: str
@@ -27,6 +28,12 @@ class Completion:
     code_span: tuple[int, int] | None = None
     finished: bool = True
     closed: bool = False
+    given: int = 0
+
+    @property
+    def sampled_ids(self) -> Sequence[int]:
+        """The ids after those that were given."""
+        return self.token_ids[self.given :]
 
     @property
     def code(self) -> str | None:
