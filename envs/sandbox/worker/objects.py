@@ -122,7 +122,7 @@ class Made(Remote):
 
     __hash__ = Remote.__hash__
 
-    __class__ = property(_refuse)  # type: ignore[assignment]  # isinstance would otherwise answer
+    __class__ = property(_refuse)  # isinstance would otherwise answer
 
 
 def plain(value: Any) -> Any:
