@@ -279,7 +279,7 @@ def test_an_upload_brings_every_file_to_the_hub(exported):
     with serving(hub) as address:
         done = pushed(program, exported, address, TOKEN)
         assert done.returncode == 0, done.stderr[-2000:]
-        assert hub.repositories["me/tiny"]["private"] is True
+        assert hub.repositories["me/tiny"]["visibility"] == "private"
         assert hub.files == {file.name: file.read_bytes() for file in exported.iterdir()}
         wrong = pushed(program, exported, address, "another")
         assert "status 401; check the token" in wrong.stderr
