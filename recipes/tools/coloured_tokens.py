@@ -40,8 +40,8 @@ def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
 def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
     """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
-    for place, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
-        if place < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
+    for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
+        if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
             text.append(token, "dim italic")
             continue
         mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
