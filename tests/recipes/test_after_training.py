@@ -438,9 +438,10 @@ def test_a_gpus_4_bit_run_without_a_gpu_is_one_line(unfinished, capsys):
     assert "No GPU is visible: the CPU computes" in capsys.readouterr().err
 
 
-def test_ctrl_c_stops_the_answer_and_not_the_chat(run):
+def test_ctrl_c_stops_the_answer_and_not_the_chat(tiny_model):
+    """Sampled by random weights: a long answer of visible tokens."""
     pexpect = pytest.importorskip("pexpect", reason="pexpect, of the extra dev, plays the terminal")
-    command = [str(ROOT / "recipes" / "chat.py"), f"run={run}", "max_new_tokens=1500", "system="]
+    command = [str(ROOT / "recipes" / "chat.py"), f"model={tiny_model}", "max_new_tokens=1900", "temperature=1"]
     terminal = pexpect.spawn(
         sys.executable,
         command,
