@@ -153,7 +153,7 @@ def model_overrides(cfg: ChatConfig) -> list[str]:
         if not model:
             raise UserError(f"adapter={cfg.adapter} does not say what it was trained on: give model= too")
     known = (Path(CONF) / "model" / f"{model}.yaml").exists()
-    named = [f"model.path='{model}'", f"model.name='{Path(model).name}'", "model.architecture={}"]
+    named = [f"model.path='{model}'", f"model.name='{Path(str(model)).name}'", "model.architecture={}"]
     chosen = [f"model={model}"] if known else named
     return ["recipe=eval", f"hardware={cfg.hardware}", *chosen, *([f"task={cfg.task}"] if cfg.task else [])]
 
