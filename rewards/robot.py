@@ -71,8 +71,8 @@ class Simulator:
     ):
         if reward not in ("behaviour", "runs"):
             raise ValueError(
-                f"task.reward.simulator.reward={reward}: unknown, so nothing can be graded; set it to behaviour (beside "
-                "the reference program) or runs (the published reward)"
+                f"task.reward.simulator.reward={reward}: unknown, so nothing can be graded; set it to behaviour "
+                "(beside the reference program) or runs (the published reward)"
             )
         self.sandbox, self.reward, self.mode, self.shaking = sandbox, reward, mode, shaking
         self.runs, self.guard = runs, guard
@@ -177,10 +177,11 @@ class Simulator:
 def _behaviour_result(completion: Completion, reference: Reference, runs: Sequence[WorldRun]) -> ChannelResult:
     """The result of a program beside its reference."""
     found = marks(reference, runs)
-    penalties: Counter[tuple[int, int]] = Counter()
+    penalties: dict[tuple[int, int], float] = {}
     for each in found:
         for place, loss in each.places:
-            penalties[_offsets(completion, place)] += (1 - each.share) * loss / len(found)
+            where = _offsets(completion, place)
+            penalties[where] = penalties.get(where, 0.0) + (1 - each.share) * loss / len(found)
     score, spans = _charged_spans(completion, 1.0, sum(each.share for each in found) / len(found), [*penalties.items()])
     passed = all(each.share == 1.0 for each in found)
     errors = Counter(_error_name(run) for run in runs if run.status != "success")
@@ -245,7 +246,7 @@ def _offsets(completion: Completion, place: tuple[int, int]) -> tuple[int, int]:
 def _charged_spans(
     completion: Completion, highest: float, score: float, failures: Sequence[Penalty]
 ) -> tuple[float, tuple[Span, ...]]:
-    """The score, and the spans that sum to it: all the code is paid at most `highest`, failures take their penalties."""
+    """The score, and the spans that sum to it: the code is paid at most `highest`, failures take their penalties."""
     charged = [Span(*place, -penalty) for place, penalty in failures if place[0] < place[1] and penalty]
     whole = score - sum(span.value for span in charged)
     spans = (Span(*_code_span(completion), min(whole, highest)), *charged)

@@ -1,8 +1,8 @@
 """What a program did in the worlds of a reference, compared with what the reference did.
 
 The marks of a world are shares: of what was asked, said, picked and put down, at the right place (`DEEDS`), and of the
-rooms visited and the things looked for (`LOOKING`). A program that acts as the reference does has full marks, however it
-looked around. A run that ends with an error keeps part of its marks (`BROKEN`).
+rooms visited and the things looked for (`LOOKING`). A program that acts as the reference does has full marks, in
+whatever way it looked around. A run that ends with an error keeps part of its marks (`BROKEN`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ class Act:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """Of one world: what was looked for (`looking`), done in the wrong order (`disorder`), and `aim`."""
+
+    looked: float
+    disorder: float
+    aim: float
+
+
+@dataclass(frozen=True)
 class Marks:
     """Marks of one world, from 0 to 1, and the places that cost them: each with its share of the loss."""
 
@@ -57,7 +66,9 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
     for world, run in enumerate(runs):
         matches = matched(reference, wanted[world], given[world], messages, world)
         looked = looking(reference.runs[world].deeds, run.deeds, names)
-        found.append(_marks(reference, wanted[world], given[world], matches, looked, run, aim(run.deeds, rooms)))
+        wrong_order = disorder(reference, world, wanted[world], matches, given[world])
+        shares = Shares(looked, wrong_order, aim(run.deeds, rooms))
+        found.append(_marks(wanted[world], given[world], matches, shares, run))
     return found
 
 
@@ -68,26 +79,25 @@ def aim(deeds: Sequence[Deed], rooms: set[str]) -> float:
 
 
 def _marks(
-    reference: Reference,
     wanted: Sequence[Act],
     given: Sequence[Act],
     matches: Mapping[int, tuple[int, float]],
-    looked: float,
+    shares: Shares,
     run: WorldRun,
-    aim: float,
 ) -> Marks:
-    total = len(wanted) + len(given)
+    met = {number for number, _ in matches.values()}
+    unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != ("visit", START)]
     if wanted:
-        done = 2 * sum(quality for _, quality in matches.values()) / total
-        done *= 1 - DISORDER * disorder(reference, wanted, matches, given)
-        share = 1.0 if done > 1 - 1e-9 else DEEDS * done + LOOKING * looked
+        done = 2 * sum(quality for _, quality in matches.values()) / (len(wanted) + len(met) + len(unmet))
+        done *= 1 - DISORDER * shares.disorder
+        share = 1.0 if done > 1 - 1e-9 else DEEDS * done + LOOKING * shares.looked
     else:
-        share = looked if not given else LOOKING * looked
-    share *= aim
+        share = LOOKING * shares.looked if unmet else shares.looked
+    share *= shares.aim
     if run.status != "success":
         places = [(run.span, 1.0)] if run.span is not None else []
         return Marks(BROKEN * share, places, run.error or run.status)
-    wrong = [(act, 1.0) for number, act in enumerate(given) if number not in {n for n, _ in matches.values()}]
+    wrong = [(act, 1.0) for act in unmet]
     wrong += [(given[number], 1 - quality) for number, quality in matches.values() if quality < 1]
     missing = len(wanted) - len(matches)
     weight = sum(loss for _, loss in wrong) + missing
@@ -160,19 +170,24 @@ def _likeness(reference: Reference, wanted: Act, given: Act, messages: Mapping[s
         if repeats(given.text, reference.instruction):
             return 0.0
         known = content(wanted.text) | content(reference.instruction)
-        return 1.0 if not content(wanted.text) or content(given.text) & known else 0.3
+        return float(not content(wanted.text) or bool(content(given.text) & known))
     return 1.0
 
 
 def disorder(
-    reference: Reference, wanted: Sequence[Act], matches: Mapping[int, tuple[int, float]], given: Sequence[Act]
+    reference: Reference,
+    world: int,
+    wanted: Sequence[Act],
+    matches: Mapping[int, tuple[int, float]],
+    given: Sequence[Act],
 ) -> float:
     """The share of pairs of acts that the program did in the wrong order.
 
-    Only the order of what happens in different stays counts. Without an order in the instruction, a message that ends
-    the reference's run must come after all else, and nothing more.
+    Only the order of what happens in different stays counts. Without an order in the instruction, a report that ends
+    the reference's run must come after all else, and nothing more: a last stay in which it does nothing but speak.
     """
-    last = max((act.stay for act in wanted), default=0)
+    stays = _stays(reference.runs[world].deeds)
+    last = len(stays) - 1 if all(deed.kind in ("go", "say") for deed in stays[-1][1]) else None
     right = wrong = 0
     for first, (a, _) in matches.items():
         for second, (b, _) in matches.items():
@@ -210,7 +225,13 @@ def _messages(
 def value_words(reference: Reference) -> frozenset[str]:
     """Words that tell one room, thing, person or option from the others."""
     deeds = [deed for run in reference.runs for deed in run.deeds]
-    asked = [answer for world in reference.worlds for people in world["people"].values() for p in people.values() for answer in p["answers"]]
+    asked = [
+        answer
+        for world in reference.worlds
+        for people in world["people"].values()
+        for p in people.values()
+        for answer in p["answers"]
+    ]
     groups: list[set[str]] = [
         {deed.room for deed in deeds if deed.room != START},
         {deed.text for deed in deeds if deed.kind in ("check", "pick")},

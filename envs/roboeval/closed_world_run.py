@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from envs.roboeval.closed_world import DELIMITER, KEPT, OUTPUT, event_text, world_call
-from envs.roboeval.reference_world import reference_call
 from envs.roboeval.program import FILE, TICK, Prepared, Source, TimeLimit, counter, namespace, place_of
+from envs.roboeval.reference_world import reference_call
 
 TURNS = 200_000
 """Limit on loop iterations and function entries of one run."""

@@ -15,18 +15,15 @@ from functools import cached_property
 
 from envs.roboeval.reference_world import words
 
-COMMON = frozenset(
-    word
-    for text in (
-        "i me my you your he him his she her they them their we us our who whom whoever what which whose where when how why",
-        "am be been was were has have had do does did done will would shall should can could may might must let lets",
-        "if whether either or else otherwise so then than as but because until while after before again already still too",
-        "also just only for from with by into onto out up down off over about all each every any both some many much more",
-        "most other same such own very not yes go come back bring take get put tell say ask report name give look see find",
-        "check know want need make carry visit leave robot room place back first last one once",
-    )
-    for word in words(text)
-)
+COMMON_WORDS = """
+i me my you your he him his she her they them their we us our who whom whoever what which whose where when how why
+am be been was were has have had do does did done will would shall should can could may might must let lets
+if whether either or else otherwise so then than as but because until while after before again already still too
+also just only for from with by into onto out up down off over about all each every any both some many much more
+most other same such own very not yes go come back bring take get put tell say ask report name give look see find
+check know want need make carry visit leave robot room place first last one once
+"""
+COMMON = frozenset(words(COMMON_WORDS))
 DECIMAL = re.compile(r"\d+\.\d+")
 PARROT = 0.8
 """A text that is as long as this share of the instruction, and has this share of its content words, repeats it."""
@@ -51,9 +48,8 @@ def _rounded(number: re.Match[str]) -> str:
 def repeats(text: str, instruction: str) -> bool:
     """Whether a text is mostly the instruction itself."""
     asked = content(instruction)
-    return (
-        len(words(text)) >= PARROT * len(words(instruction)) > 0
-        and len(asked & content(text)) >= PARROT * len(asked)
+    return len(words(text)) >= PARROT * len(words(instruction)) > 0 and len(asked & content(text)) >= PARROT * len(
+        asked
     )
 
 
@@ -95,7 +91,9 @@ class Messages:
         if not self.varies:
             return {world: _numbers(bag(text)) for world, text in self.given.items()}
         compared = {frozenset(self.told[world].items()) for world in bags if world in self.told}
-        return {world: each - _constant(list(bags.values())) if len(compared) > 1 else each for world, each in bags.items()}
+        return {
+            world: each - _constant(list(bags.values())) if len(compared) > 1 else each for world, each in bags.items()
+        }
 
     def _values(self, text: str) -> Bag:
         """What may tell something: names and options, numbers if several occur, and one "not"."""
@@ -128,9 +126,9 @@ class Messages:
         fits = factor * overlap(told, heard)
         if self.varies and set(told) - {"not"}:
             return fits
-        keys = content(wanted) & content(self.instruction) or content(wanted)
+        keys = content(wanted) & content(self.instruction) or content(wanted) or frozenset(words(wanted))
         keys -= self.values if self.varies else frozenset()
-        return fits * (min(1.0, 2 * len(keys & content(given)) / len(keys)) if keys else 1.0)
+        return fits * (min(1.0, 2 * len(keys & {*words(given)}) / len(keys)) if keys else 1.0)
 
 
 def _numbers(message: Bag) -> Bag:

@@ -16,13 +16,19 @@ from typing import Any
 START = "start_loc"
 MOST_CALLS, MOST_TEXT = 2000, 1 << 16
 """Calls of a run, and characters in their texts, beyond which it is stopped."""
-DROPPED = frozenset("a an the of to in at on is are it there here this that and or please".split())
+SMALL_WORDS = "a an the of to in at on is are it there here this that and or please"
+DROPPED = frozenset(SMALL_WORDS.split())
+NEGATIONS = """
+no none neither nor nobody nothing nowhere never without cannot nope cant isnt dont doesnt didnt wont wasnt arent werent
+couldnt hasnt havent
+"""
+NUMBERS = "zero one two three four five six seven eight nine ten"
 SAME = {
-    **dict.fromkeys("no none neither nor nobody nothing nowhere never without cannot nope cant".split(), "not"),
-    **dict.fromkeys("isnt dont doesnt didnt wont wasnt arent werent couldnt hasnt havent".split(), "not"),
-    **{name: str(number) for number, name in enumerate("zero one two three four five six seven eight nine ten".split())},
+    **dict.fromkeys(NEGATIONS.split(), "not"),
+    **{name: str(number) for number, name in enumerate(NUMBERS.split())},
 }
-ANYBODY = frozenset("person people somebody someone anybody anyone human".split())
+ANY_PERSON = "person people somebody someone anybody anyone human"
+ANYBODY = frozenset(ANY_PERSON.split())
 Reply = tuple[str, Any]
 """("ok", value), ("error", text) or ("late", None)."""
 
@@ -109,15 +115,58 @@ def option_for(
     return 0
 
 
+def find_person(
+    name: str,
+    here: Sequence[str],
+    people: Mapping[str, Any],
+    words: Any = words,
+    best: Any = best,
+    anybody: Any = ANYBODY,
+    bag: Any = frozenset,
+) -> str | None:
+    """The person with this name among those who are here; a room's only person also answers to a name that nobody else
+    in the world has."""
+    asked = words(name)
+    found = best(asked, here)
+    if found is None and here and (not asked or anybody & bag(asked)):
+        return here[0]
+    if found is None and here and not here[1:]:
+        known = best(asked, [each for names in people.values() for each in names])
+        return here[0] if known is None or words(here[0])[:1] == ("person",) else None
+    return found
+
+
+def find_answer(
+    entries: Sequence[list[Any]],
+    question: str,
+    options: Sequence[str],
+    words: Any = words,
+    option_for: Any = option_for,
+    bag: Any = frozenset,
+    size: Any = len,
+) -> int:
+    """The index of the option that a person chooses: the answer to the question that is most like this one, those not
+    yet given first. entries: [question and options as a text, answer, whether it was given], which is updated."""
+    asked = bag(words(question)) | bag([word for option in options for word in words(option)])
+    chosen, most = None, -1
+    for entry in entries:
+        like = size(asked & bag(words(entry[0]))) * 2 + (not entry[2])
+        if like > most:
+            chosen, most = entry, like
+    if chosen is None:
+        return 0
+    chosen[2] = True
+    return option_for(words(chosen[1]), words(question), [words(option) for option in options])
+
+
 def reference_world(
     world: Mapping[str, Any],
     words: Any = words,
     best: Any = best,
-    option_for: Any = option_for,
-    likeness: Any = likeness,
+    find_person: Any = find_person,
+    find_answer: Any = find_answer,
     anybody: Any = ANYBODY,
     bag: Any = frozenset,
-    size: Any = len,
 ) -> Generator[Reply, tuple[Any, ...], None]:
     """A world as a generator that answers calls; its data is in its own frame, which a program cannot access.
 
@@ -126,116 +175,95 @@ def reference_world(
             "answers": [[question and options as a text, answer]]}}}}.
 
     Calls: ("where",), ("rooms",), ("go", name), ("check", name), ("ask", question, options, options as text, person),
-    whose reply is the index of an option, ("say", text), ("pick", name), ("place", name), and two more: ("calls",) for
-    the calls so far, and ("deeds",) for what they came to, as [kind, room, name, text, number of the call]: kind
-    is go, check, ask, say, pick or place; name is that of a thing or person of the world.
+    whose reply is the index of an option, ("say", text), ("pick", name), ("place", name), and ("deed",) for what the
+    last of these came to, as [room, name]: name is that of a thing or person of the world.
     """
     rooms, room, held = [*world["rooms"]], "start_loc", None
     things = {place: {name: [*stock] for name, stock in names.items()} for place, names in world["things"].items()}
     people = {
-        place: {name: [person["checks"], [[*each, False] for each in person["answers"]]] for name, person in names.items()}
+        place: {
+            name: [each["checks"], [[*answer, False] for answer in each["answers"]]] for name, each in names.items()
+        }
         for place, names in world["people"].items()
     }
-    calls: list[list[Any]] = []
-    deeds: list[list[Any]] = []
     looked: dict[str, int] = {}
-    length, late = 0, False
-
-    def person_of(name: str) -> str | None:
-        """The person in the room with this name; a room's only person also answers to a name that nobody else has."""
-        here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= looked.get(room, 0)]
-        asked = words(name)
-        found = best(asked, here)
-        if found is None and here and (not asked or anybody & bag(asked)):
-            found = here[0]
-        if found is None and here and not here[1:]:
-            elsewhere = [each for names in people.values() for each in names]
-            found = here[0] if best(asked, elsewhere) is None or words(here[0])[:1] in (("person",), ()) else None
-        return found
-
-    def thing_of(name: str) -> str | None:
-        stocks = things.get(room, {})
-        return best(
-            words(name), [each for each, (number, checks) in stocks.items() if number > 0 and checks <= looked.get(room, 0)]
-        )
-
-    def answer_of(person: str, question: str, options: list[str]) -> int:
-        """The index of the option; the answer whose question is most like this one is given, each once."""
-        nonlocal deeds
-        asked = bag(words(question)) | bag(word for option in options for word in words(option))
-        chosen, most = None, -1
-        for entry in people[room][person][1]:
-            like = size(asked & bag(words(entry[0]))) * 2 + (not entry[2])
-            if like > most:
-                chosen, most = entry, like
-        deeds += [["ask", room, person, question, size(calls) - 1]]
-        if chosen is None:
-            return 0
-        chosen[2] = True
-        return option_for(words(chosen[1]), words(question), [words(option) for option in options])
-
     reply: Reply = ("ok", None)
+    deed = ["", ""]
     while True:
         call, *arguments = yield reply
-        reply = ("ok", None)
-        if call == "calls":
-            reply = ("late" if late else "ok", [[*each] for each in calls])
+        if call == "deed":
+            reply = ("ok", [*deed])
             continue
-        if call == "deeds":
-            reply = ("ok", [[*each] for each in deeds])
-            continue
-        for argument in arguments:
-            length += size("".join(argument))
-        if length > 65536 or calls[2000:]:
-            reply, late = ("late", None), True
-            continue
-        calls += [[call, *arguments]]
         name = arguments[0] if arguments else ""
-        if call == "where":
-            reply = ("ok", room)
-        elif call == "rooms":
-            reply = ("ok", [*rooms])
-        elif call == "go":
-            place = best(words(name), rooms)
-            if place is None:
-                reply = ("error", "RobotGoToError: no such place")
-            else:
-                room = place
-                deeds += [["go", room, "", name, size(calls) - 1]]
-        elif call == "check":
+        if call == "check":
             looked[room] = looked.get(room, 0) + 1
-            seen = thing_of(name)
-            if seen is None and words(name):
-                here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= looked[room]]
-                seen = best(words(name), here) or (here[0] if here and anybody & bag(words(name)) else None)
-            deeds += [["check", room, seen or "", name, size(calls) - 1]]
-            reply = ("ok", seen is not None)
-        elif call == "say":
-            deeds += [["say", room, "", name, size(calls) - 1]]
+        stocks, times, found = things.get(room, {}), looked.get(room, 0), None
+        here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= times]
+        if call in ("check", "pick"):
+            found = best(words(name), [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times])
+        if call == "check" and found is None and words(name):
+            found = best(words(name), here) or (here[0] if here and anybody & bag(words(name)) else None)
+        reply = ("ok", room if call == "where" else [*rooms] if call == "rooms" else found is not None)
+        if call == "go":
+            found = best(words(name), rooms)
+            room = room if found is None else found
+            reply = ("ok", None) if found else ("error", "RobotGoToError: no such place")
         elif call == "ask":
-            person = person_of(arguments[3])
-            if person is None or not arguments[1]:
-                reply = ("error", "RobotAskError: nobody gave an answer")
-            else:
-                reply = ("ok", answer_of(person, name, arguments[1]))
+            found = find_person(arguments[3], here, people)
+            reply = ("error", "RobotAskError: nobody gave an answer")
+            if found is not None and arguments[1]:
+                reply = ("ok", find_answer(people[room][found][1], name, arguments[1]))
         elif call == "pick":
-            found = thing_of(name)
             if held is not None or found is None:
                 reply = ("error", "RobotPickError: holds something, or nothing like it is here")
             else:
-                things[room][found][0] -= 1
+                stocks[found][0] -= 1
                 held = found
-                deeds += [["pick", room, found, name, size(calls) - 1]]
-        elif held is None or best(words(name), [held]) is None:
-            reply = ("error", "RobotPlaceError: does not hold it")
-        else:
-            things.setdefault(room, {}).setdefault(held, [0, 0])[0] += 1
-            deeds += [["place", room, held, name, size(calls) - 1]]
-            held = None
+        elif call == "place":
+            if held is None or best(words(name), [held]) is None:
+                reply = ("error", "RobotPlaceError: does not hold it")
+            else:
+                things.setdefault(room, {}).setdefault(held, [0, 0])[0] += 1
+                found, held = held, None
+        deed = [room, "" if found is None or call == "go" else found]
+
+
+def keeping_calls(
+    world: Mapping[str, Any],
+    inner: Any = reference_world,
+    size: Any = len,
+    most: int = MOST_CALLS,
+    text: int = MOST_TEXT,
+) -> Generator[Reply, tuple[Any, ...], None]:
+    """A reference world that records. Two more calls: ("calls",) for the calls so far, and ("deeds",) for what those
+    that act, check or speak came to, as [kind, room, name, text, number of the call]. Beyond the limits on calls and
+    their texts the reply is "late"."""
+    inside = inner(world)
+    inside.send(None)
+    put, late, length = inside.send, False, 0
+    calls: list[list[Any]] = []
+    deeds: list[list[Any]] = []
+    reply: Reply = ("ok", None)
+    while True:
+        call, *arguments = yield reply
+        if call in ("calls", "deeds"):
+            reply = ("late" if late else "ok", [[*each] for each in (calls if call == "calls" else deeds)])
+            continue
+        for argument in arguments:
+            length += size("".join(argument))
+        late = late or length > text or size(calls) >= most
+        if late:
+            reply = ("late", None)
+            continue
+        calls += [[call, *arguments]]
+        reply = put((call, *arguments))
+        if reply[0] == "ok" and arguments:
+            room, name = put(("deed",))[1]
+            deeds += [[call, room, name, arguments[0], size(calls) - 1]]
 
 
 def reference_call(world: Mapping[str, Any]) -> Callable[[tuple[Any, ...]], Reply]:
-    """A function that sends calls to a new world."""
-    generator = reference_world(world)
+    """A function that sends calls to a new world, which it records."""
+    generator = keeping_calls(world)
     next(generator)
     return generator.send

@@ -26,10 +26,11 @@ MOST_RUNS = 96
 SPARE_ROOMS = ("pantry", "attic", "ballroom", "chapel", "cloakroom", "boathouse", "smithy", "conservatory")
 """Rooms that each world has too, unless the instruction or its program names them: who goes everywhere goes there."""
 LISTED_SPARE, MOST_SPARE = 3, 8
-PEOPLE = frozenset(
-    "visitor guest driver operator intruder photographer customer patient nurse doctor student teacher employee worker "
-    "manager clerk child kid parent tourist passenger porter guard".split()
-)
+TRADES = """
+visitor guest driver operator intruder photographer customer patient nurse doctor student teacher employee worker
+manager clerk child kid parent tourist passenger porter guard
+"""
+PEOPLE = frozenset(words(TRADES))
 FORMS: Mapping[str, tuple[type, ...]] = {
     "where": (),
     "rooms": (),
@@ -134,7 +135,7 @@ def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
     if not isinstance(report, dict) or report.get("status") not in ("success", "error", "timeout"):
         return WorldRun("error", "", None, ())
     calls, error, places = report.get("trace"), report.get("error"), report.get("places")
-    if not isinstance(calls, list) or len(calls) > MOST_CALLS + 1 or not all(map(_is_call, calls)):
+    if not isinstance(calls, list) or len(calls) > MOST_CALLS or not all(map(_is_call, calls)):
         return WorldRun("error", "", None, ())
     send = reference_call(world)
     for call in calls:
@@ -241,7 +242,7 @@ def facts_of(run: Run) -> Facts:
             said = f"{question} {' '.join(options)}"
             facts.answers.setdefault((room, person), []).append([said, options[value]])
         if name in ("ask", "say", "pick", "place"):
-            deeds.append((name, room, *map(str, arguments)))
+            deeds.append((name, room, *map(str, arguments), str(value) if name == "ask" else ""))
     facts.signature = tuple(deeds)
     return facts
 
@@ -255,17 +256,14 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
                 found.append(facts_of(run))
             except Inconsistent:
                 continue
-    seen: set[Any] = set()
-    chosen, rest = [], []
-    for facts in found:
-        (rest if facts.signature in seen else chosen).append(facts)
-        seen.add(facts.signature)
     people = people_of(task, found)
     listed = listed_rooms(task.program)
-    others = {room for facts in found for room in facts.visited} | {*spare_rooms(task.program + task.instruction, MOST_SPARE)}
+    others = {room for facts in found for room in facts.visited} | {
+        *spare_rooms(task.program + task.instruction, MOST_SPARE)
+    }
     seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
     chance, made = random.Random(seed), []
-    for facts in [*chosen, *rest][:MOST_WORLDS]:
+    for facts in most_different(found):
         order = [*listed]
         for room in sorted(others - {*listed}):  # the listed ones stay in the order in which the reference saw them
             order.insert(chance.randint(0, len(order)), room)
@@ -275,6 +273,20 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
     return made[:MOST_WORLDS]
 
 
+def most_different(found: Sequence[Facts]) -> list[Facts]:
+    """At most MOST_WORLDS of them: the first, then each time the one that differs most from those before."""
+    waiting = list(found)
+    chosen: list[Facts] = []
+    distances = {id(facts): len(facts.signature) + 1 for facts in found}
+    while waiting and len(chosen) < MOST_WORLDS:
+        facts = max(waiting, key=lambda each: distances[id(each)])
+        waiting.remove(facts)
+        chosen.append(facts)
+        for each in waiting:
+            distances[id(each)] = min(distances[id(each)], len({*each.signature} ^ {*facts.signature}))
+    return chosen
+
+
 def people_of(task: Task, found: Sequence[Facts]) -> frozenset[str]:
     """Names of people: who is asked, has a name or a trade, and is never picked."""
     names = {name for facts in found for _, name in facts.stocks}
@@ -282,15 +294,9 @@ def people_of(task: Task, found: Sequence[Facts]) -> frozenset[str]:
     asked = {name for facts in found for _, name in facts.answers}
     capitals = {word.lower() for word in re.findall(r"(?<=[\w,] )[A-Z][a-z]+", task.instruction)}
     given = {
-        name
-        for name in names - picked
-        if not name or {*name.split()} & capitals or {*words(name)} & (ANYBODY | {*map(_word, PEOPLE)})
+        name for name in names - picked if not name or {*name.split()} & capitals or {*words(name)} & (ANYBODY | PEOPLE)
     }
     return frozenset(given | asked)
-
-
-def _word(text: str) -> str:
-    return words(text)[0]
 
 
 def always_asked(found: Sequence[Facts]) -> dict[tuple[str, str], list[list[str]]]:

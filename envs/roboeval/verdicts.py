@@ -200,12 +200,13 @@ def _report(run: Any) -> tuple[Status, str, list[int] | None, list[Any] | None]:
     error, place, trace = run.get("error"), run.get("place"), run.get("trace")
     if not (_is_list(place, 2) and all(type(offset) is int for offset in place)):
         place = None
-    valid = isinstance(trace, list) and all(
+    if not isinstance(trace, list) or not all(
         _is_list(event, 3) and isinstance(event[0], str) and isinstance(event[1], str) for event in trace
-    )
-    if valid and sum(_length(event) for event in trace) > OUTPUT:
-        valid = False  # a run that prints more is stopped, and only the beginning of its trace is kept
-    return run["status"], error[:500] if isinstance(error, str) else "", place, trace if valid else None
+    ):
+        trace = None
+    if trace is not None and sum(map(_length, trace)) > OUTPUT:
+        trace = None  # a run that prints more is stopped, and only the beginning of its trace is kept
+    return run["status"], error[:500] if isinstance(error, str) else "", place, trace
 
 
 def _length(event: Sequence[Any]) -> int:

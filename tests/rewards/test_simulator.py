@@ -152,5 +152,5 @@ def test_what_cannot_be_is_said_in_one_line(sandbox):
     for wrong in ({"style": "poem"}, {"extraction": "hope"}, {"examples": 9}, {"train": "/nowhere"}):
         with pytest.raises(TaskError):
             RoboEval(**wrong)
-    with pytest.raises(ValueError, match="behaviour .* or runs"):
+    with pytest.raises(ValueError, match="set it to behaviour"):
         Simulator(sandbox, reward="luck")
