@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from envs.roboeval.messages import content, repeats
-from envs.roboeval.reference_world import START
+from envs.roboeval.open_world import ROOMS
 from envs.roboeval.trace import Event
 
 ENOUGH = 0.7
@@ -43,8 +43,8 @@ def named_share(
     wanted = content(" ".join(nouns) or instruction)
     if not wanted:
         return UNKNOWN
-    done = list(events)
-    names = {text for kind, text, _ in done if kind in ("GoTo", "CheckEntity", "Pick", "Place") and text != START}
+    done = list(events)  # going to the rooms that get_all_rooms lists tells nothing
+    names = {text for kind, text, _ in done if kind in ("GoTo", "CheckEntity", "Pick", "Place") and text not in ROOMS}
     known = {name for name in names if content(name) & wanted and not repeats(name, instruction)}
     texts = {" ".join([text, *(options or ())]) for kind, text, options in done if kind in ("Ask", "Say")}
     by_name = {word for name in known for word in content(name) & wanted}

@@ -24,6 +24,8 @@ most other same such own very not yes go come back bring take get put tell say a
 check know want need make carry visit leave robot room place first last one once
 """
 COMMON = frozenset(words(COMMON_WORDS))
+CONSTANT = 0.3
+"""Share of a message's quality if the program says the same in every world, where the reference does not."""
 DECIMAL = re.compile(r"\d+\.\d+")
 PARROT = 0.8
 """A text that is as long as this share of the instruction, and has this share of its content words, repeats it."""
@@ -121,7 +123,7 @@ class Messages:
             # the program says yes and no in its own words: then its messages must differ where these do
             others = [other for other in self.given if other in self.told and self.told[other] != told]
             same = [other for other in others if bag(self.given[other]) == bag(given)]
-            factor = 1 - len(same) / len(others) if others else 1.0
+            factor = 1 - (1 - CONSTANT) * len(same) / len(others) if others else 1.0
             told = Counter({word: number for word, number in told.items() if word != "not"})
         fits = factor * overlap(told, heard)
         if self.varies and set(told) - {"not"}:

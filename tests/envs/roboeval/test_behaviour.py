@@ -22,6 +22,8 @@ from tests.envs.roboeval.variants import VARIANTS
 
 PROBLEMS = {problem.id.removeprefix("roboeval/"): problem for problem in RoboEval().problems("train")}
 CAP = 0.15
+HARDEST = ("patrol-06", "patrol-08", "guide-05", "survey-05")
+"""Instructions on which programs that go everywhere earn most; tests/bench/robot_programs.py measures all."""
 
 
 def body(text: str) -> str:
@@ -66,24 +68,23 @@ def test_right_programs_written_in_another_way_have_full_marks(scored):
 
 @pytest.mark.parametrize("name", [*USELESS, "another task's program"])
 def test_programs_that_know_no_instruction_earn_less_than_the_cap(scored, name):
-    """On each of the shipped instructions, and without its reference too."""
-    problems = list(PROBLEMS.values())
-    for bare in (False, True):
-        pairs = []
-        for number, problem in enumerate(problems):
-            other = problems[(number + 7) % len(problems)].reference
-            code = USELESS[name]({"text": problem.question}) if name in USELESS else other
-            pairs.append((Problem(problem.id, problem.question) if bare else problem, code))
-        for (problem, _), result in zip(pairs, scored(pairs), strict=True):
-            assert result.score < CAP and not result.passed, (problem.id, bare, result.score, result.note)
+    """On shipped instructions, and on some without their references."""
+    problems, pairs = list(PROBLEMS.values()), []
+    for number, problem in enumerate(problems):
+        other = problems[(number + 7) % len(problems)].reference
+        code = USELESS[name]({"text": problem.question}) if name in USELESS else other
+        pairs += [(problem, code)] if number % 2 or problem.id.endswith(HARDEST) else []
+        pairs += [(Problem(problem.id, problem.question), code)] if number % 15 == 0 or number == 87 else []
+    for (problem, _), result in zip(pairs, scored(pairs), strict=True):
+        assert result.score < CAP and not result.passed, (problem, result.score, result.note)
 
 
 def test_nearly_right_programs_are_graded_between(scored):
     """Mutants of the references lose, and keep more than useless programs have."""
-    pairs = [(p, code) for p in PROBLEMS.values() for make in MUTANTS.values() for code in make(p.reference)][::3]
+    pairs = [(p, code) for p in PROBLEMS.values() for make in MUTANTS.values() for code in make(p.reference)][::9]
     shares = [result.score for result in scored(pairs)]
-    assert 0.35 < statistics.mean(shares) < 0.8 and len(set(shares)) > 50
-    assert sum(share == 1 for share in shares) <= 0.01 * len(shares)
+    assert 0.35 < statistics.mean(shares) < 0.8 and len(set(shares)) > 20
+    assert sum(share == 1 for share in shares) <= 1
 
 
 PATIENCE = Problem(
@@ -117,7 +118,7 @@ def test_wrong_words_and_wrong_calls_are_charged(scored):
     code = problem.reference.replace("There is no puddle", "There is a puddle")
     [result] = scored([(problem, code)])
     charged = {code[span.start : span.end] for span in result.spans if span.value < 0}
-    assert charged == {'say("There is a puddle in the boiler room.")'} and 0.2 < result.score < 0.8
+    assert charged == {'say("There is a puddle in the boiler room.")'} and 0.3 < result.score < 0.8
     [result] = scored([(problem, problem.reference.replace('go_to("boiler room")', 'go_to("attic room")'))])
     assert [result.verdict, result.score] == ["RobotGoToError", 0]
     assert {(span.start, span.end) for span in result.spans if span.value < 0}
@@ -145,7 +146,7 @@ def test_a_lost_sandbox_grades_nothing():
         async def run(self, jobs, progress=None):
             from envs.sandbox import Outcome
 
-            return [Outcome(job.id, graded=False) for job in jobs]
+            return [Outcome(job.id, "error", 0, 0, 0.0) for job in jobs]
 
     problem = PROBLEMS["fetch-01"]
     assert asyncio.run(Simulator(Lost()).score([problem], [completion(problem.reference)])) == [None]
