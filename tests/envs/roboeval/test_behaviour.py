@@ -119,7 +119,7 @@ def test_wrong_words_and_wrong_calls_are_charged(scored):
     [result] = scored([(problem, code)])
     charged = {code[span.start : span.end] for span in result.spans if span.value < 0}
     assert charged == {'say("There is a puddle in the boiler room.")'} and 0.3 < result.score < 0.8
-    [result] = scored([(problem, problem.reference.replace('go_to("boiler room")', 'go_to("attic room")'))])
+    [result] = scored([(problem, problem.reference.replace('go_to("boiler room")', 'go_to("cellar")'))])
     assert [result.verdict, result.score] == ["RobotGoToError", 0]
     assert {(span.start, span.end) for span in result.spans if span.value < 0}
     assert result.detail["rooms"] and result.detail["error"]
