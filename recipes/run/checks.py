@@ -58,6 +58,13 @@ def check_grpo(cfg: DictConfig) -> None:
             f"hardware.logits_at_once={hardware.logits_at_once} needs the output matrix whole, which ZeRO-3 spreads: "
             "set hardware.logits_at_once=0"
         )
+    on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
+    if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
+        raise UserError(
+            "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "
+            f"its tokens (reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}) only count as their mean: set "
+            "reward=sparse, or recipe.trl.importance_sampling_level=token"
+        )
     if recipe.trl.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
         raise UserError(
             "recipe.trl.multi_objective_aggregation: rewards on tokens are summed over channels first; leave it out"
@@ -79,6 +86,8 @@ def check_ppo(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
         )
+    if recipe.name == "ppo" and cfg.value.name == "montecarlo":
+        _check_monte_carlo(cfg)
     if zero > 2:
         raise UserError(
             f"hardware.zero_stage={zero}: PPO and REINFORCE keep weights whole; set 2 or less (hardware=a100x2)"
@@ -97,3 +106,21 @@ def check_ppo(cfg: DictConfig) -> None:
         )
     if recipe.sampler not in ("fast", "generate"):
         raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")
+
+
+def _check_monte_carlo(cfg: DictConfig) -> None:
+    for name in ("continuations", "cuts"):
+        if cfg.value[name] < 1:
+            raise UserError(f"value.{name}={cfg.value[name]}: value=montecarlo needs at least 1")
+    if cfg.recipe.trl.gamma != 1.0:
+        raise UserError(
+            f"recipe.trl.gamma={cfg.recipe.trl.gamma}: value=montecarlo estimates rewards without a discount; set "
+            "recipe.trl.gamma=1.0"
+        )
+    if cfg.recipe.trl.get("whiten_rewards"):
+        raise UserError("recipe.trl.whiten_rewards=true: value=montecarlo whitens advantages alone; set it to false")
+    if cfg.recipe.ratio == "sequence":
+        raise UserError(
+            "recipe.ratio=sequence takes a whole completion as one action, value=montecarlo its segments: set "
+            "recipe.ratio=token"
+        )

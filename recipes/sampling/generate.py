@@ -48,14 +48,19 @@ def sample(
     complete: Complete | None = None,
     generator: torch.Generator | None = None,
     ended: Ended | None = None,
+    begun: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
     Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
     where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
     each as it ends, while others go on.
+
+    begun: for each prompt the ids at its end that are the beginning of its answer. They are not returned, `complete`
+    reads them before the sampled ids, and they count towards `max_new_tokens`; at least one token is drawn.
     """
     device = model.device
+    begun = [list(ids) for ids in begun] if begun is not None else [[] for _ in prompts]
     width = max(len(p) for p in prompts)
     ids_BT = torch.full((len(prompts), width), pad_id, device=device)
     mask_BT = torch.zeros_like(ids_BT)
@@ -71,17 +76,19 @@ def sample(
     rows = torch.arange(len(prompts) * num_samples, device=device)  # which completion each row of the batch is
     live = torch.ones_like(rows, dtype=torch.bool)
     eos = torch.tensor(list(eos_ids), device=device)
+    room = torch.tensor([max(1, decoding.max_new_tokens - len(ids)) for ids in begun], device=device)
+    room = room.repeat_interleave(num_samples)  # tokens that each row may have at most
     completions: list[list[int]] = [[] for _ in range(len(rows))]
     drawn_with: list[list[float]] = [[] for _ in range(len(rows))]
-    for step in range(decoding.max_new_tokens):
+    for step in range(int(room.max())):
         tokens, logps = draw(logits, decoding, generator)
-        last = torch.isin(tokens, eos) | (step + 1 == decoding.max_new_tokens)
+        last = torch.isin(tokens, eos) | (step + 1 >= room[rows])
         going, over = live.tolist(), last.tolist()
         for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), logps.tolist(), strict=True)):
             if going[place]:
                 completions[row].append(token)
                 drawn_with[row].append(logp)
-                if over[place] or (complete and complete(completions[row])):
+                if over[place] or (complete and complete(begun[row // num_samples] + completions[row])):
                     last[place] = True
                     if ended:
                         ended(row, completions[row], drawn_with[row])

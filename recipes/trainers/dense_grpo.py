@@ -34,6 +34,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.generate import Decoding, end_ids
 from recipes.sampling.group_rollouts import GroupRollout, Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
@@ -59,6 +60,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             lookahead from a copy in the policy's own dtype.
         rollout_rows: completions sampled together; None: all of a batch.
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
+        prefix: groups in which nothing passes are drawn again behind the beginning of the reference: the fields of
+            recipes/sampling/prefix.py's PrefixSettings. None: never.
         refill, refill_rounds: whether, and how often at most, a batch's degenerate groups are replaced by groups of
             further prompts (DAPO's dynamic sampling; Yu et al. 2025, arXiv 2503.14476, section 3.2).
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
@@ -128,7 +131,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def _padded(self, rollout: GroupRollout) -> dict[str, torch.Tensor]:
         """Prompts (B, P), padded at the left, completions (B, T), padded at the right, and their masks."""
         batch: dict[str, torch.Tensor] = {}
-        completions = [list(completion.token_ids) for completion in rollout.completions]
+        completions = [list(completion.sampled_ids) for completion in rollout.completions]
         for name, side, rows in (("prompt", "left", rollout.prompt_ids), ("completion", "right", completions)):
             ids = [torch.tensor(row) for row in rows]
             options = {"padding_side": side, "pad_to_multiple_of": self.pad_to_multiple_of}
@@ -149,8 +152,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rewards_NG.device)
         for row, grade in enumerate(rollout.grades):
             if grade is not None:
-                own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
-        tokens = [len(completion.token_ids) for completion in rollout.completions]
+                sampled = grade.token_rewards[rollout.completions[row].given :]
+                own[row, : len(sampled)] = torch.tensor(sampled, device=own.device)
+        tokens = [len(completion.sampled_ids) for completion in rollout.completions]
         lengths = gather(torch.tensor(tokens, device=own.device))
         shaping = token_shaping(gather(own), lengths, rewards_NG, self.scale_rewards)
         return shaping[:, : batch["completion_ids"].shape[1]]
@@ -190,8 +194,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
         metrics |= group_metrics(rollout, rewards_NG)
+        graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
+        metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.prefix_metrics}
         if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
-            metrics["tokens_per_second"] = sum(len(c.token_ids) for c in rollout.completions) / seconds
+            metrics["tokens_per_second"] = sum(len(c.sampled_ids) for c in rollout.completions) / seconds
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
         rows = rollout_rows(rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
@@ -251,6 +257,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         refill: bool = False,
         refill_rounds: int = 4,
         lookahead: bool | int = False,
+        prefix: Mapping[str, Any] | None = None,
         server: str | None = None,
         **kwargs: Any,
     ):
@@ -291,6 +298,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             Grader(reward, grading_chunk),
             args.seed * self.accelerator.num_processes + self.accelerator.process_index,
             self._sample_by_trl if elsewhere else None,
+            prefixes_of(
+                prefix,
+                task,
+                self._tokenizer,
+                # optimizer steps of the training, over those that one rollout serves
+                -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout),
+                self.max_completion_length,
+            ),
         )
 
     def _prompt_order(self) -> PromptRows:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,10 @@ from recipes.data.prompt_order import PromptStream
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
-from recipes.trainers.experience import Experience
+from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import (
     Rows,
     backbone_of,
@@ -54,7 +56,8 @@ from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_met
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
 from recipes.trainers.resumable_ppo import ResumablePPOTrainer
 from rewards.attribution import TokenBytes
-from rewards.compose import Reward
+from rewards.channel import Completion
+from rewards.compose import Grade, Reward
 
 Statistics = dict[str, torch.Tensor]
 
@@ -80,6 +83,8 @@ class DensePPOTrainer(ResumablePPOTrainer):
         kl_target, kl_horizon: KL to steer `kl_coef` towards, in nats a completion, None keeps it; how fast.
         value_learning_rate: of the critic; None: the policy's.
         value_warmup_updates: first updates that train the critic alone.
+        prefix: prompts of which no completion passes are drawn again behind the beginning of the reference: the fields
+            of recipes/sampling/prefix.py's PrefixSettings. None: never.
         zero_stage: DeepSpeed's, over several processes: 1 spreads optimizer states, 2 gradients too.
     """
 
@@ -91,6 +96,9 @@ class DensePPOTrainer(ResumablePPOTrainer):
                     experience = self.rollout(next(self.prompts))
                 with phase("grading", interruptible=True):
                     self.score(experience)
+                if self.prefixes:
+                    with phase("rollout behind references", interruptible=True):
+                        self.draw_again(experience)
                 with phase("log-probabilities", interruptible=True):
                     self.logps_and_values(experience)
             experience.rewards = self.token_rewards(experience)
@@ -124,18 +132,39 @@ class DensePPOTrainer(ResumablePPOTrainer):
         """Grades, scores and masks; a completion that could not be graded is masked out whole."""
         started = time.perf_counter()
         e.answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in e.completions]
-        e.grades = self._loop.run(self.reward.grade(e.problems, e.answers))
+        e.grades = self._grade(e.problems, e.answers)
+        self.set_masks(e)
+        self._clock["seconds/grade"] = time.perf_counter() - started
+
+    def draw_again(self, e: Experience) -> None:
+        """New completions of prompts of which none passed, behind the beginning of the reference (prefix.py)."""
+        assert self.prefixes is not None
+        started = time.perf_counter()
+        finish = partial(completion_of, token_bytes=self._token_bytes, task=self.task, end_ids=self._end_ids)
+        self._drawn_again = draw_again(e, self.prefixes, partial(self._sampler, self.policy), finish, self._grade)
+        self.set_masks(e)
+        self._clock["seconds/rollout_again"] = time.perf_counter() - started
+
+    def set_masks(self, e: Experience) -> None:
+        """Scores and masks of what was sampled and graded."""
         device = self.accelerator.device
-        e.scores = torch.tensor([torch.nan if g is None else g.total for g in e.grades], device=device)
-        if self.args.missing_eos_penalty is not None:
-            unfinished = torch.tensor([not a.finished for a in e.answers], device=device)
-            e.scores = e.scores - self.args.missing_eos_penalty * unfinished
+        e.scores = self.scores_of(e.grades, e.answers)
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
         column = torch.arange(e.width, device=device)
         graded = ~e.scores.isnan()[:, None]
         e.mask = (column < lengths[:, None]) & graded
         e.states = (column < lengths[:, None] + int(self.reward.placement == "sparse")) & graded
-        self._clock["seconds/grade"] = time.perf_counter() - started
+
+    def _grade(self, problems: Sequence[Problem], answers: Sequence[Completion]) -> list[Grade | None]:
+        return self._loop.run(self.reward.grade(problems, answers))
+
+    def scores_of(self, grades: Sequence[Grade | None], answers: Sequence[Completion]) -> torch.Tensor:
+        """(B,): total rewards, less a penalty where an answer was cut; NaN where it could not be graded."""
+        scores = torch.tensor([torch.nan if g is None else g.total for g in grades], device=self.accelerator.device)
+        if self.args.missing_eos_penalty is None:
+            return scores
+        unfinished = torch.tensor([not a.finished for a in answers], device=scores.device)
+        return scores - self.args.missing_eos_penalty * unfinished
 
     @torch.no_grad()
     def logps_and_values(self, e: Experience) -> None:
@@ -157,8 +186,9 @@ class DensePPOTrainer(ResumablePPOTrainer):
     def token_rewards(self, e: Experience) -> torch.Tensor:
         """(B, T): what each token earned, minus the KL penalty.
 
-        Dense: each channel's rewards on its tokens; a missing-EOS penalty on the last. Sparse: the score on the state
-        after the last token where T has room for it, else on the last token (TRL's placement).
+        Dense: each channel's rewards on its tokens, those of given tokens on the first that was sampled; a missing-EOS
+        penalty on the last. Sparse: the score on the state after the last token where T has room for it, else on the
+        last token (TRL's placement).
         """
         rewards = -self.kl_coefficient.value * e.kl
         lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
@@ -169,7 +199,9 @@ class DensePPOTrainer(ResumablePPOTrainer):
             for row in rows.tolist():
                 grade = e.grades[row]
                 assert grade is not None  # its score is a number
-                own = torch.tensor(grade.token_rewards, device=rewards.device)
+                given = e.answers[row].given
+                own = torch.tensor(grade.token_rewards[given:], device=rewards.device)
+                own[0] += sum(grade.token_rewards[:given])
                 rewards[row, : len(own)] += own
                 rewards[row, len(own) - 1] += e.scores[row] - grade.total  # minus the missing-EOS penalty, if any
         if self.args.whiten_rewards:
@@ -270,6 +302,8 @@ class DensePPOTrainer(ResumablePPOTrainer):
         metrics = {
             **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
             **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
+            "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
+            **(self.prefixes.metrics() if self.prefixes else {}),
             **statistics,
             **self._clock,
             "lr": self.lr_scheduler.get_last_lr()[0],
@@ -280,6 +314,10 @@ class DensePPOTrainer(ResumablePPOTrainer):
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
         self.log({**metrics, "episode": self.state.episode})
+
+    def graded_samples(self, e: Experience) -> int:
+        """How many answers of this process were sent to the channels in this step."""
+        return len(e.completions) + self._drawn_again
 
     def adapt(self, e: Experience) -> None:
         """KL coefficient and learning rate of the next update."""
@@ -358,6 +396,7 @@ class DensePPOTrainer(ResumablePPOTrainer):
         kl_horizon: float = 10_000.0,
         value_learning_rate: float | None = None,
         value_warmup_updates: int = 0,
+        prefix: Mapping[str, Any] | None = None,
         zero_stage: int = 0,
         **kwargs: Any,
     ):
@@ -385,5 +424,9 @@ class DensePPOTrainer(ResumablePPOTrainer):
             stock=sampler == "generate",
             autocast=self.accelerator.autocast,
         )
+        self.prefixes: ReferencePrefixes | None = prefixes_of(
+            prefix, task, processing_class, args.num_total_batches, args.response_length
+        )
+        self._drawn_again = 0
         self._loop = asyncio.Runner()
         self.steps = steps_of(self, zero_stage)

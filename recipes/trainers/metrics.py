@@ -24,7 +24,7 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
         "pass_rate": [_number(None if g is None else g.passed) for g in grades],
         "truncated": [float(not c.finished) for c in completions],
         "format_rate": [float(c.closed) for c in completions],
-        "completion_tokens": [float(len(c.token_ids)) for c in completions],
+        "completion_tokens": [float(len(c.sampled_ids)) for c in completions],
         "ungraded": [float(g is None) for g in grades],
         **{f"scores/{name}": [_number(None if g is None else g.scores.get(name)) for g in grades] for name in channels},
         **{name: [_number(None if g is None else g.measures.get(name)) for g in grades] for name in measured(grades)},
