@@ -111,7 +111,9 @@ def test_text_that_cannot_be_printed_raises_as_in_the_original(sandbox):
     for mode in ("compat", "hardened"):
         for found in asyncio.run(explore(sandbox, programs, mode=mode, shaking="none")):
             assert found.outcomes == {"Python:UnicodeEncodeError": "1/1"}
-    caught = "def task_program():\n    try:\n        say(chr(0xD83D))\n    except UnicodeEncodeError:\n        go_to('a')\n"
+    caught = (
+        "def task_program():\n    try:\n        say(chr(0xD83D))\n    except UnicodeEncodeError:\n        go_to('a')\n"
+    )
     [found] = asyncio.run(explore(sandbox, [caught], shaking="none"))
     assert found.outcomes == {"ok": "1/1"} and found.events == [("GoTo", "a", None)]
 

@@ -59,9 +59,9 @@ def visited(trace, location, event) -> bool:
 def expected(condition, trace) -> bool:
     [(what, value)] = [(k, v) for k, v in condition.items() if k not in ("least", "most")]
     if what == "and":
-        return all([expected(each, trace) for each in value])
+        return all(expected(each, trace) for each in value)
     if what == "or":
-        return any([expected(each, trace) for each in value])
+        return any(expected(each, trace) for each in value)
     if what == "not":
         return not expected(value, trace)
     if what == "report":
@@ -210,7 +210,10 @@ def probabilities(program: str) -> dict[str, Fraction]:
 def random_program(chance) -> str:
     lines, coins = [], 0
     for _ in range(chance.randrange(3, 8)):
-        name, call = chance.choice(["a", "b", "c"]), chance.choice(["go_to", "pick", "place", "pick", "place", "if", "ask"])
+        name, call = (
+            chance.choice(["a", "b", "c"]),
+            chance.choice(["go_to", "pick", "place", "pick", "place", "if", "ask"]),
+        )
         if call in ("if", "ask") and coins < MOST_COINS:
             coins += 1
             test = f"is_in_room('{name}')" if call == "if" else f"ask('{name}', 'x', ['y', 'n']) == 'y'"
@@ -224,9 +227,7 @@ def test_probabilities_of_random_programs(sandbox):
     chance = random.Random(0)
     programs = [random_program(chance) for _ in range(150)]
     kinds: Counter[str] = Counter()
-    for program, found in zip(
-        programs, asyncio.run(explore(sandbox, programs, shaking="none", runs=0)), strict=True
-    ):
+    for program, found in zip(programs, asyncio.run(explore(sandbox, programs, shaking="none", runs=0)), strict=True):
         wanted = probabilities(program)
         assert {name: Fraction(share) for name, share in found.outcomes.items()} == wanted, program
         kinds.update(wanted)
