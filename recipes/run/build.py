@@ -11,6 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from envs.episode import Episode
 from envs.sandbox import Sandbox
 from envs.task import Split, Task, TaskError
 from recipes.cli.console import log
@@ -78,8 +79,26 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     return _reward(cfg.task, cfg.reward.placement, sandbox)
 
 
-def ready(reward: Reward, task: Task, *splits: Split) -> None:
-    """Have channels prepare what grading those problems takes, before a model loads. Raises UserError."""
+def build_episode(cfg: DictConfig, sandbox: Sandbox) -> Episode | None:
+    """The episode of `cfg.episode` with the task's feedback; None where answers have one turn.
+
+    Raises UserError for a task without feedback, and for values that the episode or the feedback refuses.
+    """
+    if cfg.episode is None:
+        return None
+    if cfg.task.feedback is None:
+        raise UserError(
+            f"episode={cfg.episode.name}: task={cfg.task.name} tells nothing of a failing answer (task.feedback=null); "
+            "set episode=null, or give the task a class of envs/feedback"
+        )
+    spec = as_dict(cfg.task.feedback)
+    runs = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
+    given = {key: value for key, value in as_dict(cfg.episode).items() if key not in ("name", "kind")}
+    return _instantiate({"_target_": cfg.episode.kind, **given}, feedback=_instantiate(spec, **runs))
+
+
+def ready(reward: Reward | Episode, task: Task, *splits: Split) -> None:
+    """Have channels, or an episode, prepare what those problems take, before a model loads. Raises UserError."""
     try:
         asyncio.run(reward.ready([problem for split in splits for problem in task.problems(split)]))
     except (ValueError, RuntimeError, OSError) as error:

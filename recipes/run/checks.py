@@ -58,6 +58,12 @@ def check_grpo(cfg: DictConfig) -> None:
             f"hardware.logits_at_once={hardware.logits_at_once} needs the output matrix whole, which ZeRO-3 spreads: "
             "set hardware.logits_at_once=0"
         )
+    if cfg.episode is not None and (hardware.zero_stage == 3 or hardware.vllm == "colocate"):
+        raise UserError(
+            f"episode={cfg.episode.name}: ZeRO-3 and hardware.vllm=colocate sample all processes' rows together, and "
+            "episodes of several turns end at different times: set episode=null, hardware.zero_stage=2 or "
+            "hardware.vllm=server"
+        )
     if recipe.trl.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
         raise UserError(
             "recipe.trl.multi_objective_aggregation: rewards on tokens are summed over channels first; leave it out"
@@ -65,6 +71,15 @@ def check_grpo(cfg: DictConfig) -> None:
     if recipe.trl.get("log_completions"):
         raise UserError(
             "recipe.trl.log_completions=true: completions.jsonl has them already, and recipes/look.py shows them"
+        )
+
+
+def check_one_turn(cfg: DictConfig) -> None:
+    """Raise UserError where a recipe that knows answers of one turn alone is asked for episodes."""
+    if cfg.episode is not None:
+        raise UserError(
+            f"episode={cfg.episode.name}: recipe={cfg.recipe.name} takes answers of one turn; leave it out (grpo, ppo, "
+            "reinforce and eval take episodes)"
         )
 
 
@@ -78,6 +93,11 @@ def check_ppo(cfg: DictConfig) -> None:
     if recipe.name == "reinforce" and recipe.baseline == "group" and recipe.samples_per_prompt < 2:
         raise UserError(
             f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
+        )
+    if cfg.episode is not None and recipe.name == "ppo" and recipe.ratio == "sequence":
+        raise UserError(
+            f"recipe.ratio=sequence takes an answer as one action, and episode={cfg.episode.name} has several turns: "
+            "set recipe.ratio=token or episode=null"
         )
     if zero > 2:
         raise UserError(

@@ -19,6 +19,9 @@ import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
 Complete = Callable[[list[int]], bool]
+Keep = Callable[[int, DynamicCache, int, torch.Tensor], None]
+"""Given a completion that ended: which it is, the cache, its row there and that row's mask. The cache holds all of its
+tokens but the newest."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,13 @@ def sample(
     complete: Complete | None = None,
     generator: torch.Generator | None = None,
     ended: Ended | None = None,
+    kept: Keep | None = None,
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
     Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
     where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
-    each as it ends, while others go on.
+    of each as it ends, while others go on;
     """
     device = model.device
     width = max(len(p) for p in prompts)
@@ -63,12 +67,32 @@ def sample(
         ids_BT[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
         mask_BT[row, width - len(prompt) :] = 1
     cache = DynamicCache(config=model.config)
-    logits = _forward(model, ids_BT, mask_BT, cache)
+    logits = forward(model, ids_BT, mask_BT, cache)
     cache.batch_repeat_interleave(num_samples)
     logits = logits.repeat_interleave(num_samples, 0)
     mask_BT = mask_BT.repeat_interleave(num_samples, 0)
+    return continue_sampling(model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, ended, kept)
 
-    rows = torch.arange(len(prompts) * num_samples, device=device)  # which completion each row of the batch is
+
+@torch.no_grad()
+def continue_sampling(
+    model: PreTrainedModel,
+    logits: torch.Tensor,
+    mask_BT: torch.Tensor,
+    cache: DynamicCache,
+    decoding: Decoding,
+    eos_ids: Sequence[int],
+    complete: Complete | None = None,
+    generator: torch.Generator | None = None,
+    ended: Ended | None = None,
+    kept: Keep | None = None,
+) -> list[list[int]]:
+    """Completions of rows that have been read: one for each row of `logits` (B, vocabulary), `mask_BT` and `cache`.
+
+    The rest as in `sample`.
+    """
+    device = model.device
+    rows = torch.arange(len(logits), device=device)  # which completion each row of the batch is
     live = torch.ones_like(rows, dtype=torch.bool)
     eos = torch.tensor(list(eos_ids), device=device)
     completions: list[list[int]] = [[] for _ in range(len(rows))]
@@ -83,6 +107,8 @@ def sample(
                 drawn_with[row].append(logp)
                 if over[place] or (complete and complete(completions[row])):
                     last[place] = True
+                    if kept:
+                        kept(row, cache, place, mask_BT[place])
                     if ended:
                         ended(row, completions[row], drawn_with[row])
         live = live & ~last
@@ -93,7 +119,7 @@ def sample(
             cache.batch_select_indices(keep)
             rows, tokens, mask_BT, live = rows[keep], tokens[keep], mask_BT[keep], live[keep]
         mask_BT = torch.cat([mask_BT, mask_BT.new_ones(len(rows), 1)], 1)
-        logits = _forward(model, tokens[:, None], mask_BT, cache)
+        logits = forward(model, tokens[:, None], mask_BT, cache)
     return completions
 
 
@@ -104,7 +130,7 @@ def _shrink(live: torch.Tensor) -> torch.Tensor:
     return order[:size].sort().values
 
 
-def _forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
+def forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
     """Logits of the last position, float32, shape (B, vocabulary)."""
     positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, -ids_BT.shape[1] :]
     out = model(

@@ -20,8 +20,10 @@ from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, Rollout, completion_of, encoded
+from recipes.data.episodes import returns_of, row_logps, turns_of
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
+from recipes.sampling.episodes import EpisodeBatch, Episodes, stored
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import Sampler
 from recipes.sampling.vllm import ServerSampler
@@ -58,6 +60,18 @@ class GroupRollout(Rollout):
         some: dict[str, Any] = {name: [getattr(self, name)[i] for i in places] for name in PER_ROW}
         return replace(self, **some)
 
+    def take_episodes(self, batch: EpisodeBatch) -> None:
+        """Enter the rows of a batch of episodes that has been played, when the last turn is graded."""
+        self.completions, self.grades = batch.collect()
+        self.logps = [row_logps(c, turns[0].logps) for c, turns in zip(self.completions, batch.turns, strict=True)]
+
+    def signals(self, group: int, turns: int = 1, gamma: float = 1.0) -> list[torch.Tensor]:
+        """For each of `turns` what is paid from there on, (N, group): NaN where there is no such turn or no grade. Of
+        one turn these are the rewards."""
+        returns = [returns_of(grade, gamma) for grade in self.grades]
+        padded = [[*row, *([torch.nan] * (turns - len(row)))] for row in returns]
+        return [torch.tensor(column).view(-1, group) for column in zip(*padded, strict=True)]
+
     def __add__(self, other: GroupRollout) -> GroupRollout:
         both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
         clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
@@ -87,6 +101,7 @@ class Rollouts:
         task, problems: what is asked, by `problem_id`.
         tokenizer, template: of the prompts; further arguments of apply_chat_template.
         sampler, grader: how answers are drawn and graded.
+        episodes: rows are episodes of several turns; None: answers of one turn.
         external: samples in place of the sampler (vLLM, a policy in shards): prompts' ids to completions' ids and,
             where known, log-probabilities.
     """
@@ -104,10 +119,12 @@ class Rollouts:
         grader: Grader,
         seed: int,
         external: External | None = None,
+        episodes: Episodes | None = None,
     ):
         self.settings, self.dataset, self.stream = settings, dataset, stream
         self.task, self.problems = task, problems
         self.sampler, self.grader, self.external = replace(sampler, complete=self._complete), grader, external
+        self.episodes = episodes
         # fast tokenizers refuse two threads at once
         self._tokenizer, self._template = copy.deepcopy(tokenizer), dict(template)
         self._token_bytes, self._end_ids = TokenBytes(self._tokenizer), sampler.eos_ids
@@ -118,6 +135,11 @@ class Rollouts:
         self._stopped = False
         self._draws: torch.Generator | None = None
         self._seed = seed
+
+    @property
+    def turns_and_discount(self) -> tuple[int, float]:
+        """How many turns an episode has at most, and the discount between them."""
+        return (1, 1.0) if self.episodes is None else (self.episodes.episode.turns, self.episodes.episode.gamma)
 
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
         """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False).
@@ -165,6 +187,8 @@ class Rollouts:
             ahead = self._ahead.result()
             ids = [list(completion.token_ids) for completion in ahead.completions]
             sampled = {"rows": ahead.rows, "ids": ids, "logps": ahead.logps, "left_out": list(ahead.left_out)}
+            if self.episodes is not None:
+                sampled["episodes"] = [stored(turns_of(completion)) for completion in ahead.completions]
         draws = self._draws.get_state() if self._draws is not None else None
         return {"position": self.stream.position, "draws": draws, "ahead": sampled}
 
@@ -175,11 +199,17 @@ class Rollouts:
             self._generator(policy).set_state(state["draws"].cpu())
         if state["ahead"] is None:
             return
-        sampled, batch = state["ahead"], self.grader.batch()
+        sampled = state["ahead"]
         rollout = self._empty(sampled["rows"])
-        for place, ids in enumerate(sampled["ids"]):
-            self._add(rollout, batch, place, ids, sampled["logps"][place])
-        rollout.grades = batch.collect()
+        if self.episodes is not None:
+            played = self.episodes.batch()
+            played.restore(rollout.problems, sampled["episodes"])
+            rollout.take_episodes(played)
+        else:
+            batch = self.grader.batch()
+            for place, ids in enumerate(sampled["ids"]):
+                self._add(rollout, batch, place, ids, sampled["logps"][place])
+            rollout.grades = batch.collect()
         rollout.left_out = tuple(sampled["left_out"])
         self._ahead = Future()
         self._ahead.set_result(rollout)
@@ -228,10 +258,14 @@ class Rollouts:
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""
-        return degenerate_groups(rewards_of(rollout.grades).view(-1, self.settings.group)).tolist()
+        signals = rollout.signals(self.settings.group, *self.turns_and_discount)
+        by_turn = [degenerate_groups(signal) for signal in signals]
+        return torch.stack(by_turn).all(0).tolist()
 
     def _round(self, policy: Any, rows: list[int], generator: torch.Generator) -> GroupRollout:
         """Sample one completion a row and grade it."""
+        if self.episodes is not None:
+            return self._played(policy, rows, generator, self.episodes)
         started = time.perf_counter()
         rollout, batch = self._empty(rows), self.grader.batch()
         size = max(1, self.settings.at_once or len(rows))
@@ -250,6 +284,24 @@ class Rollouts:
                 self.sampler(policy, part[::repeats], repeats, generator, ended)
         sampled = time.perf_counter()
         rollout.grades = batch.collect()
+        rollout.clock = {
+            "seconds/rollout": sampled - started,
+            "seconds/grade": time.perf_counter() - sampled,
+            "seconds/grading": batch.seconds,
+        }
+        return rollout
+
+    def _played(self, policy: Any, rows: list[int], generator: torch.Generator, episodes: Episodes) -> GroupRollout:
+        """Play one episode a row and grade its turns."""
+        started = time.perf_counter()
+        rollout, batch = self._empty(rows), episodes.batch()
+        size = max(1, self.settings.at_once or len(rows))
+        for first in range(0, len(rows), size):
+            part, repeats = slice(first, first + size), self._repeats(rows[first : first + size])
+            with self.sampler.conversation(policy, generator) as conversation:
+                batch.play(conversation, rollout.problems[part], rollout.prompt_ids[part][::repeats], repeats)
+        sampled = time.perf_counter()
+        rollout.take_episodes(batch)
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,
