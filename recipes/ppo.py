@@ -6,7 +6,7 @@
     python recipes/ppo.py task=humaneval recipe.ratio=sequence recipe.trl.kl_coef=0
 
 The algorithm is recipes/trainers/dense_ppo.py: its `train` calls the steps in their order. recipe.ratio=sequence
-overrides three of them (recipes/trainers/sequence_ppo.py). Numbers: conf/recipe/ppo.yaml for the algorithm (recipe.trl
+overrides three of them (recipes/trainers/sequence_ppo.py), value=montecarlo two (recipes/trainers/monte_carlo_ppo.py). Numbers: conf/recipe/ppo.yaml for the algorithm (recipe.trl
 are fields of trl's PPOConfig), conf/value/ for the critic, conf/task/ for the rewards' weights; a fitting file of
 conf/tuned/ or conf/tuned_model/ overrides them. The run directory holds config.yaml, metrics.jsonl, completions.jsonl,
 evals.jsonl, checkpoints/, final/ and report.html. Run the same command again to resume.
@@ -33,19 +33,23 @@ def main(cfg) -> None:
     from recipes.run.lifecycle import fit, prepare
     from recipes.run.trl_config import ppo_arguments
     from recipes.trainers.dense_ppo import DensePPOTrainer
+    from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer
     from recipes.trainers.sequence_ppo import SequencePPOTrainer
 
     check_ppo(cfg)
     run = prepare(cfg, PPOConfig, by_accelerate=False)  # the trainer makes DeepSpeed's engine itself
-    if cfg.recipe.ratio == "token":
+    if cfg.recipe.ratio == "sequence":
+        trainer = SequencePPOTrainer(value=NoValue(), **ppo_arguments(run))
+    elif cfg.value.name == "montecarlo":
+        sizes = {"continuations": cfg.value.continuations, "cuts": cfg.value.cuts}
+        trainer = MonteCarloPPOTrainer(value=NoValue(), **sizes, **ppo_arguments(run))
+    else:
         trainer = DensePPOTrainer(
             value=load_value(cfg.value.name, cfg.model, cfg.hardware, run.policy),
             value_learning_rate=cfg.value.learning_rate,
             value_warmup_updates=cfg.value.warmup_updates,
             **ppo_arguments(run),
         )
-    else:
-        trainer = SequencePPOTrainer(value=NoValue(), **ppo_arguments(run))
     fit(run, trainer)
 
 

@@ -71,11 +71,17 @@ class HardwareConfig:
 @dataclass
 class ValueConfig:
     name: str = MISSING
-    """"shared", "mlp" or "separate"."""
+    """"shared", "mlp", "separate" or "montecarlo"."""
     learning_rate: float | None = MISSING
     warmup_updates: int = MISSING
     vf_coef: float = MISSING
     cliprange_value: float = MISSING
+    lam: float = MISSING
+    """Of generalised advantage estimation: over tokens, for "montecarlo" over segments."""
+    continuations: int = 0
+    """"montecarlo": answers drawn at each cut."""
+    cuts: int = 0
+    """"montecarlo": how often a completion is cut at most."""
 
 
 @dataclass

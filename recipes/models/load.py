@@ -125,7 +125,7 @@ def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) 
     if kind == "mlp":
         return ValueFunction(size, score=mlp_score(size))
     if kind != "separate":
-        raise UserError(f"value.name={kind}: choose shared, mlp or separate")
+        raise UserError(f"value.name={kind}: choose shared, mlp, separate or montecarlo")
     if model.path == SCRATCH:
         return ValueFunction(size, AutoModel.from_config(policy.config))
     frozen = model.lora_rank > 0

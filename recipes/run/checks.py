@@ -94,11 +94,18 @@ def check_ppo(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
         )
+    if cfg.episode is not None and recipe.name == "ppo" and cfg.value.name == "montecarlo":
+        raise UserError(
+            f"value=montecarlo continues one answer from its lines, and episode={cfg.episode.name} has several: set "
+            "value=shared or episode=null"
+        )
     if cfg.episode is not None and recipe.name == "ppo" and recipe.ratio == "sequence":
         raise UserError(
             f"recipe.ratio=sequence takes an answer as one action, and episode={cfg.episode.name} has several turns: "
             "set recipe.ratio=token or episode=null"
         )
+    if recipe.name == "ppo" and cfg.value.name == "montecarlo":
+        _check_monte_carlo(cfg)
     if zero > 2:
         raise UserError(
             f"hardware.zero_stage={zero}: PPO and REINFORCE keep weights whole; set 2 or less (hardware=a100x2)"
@@ -117,3 +124,21 @@ def check_ppo(cfg: DictConfig) -> None:
         )
     if recipe.sampler not in ("fast", "generate"):
         raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")
+
+
+def _check_monte_carlo(cfg: DictConfig) -> None:
+    for name in ("continuations", "cuts"):
+        if cfg.value[name] < 1:
+            raise UserError(f"value.{name}={cfg.value[name]}: value=montecarlo needs at least 1")
+    if cfg.recipe.trl.gamma != 1.0:
+        raise UserError(
+            f"recipe.trl.gamma={cfg.recipe.trl.gamma}: value=montecarlo estimates rewards without a discount; set "
+            "recipe.trl.gamma=1.0"
+        )
+    if cfg.recipe.trl.get("whiten_rewards"):
+        raise UserError("recipe.trl.whiten_rewards=true: value=montecarlo whitens advantages alone; set it to false")
+    if cfg.recipe.ratio == "sequence":
+        raise UserError(
+            "recipe.ratio=sequence takes a whole completion as one action, value=montecarlo its segments: set "
+            "recipe.ratio=token"
+        )

@@ -71,9 +71,8 @@ class Cached:
         """The newest token of each conversation, which no pass has read yet."""
 
     def begin(self, prompts: Sequence[Sequence[int]], num_samples: int, ended: Ended) -> None:
-        decoding, eos_ids, pad_id, complete, generator = self._how
         told = self._told(range(len(prompts) * num_samples), ended)
-        sample(self.model, prompts, num_samples, decoding, eos_ids, pad_id, complete, generator, told, self._keep)
+        sample(self.model, prompts, num_samples, *self._how, told, kept=self._keep)
 
     @torch.no_grad()
     def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended) -> None:
@@ -95,7 +94,7 @@ class Cached:
             self._keep(rows[place], *what)
 
         told = self._told(rows, ended)
-        continue_sampling(self.model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, told, keep)
+        continue_sampling(self.model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, told, kept=keep)
 
     def _told(self, rows: Sequence[int], ended: Ended) -> Ended:
         def told(place: int, ids: list[int], logps: list[float]) -> None:

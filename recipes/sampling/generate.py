@@ -51,13 +51,17 @@ def sample(
     complete: Complete | None = None,
     generator: torch.Generator | None = None,
     ended: Ended | None = None,
+    begun: Sequence[Sequence[int]] | None = None,
     kept: Keep | None = None,
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
     Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
     where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
-    of each as it ends, while others go on;
+    each as it ends, while others go on; `kept` just before, so that a row can be taken up again.
+
+    begun: for each prompt the ids at its end that are the beginning of its answer. They are not returned, `complete`
+    reads them before the sampled ids, and they count towards `max_new_tokens`; at least one token is drawn.
     """
     device = model.device
     width = max(len(p) for p in prompts)
@@ -71,7 +75,8 @@ def sample(
     cache.batch_repeat_interleave(num_samples)
     logits = logits.repeat_interleave(num_samples, 0)
     mask_BT = mask_BT.repeat_interleave(num_samples, 0)
-    return continue_sampling(model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, ended, kept)
+    begins = None if begun is None else [list(ids) for ids in begun for _ in range(num_samples)]
+    return continue_sampling(model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, ended, begins, kept)
 
 
 @torch.no_grad()
@@ -85,27 +90,31 @@ def continue_sampling(
     complete: Complete | None = None,
     generator: torch.Generator | None = None,
     ended: Ended | None = None,
+    begun: Sequence[list[int]] | None = None,
     kept: Keep | None = None,
 ) -> list[list[int]]:
     """Completions of rows that have been read: one for each row of `logits` (B, vocabulary), `mask_BT` and `cache`.
 
-    The rest as in `sample`.
+    begun: for each row. The rest as in `sample`.
     """
     device = model.device
+    begins = begun if begun is not None else [[] for _ in range(len(logits))]
     rows = torch.arange(len(logits), device=device)  # which completion each row of the batch is
     live = torch.ones_like(rows, dtype=torch.bool)
     eos = torch.tensor(list(eos_ids), device=device)
+    # tokens that each row may have at most
+    room = torch.tensor([max(1, decoding.max_new_tokens - len(ids)) for ids in begins], device=device)
     completions: list[list[int]] = [[] for _ in range(len(rows))]
     drawn_with: list[list[float]] = [[] for _ in range(len(rows))]
-    for step in range(decoding.max_new_tokens):
+    for step in range(int(room.max())):
         tokens, logps = draw(logits, decoding, generator)
-        last = torch.isin(tokens, eos) | (step + 1 == decoding.max_new_tokens)
+        last = torch.isin(tokens, eos) | (step + 1 >= room[rows])
         going, over = live.tolist(), last.tolist()
         for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), logps.tolist(), strict=True)):
             if going[place]:
                 completions[row].append(token)
                 drawn_with[row].append(logp)
-                if over[place] or (complete and complete(completions[row])):
+                if over[place] or (complete and complete(begins[row] + completions[row])):
                     last[place] = True
                     if kept:
                         kept(row, cache, place, mask_BT[place])

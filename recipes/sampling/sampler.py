@@ -47,12 +47,19 @@ class Sampler:
         num_samples: int,
         generator: torch.Generator | None = None,
         ended: Ended | None = None,
+        begun: Sequence[Sequence[int]] | None = None,
     ) -> list[list[int]]:
         """`num_samples` completions of each prompt, prompt-major. `generator` and `ended`, as of `sample`, are not for
-        `stock`."""
+        `stock`. `begun`: ids at each prompt's end that are the beginning of its answer, as of `sample`."""
         with self._ready(policy) as model:
             arguments = (model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id)
-            return generate(*arguments) if self.stock else sample(*arguments, self.complete, generator, ended)
+            if not self.stock:
+                return sample(*arguments, self.complete, generator, ended, begun)
+            completions = generate(*arguments)
+            if begun is None:
+                return completions
+            room = [max(1, self.decoding.max_new_tokens - len(ids)) for ids in begun for _ in range(num_samples)]
+            return [ids[:most] for ids, most in zip(completions, room, strict=True)]
 
     @contextmanager
     def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:

@@ -66,8 +66,10 @@ class ServerSampler:
         num_samples: int,
         generator: torch.Generator | None = None,
         ended: Ended | None = None,
+        begun: Sequence[Sequence[int]] | None = None,
     ) -> list[list[int]]:
         """`num_samples` completions of each prompt, prompt-major. `ended` hears of a prompt's when all are there.
+        `begun`: ids at each prompt's end that are the beginning of its answer, as of `sample`.
 
         Raises UserError where the server does not answer, after `TRIES`, or refuses.
         """
@@ -76,7 +78,8 @@ class ServerSampler:
             self._sent = self.version()
         device = generator.device if generator is not None else None
         seeds = torch.randint(SEEDS, (len(prompts),), generator=generator, device=device).tolist()
-        return asyncio.run(self._all(prompts, num_samples, seeds, ended or (lambda place, ids, logps: None)))
+        answers = [list(ids) for ids in begun] if begun is not None else [[] for _ in prompts]
+        return asyncio.run(self._all(prompts, num_samples, seeds, ended or (lambda place, ids, logps: None), answers))
 
     @contextmanager
     def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:
@@ -84,7 +87,12 @@ class ServerSampler:
         yield Reread(lambda prompts, n, ended: self(policy, prompts, n, generator, ended))
 
     async def _all(
-        self, prompts: Sequence[Sequence[int]], num_samples: int, seeds: list[int], ended: Ended
+        self,
+        prompts: Sequence[Sequence[int]],
+        num_samples: int,
+        seeds: list[int],
+        ended: Ended,
+        begun: list[list[int]],
     ) -> list[list[int]]:
         import aiohttp
 
@@ -94,18 +102,19 @@ class ServerSampler:
             model = (await self._ask(session, "GET", "/v1/models", None))["data"][0]["id"]
 
             async def one(place: int) -> tuple[int, list[dict[str, Any]]]:
-                request = self._request(model, prompts[place], num_samples, seeds[place])
+                room = max(1, self.decoding.max_new_tokens - len(begun[place]))
+                request = self._request(model, prompts[place], num_samples, seeds[place], room)
                 answer = await self._ask(session, "POST", "/v1/completions", request)
                 return place, sorted(answer["choices"], key=lambda choice: choice["index"])
 
             for coming in asyncio.as_completed([one(place) for place in range(len(prompts))]):
                 place, choices = await coming
                 for row, choice in enumerate(choices, place * num_samples):
-                    completions[row], logps = self._cut(*self._drawn(choice))
+                    completions[row], logps = self._cut(*self._drawn(choice), begun[place])
                     ended(row, completions[row], logps)
         return completions
 
-    def _request(self, model: str, prompt: Sequence[int], num_samples: int, seed: int) -> dict[str, Any]:
+    def _request(self, model: str, prompt: Sequence[int], num_samples: int, seed: int, room: int) -> dict[str, Any]:
         return {
             "model": model,
             "prompt": list(prompt),
@@ -113,7 +122,7 @@ class ServerSampler:
             "seed": seed,
             "temperature": self.decoding.temperature,
             "top_p": self.decoding.top_p,
-            "max_tokens": self.decoding.max_new_tokens,
+            "max_tokens": room,
             "stop_token_ids": list(self.eos_ids),
             "logprobs": 0,  # of the sampled token alone
             "return_token_ids": True,
@@ -129,10 +138,10 @@ class ServerSampler:
                 "launch/vllm_server.sh"
             ) from None
 
-    def _cut(self, ids: list[int], logps: list[float]) -> tuple[list[int], list[float]]:
-        """What was sampled up to its end-of-sequence token, or to where it is complete."""
+    def _cut(self, ids: list[int], logps: list[float], begun: list[int]) -> tuple[list[int], list[float]]:
+        """What was sampled up to its end-of-sequence token, or to where it is complete after what had `begun` it."""
         for end, token in enumerate(ids, 1):
-            if token in self.eos_ids or (self.complete is not None and self.complete(ids[:end])):
+            if token in self.eos_ids or (self.complete is not None and self.complete(begun + ids[:end])):
                 return ids[:end], logps[:end]
         return ids, logps
 

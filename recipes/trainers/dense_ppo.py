@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.resumable_ppo import ResumablePPOTrainer
 from recipes.trainers.turns import turn_metrics
 from rewards.attribution import TokenBytes
-from rewards.compose import Reward
+from rewards.channel import Completion
+from rewards.compose import Grade, Reward
 
 Statistics = dict[str, torch.Tensor]
 
@@ -136,10 +137,7 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
             e.answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in e.completions]
             e.grades = self._loop.run(self.reward.grade(e.problems, e.answers))
         device = self.accelerator.device
-        e.scores = torch.tensor([torch.nan if g is None else g.total for g in e.grades], device=device)
-        if self.args.missing_eos_penalty is not None:
-            unfinished = torch.tensor([not a.finished for a in e.answers], device=device)
-            e.scores = e.scores - self.args.missing_eos_penalty * unfinished
+        e.scores = self.scores_of(e.grades, e.answers)
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
         column = torch.arange(e.width, device=device)
         graded = ~e.scores.isnan()[:, None]
@@ -148,6 +146,14 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         if self.turns is not None:
             self.turns.mark(e)
         self._clock["seconds/grade"] = time.perf_counter() - started
+
+    def scores_of(self, grades: Sequence[Grade | None], answers: Sequence[Completion]) -> torch.Tensor:
+        """(B,): total rewards, less a penalty where an answer was cut; NaN where it could not be graded."""
+        scores = torch.tensor([torch.nan if g is None else g.total for g in grades], device=self.accelerator.device)
+        if self.args.missing_eos_penalty is None:
+            return scores
+        unfinished = torch.tensor([not a.finished for a in answers], device=scores.device)
+        return scores - self.args.missing_eos_penalty * unfinished
 
     @torch.no_grad()
     def logps_and_values(self, e: Experience) -> None:
@@ -289,6 +295,7 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         metrics = {
             **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
             **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
+            "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
             **statistics,
             **self._clock,
             "lr": self.lr_scheduler.get_last_lr()[0],
@@ -302,6 +309,10 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
         self.log({**metrics, "episode": self.state.episode})
+
+    def graded_samples(self, e: Experience) -> int:
+        """How many answers of this process were sent to the channels in this step."""
+        return len(e.completions)
 
     def adapt(self, e: Experience) -> None:
         """KL coefficient and learning rate of the next update."""

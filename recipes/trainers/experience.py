@@ -30,6 +30,7 @@ class Experience:
     samples_per_prompt: int = 1  # completions of a prompt lie side by side
     answers: list[Completion] = field(default_factory=list)
     grades: list[Grade | None] = field(default_factory=list)
+    cuts: list[list[int]] = field(default_factory=list)  # tokens where segments begin (monte_carlo_ppo.py)
     scores: torch.Tensor = EMPTY  # (B,), NaN where not graded
     mask: torch.Tensor = EMPTY
     states: torch.Tensor = EMPTY

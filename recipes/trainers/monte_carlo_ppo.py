@@ -1,0 +1,116 @@
+"""PPO without a critic: a value is the mean reward of continuations drawn from where a line of code begins.
+
+Kazemnejad et al. 2024, "VinePPO", arXiv 2410.01679, section 4; segments as in Guo et al. 2025, "Segment Policy
+Optimization", arXiv 2505.23564. A completion is cut where lines of its code begin. The value at a cut is the mean total
+reward of `continuations` answers that go on from there, the value at the prompt the mean of the prompt's own
+completions. All tokens of a segment share the difference between the values at its two ends; the last segment ends
+with the completion's own reward. What a channel pays on single tokens therefore plays no part: it is in both values.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from recipes.data.completions import completion_of
+from recipes.trainers.advantages import gae, masked_mean
+from recipes.trainers.dense_ppo import DensePPOTrainer
+from recipes.trainers.experience import Experience
+from rewards.channel import Completion
+
+
+class MonteCarloPPOTrainer(DensePPOTrainer):
+    """
+    Args:
+        continuations: answers drawn at each cut.
+        cuts: a completion is cut at most so often, evenly over the lines of its code after the first.
+
+    Completions of a prompt that all earned the same are not cut: nothing is drawn for them and their advantage is 0.
+    The KL penalty of a segment's tokens counts as reward of that segment.
+    """
+
+    def __init__(self, continuations: int, cuts: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.continuations, self.cuts = continuations, cuts
+
+    def logps_and_values(self, e: Experience) -> None:
+        """Log-probabilities as ever, then `cuts` (B lists of tokens where segments begin) and the values there."""
+        super().logps_and_values(e)
+        started = time.perf_counter()
+        alone = e.samples_per_prompt == 1
+        groups = e.scores.view(-1, e.samples_per_prompt)
+        spread = groups.nan_to_num(nan=-torch.inf).amax(1) - groups.nan_to_num(nan=torch.inf).amin(1)
+        differs = ((spread > 1e-6) | alone).repeat_interleave(e.samples_per_prompt) & ~e.scores.isnan()
+        e.cuts = [
+            [0, *line_cuts(answer, self.cuts)] if cut else [0]
+            for answer, cut in zip(e.answers, differs.tolist(), strict=True)
+        ]
+        means = groups.nanmean(1).repeat_interleave(e.samples_per_prompt).nan_to_num()
+        for row, mean in enumerate(means.tolist()):
+            e.values[row, 0] = mean
+        asked = [(row, cut) for row in differs.nonzero().flatten().tolist() for cut in e.cuts[row] if cut or alone]
+        for (row, cut), value in zip(asked, self._continued(e, asked), strict=True):
+            e.values[row, cut] = value
+        self._differs, self._drawn = differs, len(asked) * self.continuations
+        self._clock["seconds/continuations"] = time.perf_counter() - started
+
+    def _continued(self, e: Experience, asked: list[tuple[int, int]]) -> list[float]:
+        """Mean reward of continuations from each (row, cut); the row's own reward where none could be graded."""
+        k, totals = self.continuations, {}
+        order = sorted(range(len(asked)), key=lambda i: len(e.prompts[asked[i][0]]) + asked[i][1])
+        at_once = max(1, len(e.completions) // k)
+        for first in range(0, len(order), at_once):
+            part = order[first : first + at_once]
+            begun = [e.completions[row][:cut] for row, cut in (asked[i] for i in part)]
+            prompts = [e.prompts[asked[i][0]] + ids for i, ids in zip(part, begun, strict=True)]
+            ids = self._sampler(self.policy, prompts, k, begun=begun)
+            whole = [begun[place // k] + row for place, row in enumerate(ids)]
+            answers = [completion_of(row, self._token_bytes, self.task, self._end_ids) for row in whole]
+            problems = [e.problems[asked[part[place // k]][0]] for place in range(len(ids))]
+            grades = self._loop.run(self.reward.grade(problems, answers))
+            scores = self.scores_of(grades, answers).view(-1, k).nanmean(1)
+            totals.update(zip(part, scores.tolist(), strict=True))
+        own = e.scores.tolist()
+        return [own[row] if totals[i] != totals[i] else totals[i] for i, (row, _) in enumerate(asked)]
+
+    def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
+        """Generalised advantage estimation over segments, the same for all tokens of one, divided by its root mean
+        square over the tokens of the step that learn, (B, T); and each row's reward minus its KL penalty on every token."""
+        penalty = -self.kl_coefficient.value * e.kl
+        advantages = torch.zeros_like(e.rewards)
+        for row in self._differs.nonzero().flatten().tolist():
+            length, cuts = len(e.completions[row]), e.cuts[row]
+            ends = torch.tensor([*cuts[1:], length])
+            values = e.values[row, torch.tensor(cuts)]
+            rewards = torch.stack([penalty[row, a:b].sum() for a, b in zip(cuts, ends.tolist(), strict=True)])
+            rewards[-1] += e.scores[row]
+            own = gae(rewards[None], values[None], 1.0, self.args.lam)[0][0]
+            advantages[row, :length] = own.repeat_interleave((ends - torch.tensor(cuts)).to(own.device))
+        learns = e.mask & self._differs[:, None]
+        size = masked_mean(advantages.square(), learns, self.total).sqrt()
+        advantages = advantages * learns / (size + 1e-8)
+        totals = e.scores.nan_to_num() + penalty.sum(1)
+        return advantages, totals[:, None] * e.mask
+
+    def graded_samples(self, e: Experience) -> int:
+        """Completions and continuations."""
+        return super().graded_samples(e) + self._drawn
+
+
+def line_cuts(answer: Completion, most: int) -> list[int]:
+    """Tokens where a completion is cut: the first of each line of its code after the first line, or `most` of them,
+    evenly chosen. A token that ends one line and begins the next belongs to the next."""
+    if answer.code_span is None or answer.code is None:
+        return []
+    at, starts = answer.code_span[0], []
+    for number, line in enumerate(answer.code.splitlines(keepends=True)):
+        if number and line.strip():
+            starts.append(at)
+        at += len(line)
+    ends = [end for _, end in answer.offsets]
+    cuts = sorted({next(t for t, end in enumerate(ends) if end > start) for start in starts} - {0})
+    if len(cuts) <= most:
+        return cuts
+    return [cuts[i * len(cuts) // most] for i in range(most)]
