@@ -115,7 +115,7 @@ def episode_grade(
     """
     if len(grades) == 1:
         return grades[0]
-    counted = list(grades) if pay == "improvement" else [None] * (len(grades) - 1) + [grades[-1]]
+    counted: list[Grade | None] = list(grades) if pay == "improvement" else [*([None] * (len(grades) - 1)), grades[-1]]
     last = grades[-1]
     if last is None or (pay == "improvement" and None in counted):
         return None

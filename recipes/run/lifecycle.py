@@ -127,7 +127,7 @@ def fit(run: Run, trainer: Any) -> None:
     trainer.add_callback(TrimBetweenPasses())
     trainer.add_callback(WarnOfGamedTests(run.folder))
     with listening(), asyncio.Runner() as runner:
-        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log)
+        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log, run.episode)
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
         if run.cfg.evaluation.before:

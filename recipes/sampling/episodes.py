@@ -14,7 +14,7 @@ from typing import Any
 
 from envs.episode import Dialogue, Episode, Step, with_reply
 from envs.task import Problem, Prompted, Task
-from recipes.data.completions import completion_of
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.data.episodes import Turn, episode_grade, joined
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.conversation import Conversation
@@ -49,6 +49,8 @@ class Episodes:
         self.episode, self.task, self.grader = episode, task, grader
         self._bytes, self._end_ids = TokenBytes(tokenizer), end_ids
         self._replies = Replies(tokenizer, template)
+
+        self.complete = AnswerComplete(task, self._bytes)
 
     def batch(self) -> EpisodeBatch:
         """A new batch of episodes."""
