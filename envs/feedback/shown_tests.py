@@ -55,7 +55,7 @@ def _in_line(text: str, name: str) -> Iterator[FunctionCase]:
     """The first `name(...) == value` of a line that begins with the call."""
     for arrow in ARROW.finditer(text):
         call, value = text[: arrow.start()], text[arrow.end() :]
-        for end in (value, *_shorter(value)):
+        for end in (value.rstrip().removesuffix("."), *_shorter(value)):
             if (case := _case(call, end, name)) is not None:
                 yield case
                 return
