@@ -5,9 +5,10 @@
     python recipes/look.py run=... step=37 html=look.html                           the same as a page
     python recipes/look.py run=... replay=true                                      grade every stored row again
 
-Positive rewards are green, negative ones red; the strongest token shown has the full colour. A replay builds the run's
-task, sandbox and channels from its config.yaml, grades every row of completions.jsonl and compares scores and token
-rewards with the stored ones; the exit status is 1 where any differs.
+An episode of several turns is shown as a conversation: a panel for each turn, which begins with what the environment
+said before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. A replay
+builds the run's task, sandbox and channels from its config.yaml, grades every row of completions.jsonl and compares
+scores and token rewards with the stored ones; the exit status is 1 where any differs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
+from recipes.tools.report.templates import as_text as plain_text
 
 SUM = "weighted sum"
 
@@ -90,7 +92,14 @@ def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:
         steps = sorted({row["step"] for row in rows})
         named = " ".join(f"{k}={v}" for k, v in (("step", step), ("problem", cfg.problem)) if v is not None)
         raise UserError(f"{named}: the run stored no such completion; choose from steps {steps[0]} to {steps[-1]}")
-    return matching[: cfg.limit]
+    return matching[: whole_episodes(matching, cfg.limit)]
+
+
+def whole_episodes(rows: list[dict[str, Any]], limit: int) -> int:
+    """How many rows to show: `limit`, and the rest of an episode whose first turns are among them."""
+    while 0 < limit < len(rows) and rows[limit].get("turn", 1) > 1:
+        limit += 1
+    return limit
 
 
 def cards(rows: list[dict[str, Any]], channel: str | None) -> list[Panel]:
@@ -116,6 +125,8 @@ def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
 def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
     """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
+    if row.get("heard"):
+        text.append(f"{plain_text(row['heard'])}\n\n", "italic dim")
     for token, value in zip(row["tokens"], values, strict=True):
         mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
         text.append(mark + token, colour(value / scale))
@@ -125,9 +136,15 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
             scores.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
     reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
     verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
-    title = f"step {row['step']}  {row['task_id']}  {reward}{verdict}, advantage {row['advantage']:+.3f}"
+    advantage = f", advantage {row['advantage']:+.3f}" if row["advantage"] is not None else ""
+    turn = f"  turn {row['turn']} of {row['turns']}, paid {_paid(row)}" if "turn" in row else ""
+    title = f"step {row['step']}  {row['task_id']}{turn}  {reward}{verdict}{advantage}"
     legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
     return Panel(Group(text, Text(), scores, legend), title=Text(title), title_align="left")
+
+
+def _paid(row: dict[str, Any]) -> str:
+    return "nothing known" if row["paid"] is None else f"{row['paid']:+.3f}"
 
 
 def colour(share: float) -> str:
