@@ -5,8 +5,8 @@
 
 All answers have the same length and every episode takes both turns, the environment's reply included, so nothing is won
 by episodes that end early: what a step of two turns saves is reading the prompt again, in sampling and in the update,
-and reading the first turn again in sampling. `ratio` is of wall time, `ratio_cpu` of this process's processor time, which
-other work on the machine changes less; both are of the fastest step.
+and reading the first turn again in sampling. `ratio` is of wall time, `ratio_cpu` of this process's processor time,
+which other work on the machine changes less; both are of the fastest step.
 """
 
 from __future__ import annotations

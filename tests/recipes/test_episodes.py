@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 from trl.experimental.ppo import PPOConfig
 
 from envs.basics import Basics
@@ -46,6 +46,7 @@ from recipes.trainers.advantages import gae
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.reinforce import ReinforceTrainer
+from recipes.trainers.trl_rollout import EpisodeRollout
 from recipes.trainers.turns import advantages_by_turn, gae_over_turns, lengths_by_turn, returns_over_turns, turn_columns
 from rewards.attribution import TokenBytes
 from rewards.channel import ChannelResult, Completion, Span
@@ -505,6 +506,40 @@ def test_metrics_and_rows_tell_of_turns(tiny_model, smollm2_tokenizer, tmp_path,
         turns = list(own)
         assert [row["turn"] for row in turns] == [*range(1, turns[0]["turns"] + 1)]
         assert sum(row["paid"] for row in turns) == pytest.approx(turns[-1]["reward"])
+
+
+def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, smollm2_tokenizer, tmp_path):
+    task = Basics()
+    rollout = EpisodeRollout(task, reward("sparse"), Asks(odd), smollm2_tokenizer, Decoding(6))
+    seen = []
+
+    class Stock(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            seen.append({name: inputs[name] for name in ("completion_mask", "tool_mask", "advantages")})
+            return super()._compute_loss(model, inputs)
+
+    args = GRPOConfig(
+        output_dir=str(tmp_path),
+        max_steps=1,
+        per_device_train_batch_size=8,
+        num_generations=GROUP,
+        max_completion_length=6,
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        save_strategy="no",
+        gradient_checkpointing=False,
+    )
+    dataset = prompt_dataset(task)
+    model = tiny(tiny_model)
+    trainer = Stock(
+        model, rollout.reward, args, train_dataset=dataset, processing_class=smollm2_tokenizer, rollout_func=rollout
+    )
+    trainer.train()
+    rollout.close()
+    (batch,) = seen
+    written = batch["completion_mask"] * batch["tool_mask"]
+    assert 0 < written.sum() < batch["completion_mask"].sum() and batch["advantages"].any()
 
 
 # evaluation --------------------------------------------------------------------------------------------------------
