@@ -30,7 +30,7 @@ class Pacman:
 
     def __init__(self) -> None:
         self.name, self.cells = "pacman", 1
-        self._problems = [Problem("pacman/right", "C.", reference=">"), Problem("pacman/left", ".C", reference="<")]
+        self._problems = [_problem("pacman/right", "C.", ">"), _problem("pacman/left", ".C", "<")]
 
     def problems(self, split: Split) -> list[Problem]:
         """All problems, in every split. A problem's reference is the sides of its pellets, which are the best moves."""
@@ -63,4 +63,9 @@ class Corridor(Pacman):
         self.name, self.cells = "corridor", length
         sides = (MOVES * length)[:length]
         pellets = "".join(random.Random(seed).sample(sides, length))
-        self._problems = [Problem("corridor", "C" + "?" * length, reference=pellets)]
+        self._problems = [_problem("corridor", "C" + "?" * length, pellets)]
+
+
+def _problem(name: str, question: str, pellets: str) -> Problem:
+    useless = {f"always {move}": move * len(pellets) for move in MOVES}
+    return Problem(name, question, reference=pellets, data={"useless": useless})

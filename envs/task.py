@@ -34,7 +34,8 @@ class Problem:
     family: shared by near-duplicates, which stay on one side of a split; empty: a family of its own.
     as_json: the expected values come from JSON (see Job).
     limits: None for the sandbox's own limits.
-    data: further data for the task's own channels (worlds, a case of a simulation).
+    data: further data for the task's own channels (worlds, a case of a simulation). `useless`: answers by name that
+        take no work on this task, for rewards/audit.
     language: language of the code: "python", "c", "c++", "fortran" or "make".
     weight: in means of rewards over problems.
     """
@@ -125,6 +126,15 @@ def extract_fenced(answer: str) -> Extracted | None:
     if opened is not None and answer[opened:].strip():
         return Extracted(opened, len(answer), closed=False)
     return last
+
+
+def demonstration(prompt: Prompted, reference: str) -> str:
+    """Code as the answer that a prompt asks for: a code block, or what closes the one that it has opened; of a text
+    that ends in the code's first line, the rest."""
+    if isinstance(prompt, str):
+        return reference.removeprefix(prompt.rpartition("\n")[2])
+    begun = prompt[-1]["role"] == "assistant"
+    return f"{'' if begun else '```python' + chr(10)}{reference.rstrip()}\n```"
 
 
 def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Split, list[Problem]]:

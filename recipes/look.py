@@ -6,9 +6,10 @@
     python recipes/look.py run=... replay=true                                      grade every stored row again
 
 An episode of several turns is shown as a conversation: a panel for each turn, which begins with what the environment
-said before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. A replay
-builds the run's task, sandbox and channels from its config.yaml, grades every row of completions.jsonl and compares
-scores and token rewards with the stored ones; the exit status is 1 where any differs.
+said before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. Tokens that
+were given, as the beginning of an answer, are pale and slanted. A replay builds the run's task, sandbox and channels from
+its config.yaml, grades every row of completions.jsonl and compares scores and token rewards with the stored ones; the
+exit status is 1 where any differs.
 """
 
 from __future__ import annotations
@@ -23,17 +24,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from omegaconf import MISSING, OmegaConf
 from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
-from recipes.tools.report.templates import as_text as plain_text
-
-SUM = "weighted sum"
+from recipes.tools.coloured_tokens import cards
 
 
 @dataclass
@@ -100,59 +97,6 @@ def whole_episodes(rows: list[dict[str, Any]], limit: int) -> int:
     while 0 < limit < len(rows) and rows[limit].get("turn", 1) > 1:
         limit += 1
     return limit
-
-
-def cards(rows: list[dict[str, Any]], channel: str | None) -> list[Panel]:
-    """A panel for each completion. Raises UserError for a channel that the run does not have."""
-    names = list(dict.fromkeys(name for row in rows for name in row.get("scores", {})))
-    if channel is not None and channel not in names:
-        raise UserError(f"reward={channel}: this run has {', '.join(names) or 'no graded completion here'}")
-    values = [token_rewards(row, channel) for row in rows]
-    scale = max((abs(v) for each in values for v in each), default=0.0) or 1.0
-    return [card(row, each, channel, scale) for row, each in zip(rows, values, strict=True)]
-
-
-def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
-    """One channel's token rewards, or their weighted sum; zeros where the row was not graded."""
-    if row["reward"] is None:
-        return [0.0] * len(row["tokens"])
-    if channel is not None:
-        return row["token_rewards"][channel]
-    weighted = ([row["weights"][name] * v for v in each] for name, each in row["token_rewards"].items())
-    return [sum(column) for column in zip(*weighted, strict=True)]
-
-
-def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
-    """One completion: its coloured tokens, then each channel's score, weight and note."""
-    text = Text()
-    if row.get("heard"):
-        text.append(f"{plain_text(row['heard'])}\n\n", "italic dim")
-    for token, value in zip(row["tokens"], values, strict=True):
-        mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
-        text.append(mark + token, colour(value / scale))
-    scores = Table(box=None, pad_edge=False, show_header=False)
-    for name, score in row.get("scores", {}).items():
-        if channel in (None, name):
-            scores.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
-    reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
-    verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
-    advantage = f", advantage {row['advantage']:+.3f}" if row["advantage"] is not None else ""
-    turn = f"  turn {row['turn']} of {row['turns']}, paid {_paid(row)}" if "turn" in row else ""
-    title = f"step {row['step']}  {row['task_id']}{turn}  {reward}{verdict}{advantage}"
-    legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
-    return Panel(Group(text, Text(), scores, legend), title=Text(title), title_align="left")
-
-
-def _paid(row: dict[str, Any]) -> str:
-    return "nothing known" if row["paid"] is None else f"{row['paid']:+.3f}"
-
-
-def colour(share: float) -> str:
-    """A style for a share of the strongest reward shown, from -1 to 1."""
-    if abs(share) < 0.004:
-        return ""
-    pale = round(235 - 150 * min(1.0, abs(share)))
-    return f"black on rgb({pale},235,{pale})" if share > 0 else f"black on rgb(245,{pale},{pale})"
 
 
 main = small_command(keys_of(LookConfig), __doc__, look)

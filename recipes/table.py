@@ -3,6 +3,8 @@
     python recipes/table.py task=humaneval                        every run below runs/
     python recipes/table.py task=humaneval match=humaneval_ runs=runs html=ladder.html
     python recipes/table.py sweep=runs/grpo/sweeps/NAME           the jobs of a sweep, as a sweep prints them at its end
+    python recipes/table.py best runs=runs/grpo/basics            of each run: its best evaluated step, and where it is
+    python recipes/table.py resume                                which runs are not finished, and what to type to go on
 
 On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
 on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
@@ -38,6 +40,7 @@ from recipes.cli.console import log, number
 from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting
+from recipes.tools.progress import show_best, show_unfinished
 from recipes.tools.report.charts import Interval, Point, comparison_chart, scatter_chart
 from recipes.tools.report.curves import completions_per_prompt
 from recipes.tools.report.templates import render
@@ -59,6 +62,8 @@ OUTCOME_COLUMNS = ("run", "decoding", "answers", *OUTCOMES)
 
 @dataclass
 class TableConfig:
+    what: str = "compare"
+    """What the first word says: compare, best or resume."""
     task: str | None = None
     """The task to compare runs on; not needed for a sweep."""
     sweep: str | None = None
@@ -78,6 +83,10 @@ def show(cfg: TableConfig) -> int:
     Raises:
         UserError: neither a task nor a sweep is named, or there is no such run or sweep.
     """
+    if cfg.what == "best":
+        return show_best(Path(cfg.runs), cfg.match)
+    if cfg.what == "resume":
+        return show_unfinished(Path(cfg.runs), cfg.match)
     if cfg.sweep:
         if not (swept := Path(cfg.sweep) / "swept.json").exists():
             raise UserError(f"sweep={cfg.sweep}: no sweep has run there; name a folder such as runs/grpo/sweeps/NAME")
@@ -348,7 +357,13 @@ def sweep_page(folder: Path, rows: Sequence[Record], swept: Sequence[str]) -> st
     return render("comparison.html.j2", title=folder.name, note=note, sections=[section])
 
 
-main = small_command(keys_of(TableConfig), __doc__, show)
+def read(arguments: Sequence[str]) -> TableConfig:
+    """Arguments KEY=VALUE, with `best` or `resume` before them, as a TableConfig."""
+    what = [word for word in arguments if word in ("best", "resume")]
+    return keys_of(TableConfig)([*(a for a in arguments if a not in what), *(f"what={word}" for word in what)])
+
+
+main = small_command(read, __doc__, show)
 
 if __name__ == "__main__":
     sys.exit(main())

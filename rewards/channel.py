@@ -14,11 +14,12 @@ class Completion:
     """One sampled completion of T tokens.
 
     text: the completion without special tokens.
-    token_ids: the T sampled ids, including the end of sequence if it was drawn.
+    token_ids: the T ids, including the end of sequence if it was drawn.
     offsets: T pairs (start, end) in characters of `text`; for special tokens start == end.
     code_span: (start, end) in characters of the code that the task extracted; None if there is no code.
     finished: False if the length limit cut the completion.
     closed: True if the code stands in a complete fenced block.
+    given: how many of the first tokens were not sampled but given, as the beginning of the answer.
     """
 
     text: str
@@ -27,6 +28,12 @@ class Completion:
     code_span: tuple[int, int] | None = None
     finished: bool = True
     closed: bool = False
+    given: int = 0
+
+    @property
+    def sampled_ids(self) -> Sequence[int]:
+        """The ids after those that were given."""
+        return self.token_ids[self.given :]
 
     @property
     def code(self) -> str | None:
@@ -77,6 +84,7 @@ class RewardChannel(Protocol):
         """One result for each completion, in order; None, never 0, if the infrastructure failed to grade it.
 
         A channel may also have `async ready(problems)`, which is called before a model loads: it prepares what it needs
-        to grade those problems, and raises ValueError with a message of one line if that is not available.
+        to grade those problems, and raises ValueError with a message of one line if that is not available. A channel
+        whose largest score is not 1 has it as `best`: 0 for one that only takes away.
         """
         ...

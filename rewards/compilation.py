@@ -1,10 +1,11 @@
 """Compilation: does the file compile in a prepared Cactus tree (envs/etk/build/cactus_tree.py)?
 
-The score is 1 or 0. If the compiler names lines of the file, the code is paid 1 and those lines lose it; otherwise the
-0 is spread over the code. `mode` selects how it is checked: `syntax` runs a compiler on this file alone, in hundredths
-of a second; `build` rebuilds what depends on the file, in a second or two. An empty file compiles, so code without a
-token scores 0. The channel is silent for a language without a command, and for a problem whose reference does not
-compile in this tree.
+The score is 1 or 0. A file that compiles must also define the names that its thorn needs of it (Setup.object), so that
+a lone semicolon scores 0. If the compiler names lines of the file, the code is paid 1 and those lines lose it;
+otherwise the 0 is spread over the code. `mode` selects how it is checked: `syntax` runs a compiler on this file alone,
+in tenths of a second; `build` rebuilds what depends on the file, in a second or two. An empty file compiles, so code
+without a token scores 0. The channel is silent for a language without a command, and for a problem whose reference does
+not compile in this tree.
 """
 
 from __future__ import annotations

@@ -97,6 +97,10 @@ class Reward:
             if prepare := getattr(channel, "ready", None):
                 await prepare(problems)
 
+    def full_marks(self, grade: Grade) -> float:
+        """The largest total that an answer with the weights of `grade` can earn."""
+        return sum(weight * getattr(self.channels[name], "best", 1.0) for name, weight in grade.weights.items())
+
     async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
         """One grade for each completion, in order; None if a channel could not grade it or all paid ones are silent."""
         columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))

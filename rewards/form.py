@@ -24,6 +24,7 @@ class Form:
 
     def __init__(self, block: float = 1.0, no_block: float = 0.0, length_alpha: float = 0.0):
         self.block, self.no_block, self.length_alpha = block, no_block, length_alpha
+        self.best = max(block, no_block)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         return [self._score(c) for c in completions]

@@ -134,6 +134,7 @@ class Lint:
     """
 
     judges_form = False
+    best = 0.0
 
     def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()

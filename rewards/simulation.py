@@ -1,9 +1,10 @@
 """Simulation: the generated lines fill their gap, the program is built and run, and its fields are compared.
 
-The score lies in [0, 1]: the weighted mean of compile, execution, header and density (envs/etk/completion), or `skill`,
-what the completion adds to a run in which nothing happens. If the compiler names places in the code, the code is paid 1
-and these places lose what the score lacks to 1; otherwise the score is spread over the code. An empty completion is
-scored like any other.
+The score lies in [0, 1]: `skill`, the share of the error that is left without the masked lines which the completion
+avoids, or `total`, the weighted mean of compile, execution, header and density (envs/etk/completion). Doing nothing
+earns most of `total` in many places, and nothing of `skill`. If the compiler names places in the code, the code is paid
+1 and these places lose what the score lacks to 1; otherwise the score is spread over the code. An empty completion is
+scored like any other. The channel is silent where the masked lines change nothing (MAX_LEFT_OUT).
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from typing import Any
 
 from envs.etk.build.picture import FieldPicture, numbers
 from envs.etk.completion import CompletionScore, CompletionScorer, Request
+from envs.etk.completion.check import MAX_LEFT_OUT
 from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
 
-PERFECT = 1 - 1e-6
 MEASURED = (
     "compile",
     "execution",
     "header",
     "density",
     "skill",
+    "left_out",
     "baseline",
     "exact",
     "line_count_match",
@@ -38,7 +40,7 @@ class Simulation:
     """
     Args:
         sandbox: where programs are built and run.
-        paid: "total" or "skill".
+        paid: "skill" or "total".
         cache: folder for built sources and reference runs; None: the user's cache.
         keep: also store the scores of completions there, for all later runs. Use False if a program does not compute
             the same values each time.
@@ -49,7 +51,7 @@ class Simulation:
 
     judges_form = False
 
-    def __init__(self, sandbox: Sandbox, paid: str = "total", cache: str | None = None, keep: bool = True):
+    def __init__(self, sandbox: Sandbox, paid: str = "skill", cache: str | None = None, keep: bool = True):
         if paid not in ("total", "skill"):
             raise ValueError(f"simulation.paid={paid}: unknown score; use total or skill")
         self.sandbox, self.paid, self.keep = sandbox, paid, keep
@@ -81,20 +83,27 @@ class Simulation:
         return self._scorers[application.name]
 
     def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
-        score = measured.total if self.paid == "total" else measured.skill or 0.0
-        passed = measured.total >= PERFECT
-        stage = "build" if not measured.compile else "run" if not measured.execution else "fields"
+        if measured.left_out > MAX_LEFT_OUT:
+            return ChannelResult(0.0, note="the masked lines change nothing", silent=True)
+        score = measured.total if self.paid == "total" else measured.skill
         errors = [message for message in measured.messages if message.severity == "error"]
         note = f"density {measured.density:.3f}" if measured.execution else (measured.reasons or ("not run",))[0]
         if errors and not measured.compile:
             note = errors[0].text
         detail = {name: getattr(measured, name) for name in MEASURED}
         spans = _charged_spans(completion, score, [e.offset for e in errors if e.offset is not None])
-        verdict = "pass" if passed else stage
         drawn = None
         if measured.picture is not None:
             drawn = partial(_drawn, measured.picture, measured.skill, measured.time_mismatch)
-        return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail, picture=drawn)
+        return ChannelResult(
+            score,
+            spans,
+            passed=measured.verdict == "pass",
+            verdict=measured.verdict,
+            note=note,
+            detail=detail,
+            picture=drawn,
+        )
 
 
 def _drawn(picture: FieldPicture, skill: float | None, time_mismatch: bool) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Syntax:
     """
 
     judges_form = True  # a penalty may lie on the fence or the end of sequence
+    best = 0.0
 
     def __init__(self, sandbox: Sandbox, penalty: float = -1.0, incomplete: float = -1.0):
         self.sandbox, self.penalty, self.incomplete = sandbox, penalty, incomplete

@@ -20,11 +20,16 @@ from typing import Any
 
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.sandbox.protocol import Verdict
+from envs.sandbox.worker.codec import parse
 from envs.task import Problem
 from rewards.analysis.held_out_tests import divide, each
 from rewards.channel import ChannelResult, Completion, Span
 
 COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text()
+MAX_LINE = 1 << 24
+"""Largest number of a line in a record of coverage."""
+MAX_RECORD = 1 << 20
+"""Characters of a record of coverage."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 """Python breaks lines of source here."""
 
@@ -33,8 +38,9 @@ class UnitTests:
     """
     Args:
         sandbox: where the code runs.
-        fractional: True pays the share of passed tests, False pays 1 only if all pass. The tests of a check are its
-            asserts on the entry point; if the check fails, they are run again one by one.
+        fractional: True pays the share of passed tests, False pays 1 only if all pass; a script is then not run on
+            further inputs after a wrong answer, unless `locate` needs all of them. The tests of a check are its asserts
+            on the entry point; if the check fails, they are run again one by one.
         locate: True puts the penalty of failing tests on the lines that they point at; each failing completion runs
             once more.
         held_out: share of a problem's tests that is never paid, for problems with at least two tests
@@ -69,6 +75,8 @@ class UnitTests:
         divided = {name: divide(problem, self.held_out) for name, problem in problem_by_id.items()}
         paid = [divided[problems[i].id][0] for i in with_code]
         jobs = [problem.job(completions[i].code or "", str(i)) for i, problem in zip(with_code, paid, strict=True)]
+        if not self.fractional and not self.locate:  # lines are located from all cases
+            jobs = [replace(job, all_or_nothing=True) for job in jobs]
         outcomes = await self.sandbox.run(jobs)
         if self.fractional:
             outcomes = await self._count_asserts(paid, jobs, outcomes)
@@ -103,7 +111,8 @@ class UnitTests:
         self, held_out: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
     ) -> None:
         """Run completions, by index, on their held-out tests, and enter the outcome in `results`."""
-        outcomes = await self.sandbox.run([p.job(completions[i].code or "", str(i)) for i, p in held_out.items()])
+        jobs = [p.job(completions[i].code or "", str(i)) for i, p in held_out.items()]
+        outcomes = await self.sandbox.run([replace(job, all_or_nothing=not self.fractional) for job in jobs])
         for i, result in enumerate(results):
             if result is not None:
                 results[i] = replace(result, detail={**result.detail, "watched": int(i in held_out)})
@@ -170,14 +179,12 @@ def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
         coverage: what analysis/python_coverage.py printed. It has its own verdicts for the tests of a check.
         passed: which cases passed.
     """
-    try:
-        report = json.loads(coverage.splitlines()[-1])
-        cases = [{int(line) for line in lines} for lines in report["cases"]]
-        raised = [None if line is None else int(line) for line in report["raised"]]
-        verdicts = zip(report["ok"], _padded(passed, cases), strict=True)
-        ok = [bool(given) if own is None else bool(own) for own, given in verdicts]
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+    record = _record(coverage)
+    if record is None:
         return []  # the program was killed, or the code wrote to its output
+    cases, raised, own = record
+    given = [*passed, *[False] * len(cases)][: len(cases)]
+    ok = [verdict if mine is None else mine for mine, verdict in zip(own, given, strict=True)]
     failing = [lines for lines, fine in zip(cases, ok, strict=True) if not fine]
     passing = [lines for lines, fine in zip(cases, ok, strict=True) if fine]
     lines = set().union(*failing) - set().union(*passing)
@@ -185,8 +192,30 @@ def suspects(coverage: str, passed: Sequence[bool]) -> list[int]:
     return sorted(lines & error_lines or lines or error_lines)
 
 
-def _padded(passed: Sequence[bool], cases: Sequence[Any]) -> list[bool]:
-    return [*passed, *[False] * len(cases)][: len(cases)]
+def _record(coverage: str) -> tuple[list[set[int]], list[int | None], list[bool | None]] | None:
+    """What analysis/python_coverage.py printed, or None. The code that it measured may have written anything in its
+    place, so that types, ranges and sizes are checked; JSON has 1e999 and Infinity too."""
+    if len(coverage) > MAX_RECORD:
+        return None
+    try:
+        report = parse(coverage.rstrip("\n").rpartition("\n")[2])
+    except ValueError:
+        return None
+    if not isinstance(report, dict):
+        return None
+    cases, raised, own = (report.get(name) for name in ("cases", "raised", "ok"))
+    if not (isinstance(cases, list) and isinstance(raised, list) and isinstance(own, list)):
+        return None
+    whole = all(isinstance(lines, list) and all(map(_is_line, lines)) for lines in cases)
+    if not whole or not all(line is None or _is_line(line) for line in raised):
+        return None
+    if not len(cases) == len(raised) == len(own) or not {type(mine) for mine in own} <= {bool, type(None)}:
+        return None
+    return [set(lines) for lines in cases], raised, own
+
+
+def _is_line(value: Any) -> bool:
+    return type(value) is int and 0 < value <= MAX_LINE
 
 
 def line_spans(completion: Completion, lines: Sequence[int]) -> list[tuple[int, int]]:

@@ -95,6 +95,8 @@ class Worker:
             "filters": bpf,
             "packages": list(libraries.packages),
             "imports": list(imports),
+            "hidden": list(libraries.hidden),
+            "linked": list(libraries.linked),
         }
         hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
@@ -172,8 +174,8 @@ class Memory:
         if appended:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
-    def read(self, max_bytes: int) -> bytes:
-        return os.pread(self.fd, max_bytes, 0)
+    def read(self, max_bytes: int, start: int = 0) -> bytes:
+        return os.pread(self.fd, max_bytes, start)
 
     def output(self, limits: Limits) -> bytes:
         """The content, cut after one byte more than the output limit."""

@@ -190,24 +190,32 @@ class FusionSandbox:
         while True:
             _, [ended], [records] = await self._ask(session, job, [verdict.function_payload(remaining)], limits)
             seconds += ended.seconds
-            count = verdict.answered(remaining, limits, ended, records)
+            count = await verdict.judged(len(records), verdict.answered, remaining, limits, ended, records)
             if not count:
-                return verdict.judge_function(job, limits, replace(ended, seconds=seconds), raw + records)
+                ended, raw = replace(ended, seconds=seconds), raw + records
+                return await verdict.judged(len(raw), verdict.judge_function, job, limits, ended, raw)
             raw += records[: records.rindex(b"\n") + 1]
             remaining = replace(remaining, cases=remaining.cases[count:])
 
     async def _run_stdio(self, session: _SessionThread, job: Job, limits: Limits) -> Outcome:
         verdict.check_stdio(job)
         payload = verdict.stdio_payload(job)
-        inputs = [_bytes(case.stdin) for case in job.cases if isinstance(case, StdioCase)]
-        runs: list[tuple[verdict.Ended, bytes, bytes]] = []
+        cases = [case for case in job.cases if isinstance(case, StdioCase)]
+        inputs = [_bytes(case.stdin) for case in cases]
+        runs: list[verdict.Run] = []
         while len(runs) < len(inputs):
             batch = _first_batch(inputs[len(runs) :])
             _, ends, results = await self._ask(session, job, [payload, *batch], limits)
-            runs += zip(ends, results[1::3], results[0::3], strict=True)
-            if ends[-1].stopped_by:
-                break  # a program that hangs once would hang on every input
-        return verdict.judge_stdio(job, limits, runs)
+            ran = list(zip(ends, results[1::3], results[0::3], strict=True))
+            which = cases[len(runs) : len(runs) + len(ran)]
+            runs += ran
+            size = sum(len(printed) for _, printed, _ in ran)
+            last = [
+                await verdict.judged(size, verdict.is_last, job, limits, *pair) for pair in zip(which, ran, strict=True)
+            ]
+            if any(last):
+                break
+        return await verdict.judged(sum(len(printed) for _, printed, _ in runs), verdict.judge_stdio, job, limits, runs)
 
     # --- one request ----------------------------------------------------------------------------------------
 

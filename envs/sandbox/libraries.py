@@ -3,6 +3,9 @@
 If the caller is root, programs run as users of their own. Such a user cannot reach an interpreter below a folder of
 mode 700 or read files of mode 600, although the caller can. Therefore the files are linked or copied once for each
 process of the caller to a folder that all users may read. It contains only libraries, and is deleted at exit.
+
+Landlock allows a folder with all that lies below it, and a program that imports a package must list the folder around
+it. So that it does not see what else is installed there (hidden.py), it gets a folder of symbolic links instead.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envs.sandbox.hidden import hidden_folders
 from envs.sandbox.worker.tree import remove_tree
 
 NOT_COPIED = {"site-packages", "dist-packages", "test", "sitecustomize.py"}
@@ -43,12 +47,16 @@ class Libraries:
     """What a worker lets its programs import.
 
     packages: folders of packages. originals: the same before any copying; what a package needs may lie beside it.
-    home: the PYTHONHOME of a copied standard library; None for the interpreter's own.
+    home: the PYTHONHOME of a copied or linked standard library; None for the interpreter's own.
+    hidden: folders that programs must not see although they lie below others that they may read. linked: the folder to
+    which symbolic links of `home` lead.
     """
 
     packages: tuple[str, ...]
     originals: tuple[str, ...]
     home: str | None = None
+    hidden: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
 
 
 def folders_of(package: str) -> list[str]:
@@ -70,39 +78,55 @@ def readable(tier: str, packages: Sequence[str]) -> Libraries:
         return Libraries(tuple(packages), tuple(packages))
     library = os.path.dirname(os.__file__)
     try:
-        return _readable(tier == "landlock", tuple(packages), library, os.geteuid() == 0, os.getpid())
+        hidden = tuple(hidden_folders([library]))
+        return _readable(tier == "landlock", tuple(packages), library, os.geteuid() == 0, os.getpid(), hidden)
     except OSError as error:
         raise Unreadable(f"the libraries in {library} or the packages cannot be examined: {error}") from error
 
 
 @functools.lru_cache(maxsize=16)
-def _readable(by_path: bool, packages: tuple[str, ...], library: str, others: bool, pid: int) -> Libraries:
+def _readable(
+    by_path: bool, packages: tuple[str, ...], library: str, others: bool, pid: int, hidden: tuple[str, ...]
+) -> Libraries:
     """See `readable`. `pid` is part of the cache's key, because a forked process must not use its parent's copy."""
     closed = [folder for folder in packages if _closed(folder, by_path, others)]
     hides_library = _closed(library, by_path, others, NOT_COPIED)
-    if not closed and not hides_library:
-        return Libraries(packages, packages)
-    parents = {os.path.dirname(folder) for folder in closed}
+    links_library = by_path and not hides_library and any(_inside(folder, library) for folder in hidden)
+    if not closed and not hides_library and not by_path:
+        return Libraries(packages, packages, hidden=hidden)
     top = _public_folder(library)
     try:
-        numbers = {parent: str(number) for number, parent in enumerate(sorted(parents))}
+        parents = sorted({os.path.dirname(folder) for folder in packages})
         moved = []
         for folder in packages:  # a package and its shared objects must stay side by side
             parent, name = os.path.split(folder)
-            moved.append(f"{top}/packages/{numbers[parent]}/{name}" if parent in numbers else folder)
-            if parent in numbers:
+            apart = parent in {os.path.dirname(other) for other in closed}
+            moved.append(f"{top}/packages/{parents.index(parent)}/{name}" if apart or by_path else folder)
+            if apart:
                 _copy(folder, moved[-1])
-        home = f"{top}/home" if hides_library else None
+            elif by_path:
+                _make_public(os.path.dirname(moved[-1]))
+                os.symlink(folder, moved[-1])
+        home = f"{top}/home" if hides_library or links_library else None
         if home:
-            _copy(library, f"{home}/{sys.platlibdir}/{os.path.basename(library)}", NOT_COPIED)
+            place = _copy if hides_library else _link
+            place(library, f"{home}/{sys.platlibdir}/{os.path.basename(library)}", NOT_COPIED)
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_tree(top)
         raise Unreadable(
-            f"programs may not read {library if hides_library else closed[0]}, and it cannot be copied to {top}: "
+            f"programs may not read {library if hides_library else packages[0]}, and it cannot be copied to {top}: "
             f"{error.strerror or error}; make it readable for all users, or free some space"
         ) from error
-    return Libraries(tuple(moved), packages, home)
+    return Libraries(tuple(moved), packages, home, hidden, (library,) if links_library else ())
+
+
+def _link(source: str, target: str, left_out: Collection[str]) -> None:
+    """A folder of symbolic links to the entries of another. Raises OSError."""
+    _make_public(target)
+    for name in os.listdir(source):
+        if name not in left_out:
+            os.symlink(f"{os.path.realpath(source)}/{name}", f"{target}/{name}")
 
 
 def _closed(folder: str, by_path: bool, others: bool, left_out: Collection[str] = ()) -> bool:

@@ -229,20 +229,22 @@ class LocalSandbox:
             text = verdict.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory(b"", True) as stdout, Memory(b"", True) as stderr:
                 ended = await worker.ask("command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd])
-                raw = record.read((limits.file_mib << 20) * 2)
-                return verdict.judge_command(job, limits, ended, raw, stdout.output(limits), stderr.output(limits))
+                outputs = stdout.output(limits), stderr.output(limits)
+                return await verdict.judged(
+                    limits.file_mib << 20, verdict.judge_command, job, limits, ended, record.read, *outputs
+                )
         if job.kind == "program":
             run = await self._run_program(worker, job, job.stdin, limits, preload)
             return verdict.judge_program(job, limits, *run)
         verdict.check_stdio(job)
-        runs: list[tuple[verdict.Ended, bytes, bytes]] = []
+        runs: list[verdict.Run] = []
         for case in job.cases:
             assert isinstance(case, StdioCase)  # check_stdio has checked it
             ended, note, printed, _ = await self._run_program(worker, job, case.stdin, limits, preload)
             runs.append((ended, printed, note))
-            if ended.stopped_by:
-                break  # a program that hangs once would hang on every input
-        return verdict.judge_stdio(job, limits, runs)
+            if await verdict.judged(len(printed), verdict.is_last, job, limits, case, runs[-1]):
+                break
+        return await verdict.judged(sum(len(printed) for _, printed, _ in runs), verdict.judge_stdio, job, limits, runs)
 
     async def _run_function(self, worker: Worker, job: Job, limits: Limits, preload: Sequence[str]) -> Outcome:
         """Run the cases in one process, or in several if the times are for one case."""
@@ -252,9 +254,10 @@ class LocalSandbox:
                 ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
                 records = results.output(limits)
             seconds += ended.seconds
-            count = verdict.answered(remaining, limits, ended, records)
+            count = await verdict.judged(len(records), verdict.answered, remaining, limits, ended, records)
             if not count:
-                return verdict.judge_function(job, limits, replace(ended, seconds=seconds), raw + records)
+                ended, raw = replace(ended, seconds=seconds), raw + records
+                return await verdict.judged(len(raw), verdict.judge_function, job, limits, ended, raw)
             raw += records[: records.rindex(b"\n") + 1]
             remaining = replace(remaining, cases=remaining.cases[count:])
 

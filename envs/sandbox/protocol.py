@@ -28,7 +28,7 @@ class Limits:
     cpu_s: float = 4.0
     """CPU time of one process, rounded up to whole seconds; beyond it the verdict is `killed`."""
     memory_mib: int = 1024
-    """Address space of one process."""
+    """Address space of one process, and resident memory of all processes of a `command` together."""
     output_kib: int = 4096
     """Size of all results of a job, or of the standard output (and likewise the standard error) of one program."""
     file_mib: int = 64
@@ -71,6 +71,8 @@ class Job:
     setup: trusted source that runs before the solution and that `check_src` may use.
     tol: absolute tolerance if a float is involved, at any depth; integers are compared exactly.
     as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
+    all_or_nothing: only the verdict matters, so a `stdio` job ends at its first wrong case; the others count as
+        failed.
     limits: None for the sandbox's own limits.
     """
 
@@ -87,6 +89,7 @@ class Job:
     files: Mapping[str, bytes] = field(default_factory=dict)
     commands: tuple[tuple[str, ...], ...] = ()
     keep: tuple[str, ...] = ()
+    all_or_nothing: bool = False
     limits: Limits | None = None
 
     @property

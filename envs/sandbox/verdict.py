@@ -3,27 +3,33 @@
 It never runs or parses a program.
 
 Expected values are used only here. The output is a bounded number of bytes, whose values are rebuilt as exact built-in
-types before they are compared.
+types before they are compared, in time linear in its size (envs/sandbox/comparison.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
+from envs.sandbox.comparison import as_json, decode, same, same_output, shown
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
-from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
+from envs.sandbox.worker.codec import Unsupported, make_encoder, parse
 
+Judged = TypeVar("Judged")
 MAX_NOTE = 200
 """Characters of an outcome's note."""
+JUDGED_HERE = 1 << 14
+"""Bytes of a program's output that the event loop judges itself, in about a millisecond."""
+MAX_BUILD_RECORD = 1 << 20
+"""Bytes of the first line of a build's record."""
 MAX_ERROR_RECORD = 8 << 10
 """Bytes of a record that describes an exception."""
+ENCODE = make_encoder(1 << 26)
 LOAD = "while loading: "
 """Prefix of the note of an exception that the source raised before its first case."""
 
@@ -52,8 +58,8 @@ class Ended:
             return "timeout", "wall-clock limit"
         if self.end == "stopped":
             return "killed", "stopped by the sandbox"
-        if self.end == "files":
-            return "killed", "file limit"
+        if self.end in ("files", "memory"):
+            return "killed", "file limit" if self.end == "files" else "memory limit"
         if name:
             return "killed", "CPU time limit" if name == "SIGXCPU" else f"ended by {name}"
         return None
@@ -64,9 +70,13 @@ class Ended:
         return self.end == "timeout" or "SIGXCPU" in (self.signal, self.other_signal)
 
 
+Run = tuple[Ended, bytes, bytes]
+"""One run of a `stdio` job: how it ended, its standard output and its note."""
+
+
 def function_payload(job: Job) -> bytes:
     """Source and inputs of a `function` job. Raises BadJob for an argument that cannot be sent."""
-    encode = make_encoder(1 << 26)
+    encode = ENCODE
     inputs = []
     try:
         for case in job.cases:
@@ -120,6 +130,12 @@ def _json(**fields: Any) -> bytes:
 # --- verdicts -----------------------------------------------------------------------------------------------
 
 
+async def judged(size: int, judge: Callable[..., Judged], *arguments: Any) -> Judged:
+    """`judge(*arguments)`; in a thread if it reads many bytes of a program, so that the event loop serves the other
+    programs meanwhile."""
+    return judge(*arguments) if size <= JUDGED_HERE else await asyncio.to_thread(judge, *arguments)
+
+
 def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcome:
     """Compare one record for each case; a missing record is a failed case."""
     *records, rest = raw.split(b"\n")
@@ -160,7 +176,7 @@ def answered(job: Job, limits: Limits, ended: Ended, raw: bytes) -> int:
 def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
     """None for a correct answer, otherwise what is wrong. Raises BadJob if the expected value is not plain data."""
     try:
-        expected_text = make_encoder(1 << 26)(expected)
+        expected_text = ENCODE(expected)
     except Unsupported as error:
         raise BadJob(f"the expected value is not plain data: {error}") from error
     if record == b'["v",' + expected_text.encode("ascii") + b"]":
@@ -179,85 +195,17 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         correct = same(value, expected, job.tol)
     except (ValueError, TypeError, RecursionError):
         return "unreadable result"
-    return None if correct else f"expected {_short(expected)}, got {_short(value)}"
+    return None if correct else f"expected {shown(expected)}, got {shown(value)}"
 
 
-def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
-    """Python's `==` for plain data, except that NaN equals NaN and floats may differ by `tol`, at any depth.
-
-    `value` has exact built-in types only; `expected` may have subclasses of them.
-    """
-    if isinstance(expected, bool | int | float | complex):
-        return isinstance(value, bool | int | float | complex) and _same_number(value, expected, tol)
-    if isinstance(expected, set | frozenset):
-        return isinstance(value, set | frozenset) and value == expected
-    if isinstance(expected, list | tuple):
-        base = list if isinstance(expected, list) else tuple
-        return (
-            type(value) is base
-            and len(value) == len(expected)
-            and all(same(left, right, tol) for left, right in zip(value, expected, strict=True))
-        )
-    if isinstance(expected, dict):
-        return (
-            type(value) is dict
-            and len(value) == len(expected)
-            and all(key in value and same(value[key], item, tol) for key, item in expected.items())
-        )
-    return isinstance(expected, str | bytes | None) and isinstance(value, str | bytes | None) and value == expected
-
-
-def as_json(value: Any) -> Any:
-    """Plain data after encoding and decoding as JSON: tuples become lists, keys become texts.
-
-    Raises ValueError for a key that JSON does not allow.
-    """
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
-    if isinstance(value, dict):
-        return {_key(key): as_json(item) for key, item in value.items()}
-    return value
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if key is None or isinstance(key, bool | float) or (isinstance(key, int) and key.bit_length() < 1024):
-        return json.dumps(key)
-    raise ValueError("no key of JSON")
-
-
-def _same_number(value: Any, expected: Any, tol: float) -> bool:
-    if value == expected:
-        return True
-    if value != value and expected != expected:
-        return True
-    if bool in (type(value), type(expected)) or not {type(value), type(expected)} & {float, complex}:
-        return False
-    try:
-        return tol > 0 and math.isfinite(abs(value - expected)) and abs(value - expected) <= tol
-    except OverflowError:
-        return False
-
-
-def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, bytes]]) -> Outcome:
+def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
     """Compare the standard output of each case. `runs` may be shorter than the cases; the others count as failed."""
     verdict: Verdict = "pass"
     first = ""
     results = []
-    for number, (case, (ended, output, note)) in enumerate(zip(job.cases, runs, strict=False), 1):
+    for number, (case, run) in enumerate(zip(job.cases, runs, strict=False), 1):
         assert isinstance(case, StdioCase)  # check_stdio has checked it
-        case_verdict: Verdict = "fail"
-        if len(output) > limits.output_kib << 10:
-            case_verdict, reason = "killed", "output limit"
-        elif ended.stopped_by:
-            case_verdict, reason = ended.stopped_by
-        elif ended.code:
-            reason = _exception_note(note) or f"exit status {ended.code}"
-        elif same_output(output.decode("utf-8", "replace"), case.stdout):
-            case_verdict, reason = "pass", ""
-        else:
-            reason = "wrong answer"
+        case_verdict, reason = judge_run(case, limits, run)
         results.append(case_verdict == "pass")
         first = first or (f"case {number}: {reason}" if reason else "")
         verdict = case_verdict if verdict in ("pass", "fail") and case_verdict != "pass" else verdict
@@ -266,25 +214,70 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[tuple[Ended, bytes, byt
     return outcome(job, verdict, results, seconds, first)
 
 
+def judge_run(case: StdioCase, limits: Limits, run: Run) -> tuple[Verdict, str]:
+    """The verdict of one case of a `stdio` job, and the reason if it is not `pass`."""
+    ended, output, note = run
+    if len(output) > limits.output_kib << 10:
+        return "killed", "output limit"
+    if ended.stopped_by:
+        return ended.stopped_by
+    if ended.code:
+        return "fail", _exception_note(note) or f"exit status {ended.code}"
+    right = same_output(output.decode("utf-8", "replace"), case.stdout)
+    return ("pass", "") if right else ("fail", "wrong answer")
+
+
+def is_last(job: Job, limits: Limits, case: StdioCase, run: Run) -> bool:
+    """Whether a `stdio` job ends after this case: a program that hangs once would hang on every input, and a job of all
+    or nothing is lost with one wrong answer."""
+    return bool(run[0].stopped_by) or (job.all_or_nothing and judge_run(case, limits, run)[0] != "pass")
+
+
 def judge_program(job: Job, limits: Limits, ended: Ended, note: bytes, stdout: bytes, stderr: bytes) -> Outcome:
     """Exit status 0 passes; the outcome has the program's output."""
     reason = (_exception_note(note) or f"exit status {ended.code}") if ended.code else ""
     return _with_output(job, limits, ended, ended.code, reason, stdout, stderr)
 
 
-def judge_command(job: Job, limits: Limits, ended: Ended, raw: bytes, stdout: bytes, stderr: bytes) -> Outcome:
-    """Passes if all commands ended with status 0; `raw` is the record of the process that ran them."""
+def judge_command(
+    job: Job, limits: Limits, ended: Ended, read: Callable[[int, int], bytes], stdout: bytes, stderr: bytes
+) -> Outcome:
+    """Passes if all commands ended with status 0.
+
+    `read(size, start)` reads the record of the process that ran them: one line of JSON with the exit statuses, a
+    reason, and names and sizes of files, then the content of the files. A hostile build may have written it, so each
+    part is checked before it is read.
+    """
+    files: dict[str, bytes] = {}
     try:
-        statuses, reason, kept = json.loads(raw) if raw else ([], "not all commands were run", {})
-        if not isinstance(statuses, list) or not {type(s) for s in statuses} <= {int} or not isinstance(reason, str):
+        line, end, _ = read(MAX_BUILD_RECORD, 0).partition(b"\n")
+        statuses, reason, named = parse(line.decode("ascii")) if line else ([], "not all commands were run", [])
+        if not _is_build_record(job, limits, statuses, reason, named):
             raise TypeError("not a record of a build's process")
-        files = {name: base64.b64decode(data) for name, data in kept.items()}
+        start = len(line + end)
+        for name, size in named:
+            files[name] = read(size, start)
+            start += size
+            if len(files[name]) != size:
+                raise ValueError("a file is cut")
         status = next(filter(None, statuses), int(len(statuses) != len(job.commands)))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError):
         statuses, status, reason, files = [], 1, "unreadable result", {}
     if status and not reason:
         reason = f"command {len(statuses)} ended with status {status}"
     return replace(_with_output(job, limits, ended, status, reason, stdout, stderr), files=files)
+
+
+def _is_build_record(job: Job, limits: Limits, statuses: Any, reason: Any, named: Any) -> bool:
+    return (
+        type(statuses) is list
+        and len(statuses) <= len(job.commands)
+        and all(type(status) is int and abs(status) < 1 << 16 for status in statuses)
+        and type(reason) is str
+        and type(named) is list
+        and all(type(pair) is list and list(map(type, pair)) == [str, int] and pair[1] >= 0 for pair in named)
+        and sum(size for _, size in named) <= limits.file_mib << 20
+    )
 
 
 def _with_output(
@@ -299,29 +292,6 @@ def _with_output(
     texts = [data[:max_bytes].decode("utf-8", "replace") for data in (stdout, stderr)]
     without_output = outcome(job, verdict, [verdict == "pass"], ended.seconds, reason)
     return replace(without_output, stdout=texts[0], stderr=texts[1], exit_status=None if ended.stopped_by else status)
-
-
-def same_output(output: str, expected: str) -> bool:
-    """LiveCodeBench's rule: as many lines, each with equal text or exactly equal numbers (1.50 is 1.5, 1e2 is 100)."""
-    output_lines, expected_lines = lines_of(output), lines_of(expected)
-    return len(output_lines) == len(expected_lines) and all(map(_same_line, output_lines, expected_lines))
-
-
-def _same_line(line: str, expected: str) -> bool:
-    if line == expected:
-        return True
-    words, expected_words = line.split(), expected.split()
-    try:
-        return len(words) == len(expected_words) and all(
-            Decimal(word) == Decimal(other) for word, other in zip(words, expected_words, strict=True)
-        )
-    except InvalidOperation:  # not a number, or a NaN that cannot be compared
-        return False
-
-
-def lines_of(text: str) -> list[str]:
-    """Lines stripped of white space, without blank lines at the beginning and the end."""
-    return [line.strip() for line in text.strip().split("\n")]
 
 
 def _exception_note(raw: bytes) -> str:
@@ -360,14 +330,6 @@ def outcome(job: Job, verdict: Verdict, results: Sequence[bool], seconds: float,
 def not_graded(job: Job, note: str) -> Outcome:
     """The outcome if the sandbox failed or the job is invalid."""
     return outcome(job, "error", [False] * job.total, 0.0, note)
-
-
-def _short(value: Any) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):
-        text = f"a large {type(value).__name__}"
-    return text if len(text) <= 70 else text[:67] + "..."
 
 
 def check_stdio(job: Job) -> None:

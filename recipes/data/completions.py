@@ -47,8 +47,11 @@ class AnswerComplete:
         return self._task.complete(b"".join(self._bytes[i] for i in ids).decode(errors="replace"))
 
 
-def completion_of(ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int]) -> Completion:
-    """The Completion of sampled ids: text, offsets, the task's code span, whether it ended by itself."""
+def completion_of(
+    ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_ids: Collection[int], given: int = 0
+) -> Completion:
+    """The Completion of an answer's ids: text, offsets, the task's code span, whether it ended by itself. The first
+    `given` of them were not sampled."""
     text, offsets = locate(ids, token_bytes)
     code = task.extract(text)
     return Completion(
@@ -58,6 +61,7 @@ def completion_of(ids: Sequence[int], token_bytes: TokenBytes, task: Task, end_i
         code_span=None if code is None else (code.start, code.end),
         finished=bool(ids) and (ids[-1] in end_ids or task.complete(text)),
         closed=code is not None and code.closed,
+        given=given,
     )
 
 
@@ -100,7 +104,8 @@ def completion_row(
         "code_span": completion.code_span,
         "finished": completion.finished,
         "closed": completion.closed,
-        "advantage": None if grade is None else _mean_advantage(advantage, len(completion.token_ids)),
+        **({"given": completion.given} if completion.given else {}),
+        "advantage": None if grade is None else _mean_advantage(advantage, len(completion.sampled_ids)),
         "reward": None,
         "verdict": "not graded",
     }

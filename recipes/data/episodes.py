@@ -78,7 +78,7 @@ def places_of(completion: Completion) -> list[tuple[int, int]]:
     """Tokens (start, end) that the policy wrote in each turn."""
     places, at = [], 0
     for turn in turns_of(completion):
-        places.append((at, at + len(turn.answer.token_ids)))
+        places.append((at, at + len(turn.answer.sampled_ids)))
         at = places[-1][1] + len(turn.reply_ids)
     return places
 

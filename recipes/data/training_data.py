@@ -6,7 +6,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from envs.task import Prompted, Task
+from envs.task import Prompted, Task, demonstration
 from recipes.data.completions import prompt_ids
 
 
@@ -26,15 +26,6 @@ def as_turns(prompt: Prompted, answer: str) -> tuple[Any, Any]:
     if prompt[-1]["role"] == "assistant":
         prompt, answer = prompt[:-1], prompt[-1]["content"] + answer
     return prompt, [{"role": "assistant", "content": answer}]
-
-
-def demonstration(prompt: Prompted, reference: str) -> str:
-    """The reference as the answer that a prompt asks for: a code block, or what closes the one that it has opened; of
-    a text that ends in the reference's first line, the rest."""
-    if isinstance(prompt, str):
-        return reference.removeprefix(prompt.rpartition("\n")[2])
-    begun = prompt[-1]["role"] == "assistant"
-    return f"{'' if begun else '```python' + chr(10)}{reference.rstrip()}\n```"
 
 
 def demonstrations(task: Task) -> Dataset:

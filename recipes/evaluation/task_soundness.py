@@ -12,9 +12,8 @@ from omegaconf import DictConfig
 from envs.task import Filtered, Problem, Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.training_data import demonstration
 from recipes.records.jsonl import read_jsonl
-from rewards.channel import Completion
+from rewards.audit.answers import as_answer
 from rewards.compose import Grade, Reward
 
 WRONG_FUNCTION = "def {name}(*args, **kwargs):\n    return 'a planted wrong answer'\n"
@@ -24,19 +23,6 @@ WRONG_PROGRAM = "print('a planted wrong answer')\n"
 def planted_wrong(problem: Problem) -> str:
     """Code that sound tests reject."""
     return WRONG_PROGRAM if problem.entry_point is None else WRONG_FUNCTION.format(name=problem.entry_point)
-
-
-def as_answer(task: Task, problem: Problem, code: str) -> Completion:
-    """Code as a policy's answer to `problem`, with one token for each character."""
-    text = demonstration(task.messages(problem), code)
-    extracted = task.extract(text)
-    return Completion(
-        text=text,
-        token_ids=range(len(text)),
-        offsets=[(i, i + 1) for i in range(len(text))],
-        code_span=None if extracted is None else (extracted.start, extracted.end),
-        closed=extracted is not None and extracted.closed,
-    )
 
 
 async def examine(

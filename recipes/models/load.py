@@ -11,7 +11,7 @@ import torch
 import transformers
 from omegaconf import DictConfig
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
 from envs.local_models import PACKAGE, model_source, package_gguf
 from envs.task import TaskError
@@ -86,6 +86,26 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
     return policy, with_template(tokenizer)
 
 
+def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | None]:
+    """The tokenizer that `load_policy` gives, and how many tokens the model sees at once (None where its configuration
+    does not say); no weights are loaded.
+
+    Raises:
+        UserError: as load_policy.
+    """
+    starts_from = None if adapter is None else adapter_folder(adapter)
+    whole = starts_from is not None and not _is_adapter(starts_from)
+    if model.path == SCRATCH and not whole:
+        policy, tokenizer = scratch_model(**as_dict(model.scratch))
+        return tokenizer, policy.config.max_position_embeddings
+    source = str(starts_from) if whole else model_source(model.path)
+    tokenizer = _from_source(AutoTokenizer, source, padding_side="left")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    context = getattr(_from_source(AutoConfig, source), "max_position_embeddings", None)
+    return with_template(tokenizer), context
+
+
 def with_template(tokenizer: Any) -> Any:
     """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked."""
     if tokenizer.chat_template is None:
@@ -108,6 +128,11 @@ def _pretrained(kind: Any, hardware: DictConfig, source: str, frozen: bool = Fal
             how["quantization_config"] = BitsAndBytesConfig(
                 load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
             )
+    return _from_source(kind, source, **how)
+
+
+def _from_source(kind: Any, source: str, **how: Any) -> Any:
+    """`kind.from_pretrained(source)`; a hub or folder that fails is a UserError."""
     try:
         return kind.from_pretrained(source, **how)
     except (OSError, ValueError) as error:

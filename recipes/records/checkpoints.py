@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,11 @@ import numpy as np
 import torch
 from transformers import Trainer, TrainerState
 
+from recipes.records.directory import write_text
+
 EXTRA = "extra_{rank}.pt"
 PREFIX = "checkpoint-"
+CARD = "README.md"
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
@@ -53,7 +57,20 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
 
     keep_every = 0
     """Checkpoints of steps that are a multiple of this stay as well; 0: none does."""
+    card: Callable[[int], str] | None = None
+    """The model card of the weights after a step; it goes beside them as README.md."""
     _staging: str | None = None
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: TRL's draft knows neither base model nor data. `card` writes ours."""
+
+    def write_card(self, folder: Path) -> None:
+        """Put the card of the present step into a folder of weights, in place of the draft that PEFT leaves there."""
+        if not self.accelerator.is_main_process:
+            return
+        (folder / CARD).unlink(missing_ok=True)
+        if self.card:
+            write_text(folder / CARD, self.card(self.state.global_step))
 
     def _get_output_dir(self, trial) -> str:
         return self._staging or super()._get_output_dir(trial)
@@ -67,8 +84,12 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         self._staging = str(staging)
         try:
             super()._save_checkpoint(model, trial)
-            file = EXTRA.format(rank=self.accelerator.process_index)
-            torch.save(self.extra_state(), staging / f"{PREFIX}{self.state.global_step}" / file)
+            file, saved = (
+                EXTRA.format(rank=self.accelerator.process_index),
+                staging / f"{PREFIX}{self.state.global_step}",
+            )
+            torch.save(self.extra_state(), saved / file)
+            self.write_card(saved)
         finally:
             self._staging = None
         self.accelerator.wait_for_everyone()
@@ -101,6 +122,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         """Save the trained weights in `folder`, completely or not at all."""
         staging = folder.with_name(".final")
         self.save_model(str(staging))
+        self.write_card(staging)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             shutil.rmtree(folder, ignore_errors=True)

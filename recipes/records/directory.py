@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,12 +15,14 @@ from omegaconf import DictConfig, OmegaConf
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import LENGTH_AND_LOGGING
 from recipes.cli.processes import command_line, processes
+from recipes.cli.schema import CONF
 
 CHANGEABLE = (
     "run",
     *LENGTH_AND_LOGGING,
     "evaluation",
     "command",
+    "commit",
     "sandbox",
     "force",
     "hardware.memory_gib",
@@ -52,9 +55,23 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
-        command = {"command": command_line(cfg), "processes": processes()}
+        command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
     return folder
+
+
+def commit() -> str | None:
+    """The commit of this repository, with "and changes" where a tracked file differs; None outside of a repository."""
+    root = Path(CONF).parent
+    if not (root / ".git").exists():
+        return None
+    git = ["git", "-C", str(root)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} and changes" if changed else head
 
 
 @contextmanager
@@ -82,17 +99,22 @@ def write_text(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:
-    """Raises UserError where the directory's configuration differs in a key that is not CHANGEABLE."""
+def differing(cfg: DictConfig, kept: Any) -> dict[str, tuple[Any, Any]]:
+    """The settings, by key, in which a directory's configuration and a new one differ and which would make it another
+    run: (the directory's value, the new one)."""
     new, old = _flat(OmegaConf.to_container(cfg, resolve=True)), _flat(OmegaConf.to_container(kept))
     new["processes"] = processes()  # each has its random states and its share of the data
-    differing = [
-        key
+    return {
+        key: (old.get(key), new.get(key))
         for key in sorted(new.keys() | old.keys())
         if new.get(key) != old.get(key) and not any(key == c or key.startswith(c + ".") for c in CHANGEABLE)
-    ]
-    if differing:
-        changes = ", ".join(f"{key} was {old.get(key)}, is {new.get(key)}" for key in differing[:3])
+    }
+
+
+def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:
+    """Raises UserError where the directory's configuration differs in a key that is not CHANGEABLE."""
+    if changed := differing(cfg, kept):
+        changes = ", ".join(f"{key} was {old}, is {new}" for key, (old, new) in list(changed.items())[:3])
         raise UserError(f"{folder} was made with other settings ({changes}); set run.name, or run.if_exists=replace")
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from envs.episode import Episode
@@ -17,8 +15,8 @@ from envs.task import Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
-from recipes.cli.schema import CONF, as_dict
-from rewards.channel import RewardChannel
+from recipes.cli.schema import CONF
+from rewards.build import channels, made, task_reward
 from rewards.compose import PLACEMENTS, Reward
 
 
@@ -105,35 +103,15 @@ def ready(reward: Reward | Episode, task: Task, *splits: Split) -> None:
         raise UserError(str(error)) from error
 
 
-def channels(specs: DictConfig) -> dict[str, dict[str, Any]]:
-    """What `task.reward` says of each channel that is not switched off (`enabled: false`)."""
-    given = {name: spec for name, spec in as_dict(specs).items() if spec is not None}
-    return {name: spec for name, spec in given.items() if spec.pop("enabled", True)}
-
-
 def _reward(task: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
-    made: dict[str, RewardChannel] = {}
-    weights: dict[str, float] = {}
-    for name, spec in channels(task.reward).items():
-        weights[name] = float(spec.pop("weight"))
-        if spec.pop("sandbox", False):
-            made[name] = _instantiate(spec, sandbox=sandbox)
-        else:
-            made[name] = _instantiate(spec)
-    if not made:
-        raise UserError("task.reward names no channel")
-    total = sum(weights.values()) if task.mean_reward else 1.0
     try:
-        return Reward(made, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
-    except ValueError as error:
-        raise UserError(f"task.reward: {error}") from None
+        return task_reward(task.reward, bool(task.mean_reward), placement, sandbox)
+    except TaskError as error:
+        raise UserError(str(error)) from error
 
 
-def _instantiate(spec: Any, **kwargs: Any) -> Any:
+def _instantiate(spec: Any) -> Any:
     try:
-        return instantiate(spec, _convert_="all", **kwargs)
-    except InstantiationException as error:
-        cause = error.__cause__
-        if isinstance(cause, TaskError | ValueError | TypeError | OSError):
-            raise UserError(str(cause)) from error
-        raise
+        return made(spec)
+    except TaskError as error:
+        raise UserError(str(error)) from error

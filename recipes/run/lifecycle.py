@@ -37,6 +37,7 @@ from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
 from recipes.run.checks import check_reporting
 from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
+from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.memory.advice import plan_or_refuse
 from rewards.compose import Reward
 
@@ -123,6 +124,7 @@ def fit(run: Run, trainer: Any) -> None:
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
     trainer.keep_every = run.cfg.run.keep_every
+    trainer.card = lambda step: model_card(run.folder, Weights(step))
     trainer.add_callback(StopAtStepEnd())
     trainer.add_callback(TrimBetweenPasses())
     trainer.add_callback(WarnOfGamedTests(run.folder))
@@ -151,4 +153,5 @@ def fit(run: Run, trainer: Any) -> None:
         trainer.save_final(run.folder / "final")
         with phase("evaluation", interruptible=True):
             stages.evaluate("after")
+        trainer.write_card(run.folder / "final")  # again, with the numbers of that evaluation
         stages.report()

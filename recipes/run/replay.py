@@ -30,6 +30,7 @@ def stored_completion(row: dict[str, Any]) -> Completion:
             code_span=None if row["code_span"] is None else (row["code_span"][0], row["code_span"][1]),
             finished=row["finished"],
             closed=row["closed"],
+            given=row.get("given", 0),
         )
     except KeyError as error:
         raise UserError(

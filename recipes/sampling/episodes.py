@@ -145,6 +145,11 @@ class EpisodeBatch:
         ]
 
     @property
+    def graded(self) -> int:
+        """Answers that were given to be graded."""
+        return len(self._order)
+
+    @property
     def seconds(self) -> float:
         """Wall time during which anything of this batch was being graded."""
         return self._graded.seconds

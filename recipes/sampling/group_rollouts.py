@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,63 +19,23 @@ from datasets import Dataset
 from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, Rollout, completion_of, encoded
-from recipes.data.episodes import returns_of, row_logps, turns_of
+from recipes.data.completions import AnswerComplete, completion_of, encoded
+from recipes.data.episodes import turns_of
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
-from recipes.sampling.episodes import EpisodeBatch, Episodes, stored
+from recipes.sampling.episodes import Episodes, stored
+from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, sum_counts
 from recipes.sampling.policy_copy import SamplingCopy
+from recipes.sampling.prefix import ReferencePrefixes
 from recipes.sampling.sampler import Sampler
 from recipes.sampling.vllm import ServerSampler
 from rewards.attribution import TokenBytes
-from rewards.compose import Grade
 
 External = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
 
 
-PER_ROW = ("problems", "completions", "grades", "rows", "prompt_ids", "logps")
-
-
 class GivenUp(RuntimeError):
     """Sampling was given up because training has ended."""
-
-
-@dataclass
-class GroupRollout(Rollout):
-    """One batch of this process. Rows of a group lie side by side.
-
-    rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
-    clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
-    failed.
-    """
-
-    rows: list[int] = field(default_factory=list)
-    prompt_ids: list[list[int]] = field(default_factory=list)
-    logps: list[list[float]] = field(default_factory=list)
-    clock: dict[str, float] = field(default_factory=dict)
-    left_out: tuple[int, int, int] = (0, 0, 0)
-
-    def take(self, places: Sequence[int]) -> GroupRollout:
-        """Some of the rows."""
-        some: dict[str, Any] = {name: [getattr(self, name)[i] for i in places] for name in PER_ROW}
-        return replace(self, **some)
-
-    def take_episodes(self, batch: EpisodeBatch) -> None:
-        """Enter the rows of a batch of episodes that has been played, when the last turn is graded."""
-        self.completions, self.grades = batch.collect()
-        self.logps = [row_logps(c, turns[0].logps) for c, turns in zip(self.completions, batch.turns, strict=True)]
-
-    def signals(self, group: int, turns: int = 1, gamma: float = 1.0) -> list[torch.Tensor]:
-        """For each of `turns` what is paid from there on, (N, group): NaN where there is no such turn or no grade. Of
-        one turn these are the rewards."""
-        returns = [returns_of(grade, gamma) for grade in self.grades]
-        padded = [[*row, *([torch.nan] * (turns - len(row)))] for row in returns]
-        return [torch.tensor(column).view(-1, group) for column in zip(*padded, strict=True)]
-
-    def __add__(self, other: GroupRollout) -> GroupRollout:
-        both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
-        clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
-        return replace(self, **both, clock=clock)
 
 
 @dataclass(frozen=True)
@@ -104,6 +64,7 @@ class Rollouts:
         episodes: rows are episodes of several turns; None: answers of one turn.
         external: samples in place of the sampler (vLLM, a policy in shards): prompts' ids to completions' ids and,
             where known, log-probabilities.
+        prefixes: which groups are drawn again behind the beginning of the reference, and behind how much; None: none.
     """
 
     def __init__(
@@ -119,8 +80,10 @@ class Rollouts:
         grader: Grader,
         seed: int,
         external: External | None = None,
+        prefixes: ReferencePrefixes | None = None,
         episodes: Episodes | None = None,
     ):
+        self.prefixes = prefixes
         self.settings, self.dataset, self.stream = settings, dataset, stream
         self.task, self.problems = task, problems
         self.sampler, self.grader, self.external = replace(sampler, complete=self._complete), grader, external
@@ -186,21 +149,33 @@ class Rollouts:
         if self._ahead is not None:
             ahead = self._ahead.result()
             ids = [list(completion.token_ids) for completion in ahead.completions]
-            sampled = {"rows": ahead.rows, "ids": ids, "logps": ahead.logps, "left_out": list(ahead.left_out)}
+            sampled = {
+                "rows": ahead.rows,
+                "ids": ids,
+                "given": [completion.given for completion in ahead.completions],
+                "logps": ahead.logps,
+                "left_out": list(ahead.left_out),
+                "prefix_metrics": ahead.prefix_metrics,
+                "graded_samples": ahead.graded_samples,
+            }
             if self.episodes is not None:
                 sampled["episodes"] = [stored(turns_of(completion)) for completion in ahead.completions]
         draws = self._draws.get_state() if self._draws is not None else None
-        return {"position": self.stream.position, "draws": draws, "ahead": sampled}
+        prefixes = self.prefixes.state() if self.prefixes else None
+        return {"position": self.stream.position, "draws": draws, "ahead": sampled, "prefixes": prefixes}
 
     def load_state(self, state: Mapping[str, Any], policy: Any) -> None:
         """Take up what `state` gave; answers sampled ahead are graded again."""
         self.stream.seek(state["position"])
         if state["draws"] is not None:
             self._generator(policy).set_state(state["draws"].cpu())
+        if self.prefixes and state["prefixes"]:
+            self.prefixes.load_state(state["prefixes"])
         if state["ahead"] is None:
             return
         sampled = state["ahead"]
-        rollout = self._empty(sampled["rows"])
+        begun = [ids[:given] for ids, given in zip(sampled["ids"], sampled["given"], strict=True)]
+        rollout = self._empty(sampled["rows"], begun)
         if self.episodes is not None:
             played = self.episodes.batch()
             played.restore(rollout.problems, sampled["episodes"])
@@ -208,21 +183,24 @@ class Rollouts:
         else:
             batch = self.grader.batch()
             for place, ids in enumerate(sampled["ids"]):
-                self._add(rollout, batch, place, ids, sampled["logps"][place])
+                self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
             rollout.grades = batch.collect()
         rollout.left_out = tuple(sampled["left_out"])
+        rollout.prefix_metrics, rollout.graded_samples = sampled["prefix_metrics"], sampled["graded_samples"]
         self._ahead = Future()
         self._ahead.set_result(rollout)
 
     def _undone_if_stopped(self, policy: Any) -> GroupRollout:
         generator, position = self._generator(policy), self.stream.position
-        draws = generator.get_state()
+        draws, shown = generator.get_state(), self.prefixes.state() if self.prefixes else None
         try:
             with phase("rollout", interruptible=True):
                 return self._roll(policy, generator)
         except Stopped:
             self.stream.seek(position)
             generator.set_state(draws)
+            if self.prefixes and shown:
+                self.prefixes.load_state(shown)
             raise
 
     def _begin(self, policy: Any) -> Future[GroupRollout]:
@@ -238,9 +216,12 @@ class Rollouts:
         return self._draws
 
     def _roll(self, policy: Any, generator: torch.Generator) -> GroupRollout:
-        """One batch: sampled, graded, and its degenerate groups replaced by groups of further prompts."""
+        """One batch: sampled, graded, groups without a pass drawn again behind the beginning of their reference, and
+        degenerate groups replaced by groups of further prompts."""
         wanted, group = self.settings.rows, self.settings.group
         drawn = self._round(policy, self.stream.draw(wanted), generator)
+        if self.prefixes:
+            drawn = self._again_from_prefixes(policy, drawn, generator)
         if not self.settings.refill_rounds:
             return drawn
         for _ in range(self.settings.refill_rounds):
@@ -253,8 +234,29 @@ class Rollouts:
         best_first = sorted(range(len(degenerate)), key=degenerate.__getitem__)  # those that teach, in their order
         kept, left = sorted(best_first[: wanted // group]), sorted(best_first[wanted // group :])
         rollout = drawn.take([row for n in kept for row in range(n * group, (n + 1) * group)])
-        rollout.left_out = _count([drawn.grades[n * group : (n + 1) * group] for n in left])
+        further = count_groups([drawn.grades[n * group : (n + 1) * group] for n in left])
+        rollout.left_out = sum_counts(drawn.left_out, further)
         return rollout
+
+    def _again_from_prefixes(self, policy: Any, drawn: GroupRollout, generator: torch.Generator) -> GroupRollout:
+        """The batch with new groups in place of those in which nothing passed, which are counted as left out."""
+        assert self.prefixes is not None
+        group = self.settings.group
+        chosen = self.prefixes.failed(drawn.problems, drawn.grades, group)
+        if not chosen:
+            return replace(drawn, prefix_metrics=self.prefixes.metrics())
+        places = [place for p in chosen for place in range(p.group * group, (p.group + 1) * group)]
+        begun = [p.begun for p in chosen for _ in range(group)]
+        again = self._round(policy, [drawn.rows[place] for place in places], generator, begun)
+        for number, p in enumerate(chosen):
+            own = slice(number * group, (number + 1) * group)
+            self.prefixes.observe(again.problems[own.start], p.share, again.grades[own])
+        both = drawn + again
+        order = list(range(len(drawn.rows)))
+        for new, place in enumerate(places, len(drawn.rows)):
+            order[place] = new
+        left = count_groups([drawn.grades[p.group * group : (p.group + 1) * group] for p in chosen])
+        return replace(both.take(order), left_out=left, prefix_metrics=self.prefixes.metrics())
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""
@@ -262,28 +264,34 @@ class Rollouts:
         by_turn = [degenerate_groups(signal) for signal in signals]
         return torch.stack(by_turn).all(0).tolist()
 
-    def _round(self, policy: Any, rows: list[int], generator: torch.Generator) -> GroupRollout:
-        """Sample one completion a row and grade it."""
+    def _round(
+        self, policy: Any, rows: list[int], generator: torch.Generator, begun: list[list[int]] | None = None
+    ) -> GroupRollout:
+        """Sample one completion a row and grade it. begun: ids that each row's answer begins with."""
         if self.episodes is not None:
             return self._played(policy, rows, generator, self.episodes)
         started = time.perf_counter()
-        rollout, batch = self._empty(rows), self.grader.batch()
+        rollout, batch = self._empty(rows, begun), self.grader.batch()
         size = max(1, self.settings.at_once or len(rows))
         for first in range(0, len(rows), size):
             part = rollout.prompt_ids[first : first + size]
 
             def ended(place: int, ids: list[int], logps: list[float], first=first) -> None:
-                self._add(rollout, batch, first + place, ids, logps)
+                given = begun[first + place] if begun else []
+                self._add(rollout, batch, first + place, given + ids, logps, len(given))
 
             if self.external:
                 completions, logps = self.external(part)
                 for place, ids in enumerate(completions):
-                    ended(place, list(ids), logps[place] if logps else [])
+                    room = self.sampler.decoding.max_new_tokens - (len(begun[first + place]) if begun else 0)
+                    ended(place, list(ids)[:room], logps[place][:room] if logps else [])
             else:
                 repeats = self._repeats(rows[first : first + size])
-                self.sampler(policy, part[::repeats], repeats, generator, ended)
+                answers = begun[first : first + size : repeats] if begun else None
+                self.sampler(policy, part[::repeats], repeats, generator, ended, answers)
         sampled = time.perf_counter()
         rollout.grades = batch.collect()
+        rollout.graded_samples = len(rows)
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,
@@ -302,6 +310,7 @@ class Rollouts:
                 batch.play(conversation, rollout.problems[part], rollout.prompt_ids[part][::repeats], repeats)
         sampled = time.perf_counter()
         rollout.take_episodes(batch)
+        rollout.graded_samples = batch.graded
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,
@@ -320,36 +329,19 @@ class Rollouts:
             raise GivenUp
         return self._answered(ids)
 
-    def _empty(self, rows: list[int]) -> GroupRollout:
+    def _empty(self, rows: list[int], begun: list[list[int]] | None = None) -> GroupRollout:
+        """A batch to be filled. begun: ids that each row's answer begins with; they end its prompt."""
         examples = self.dataset[rows]
         problems = [self.problems[name] for name in examples["problem_id"]]
-        prompts = dict(zip(rows, examples["prompt"], strict=True))
-        prompt_ids = {row: encoded(prompt, self._tokenizer, **self._template) for row, prompt in prompts.items()}
+        by_row = dict(zip(rows, examples["prompt"], strict=True))
+        prompt_ids = {row: encoded(prompt, self._tokenizer, **self._template) for row, prompt in by_row.items()}
         none: list[Any] = [None] * len(rows)
-        return GroupRollout(problems, list(none), [], rows, [prompt_ids[row] for row in rows], list(none))
+        prompts = [prompt_ids[row] + (begun[place] if begun else []) for place, row in enumerate(rows)]
+        return GroupRollout(problems, list(none), [], rows, prompts, list(none))
 
-    def _add(self, rollout: GroupRollout, batch: Any, place: int, ids: list[int], logps: list[float]) -> None:
-        completion = completion_of(ids, self._token_bytes, self.task, self._end_ids)
+    def _add(
+        self, rollout: GroupRollout, batch: Any, place: int, ids: list[int], logps: list[float], given: int
+    ) -> None:
+        completion = completion_of(ids, self._token_bytes, self.task, self._end_ids, given)
         rollout.completions[place], rollout.logps[place] = completion, logps
         batch.add(place, rollout.problems[place], completion)
-
-
-def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:
-    """Total rewards (B,), NaN where a completion could not be graded."""
-    return torch.tensor([torch.nan if grade is None else grade.total for grade in grades])
-
-
-def degenerate_groups(rewards_NG: torch.Tensor) -> torch.Tensor:
-    """Which groups teach nothing, since all graded rewards are equal or fewer than two completions are graded: (N,).
-
-    rewards_NG: NaN where a completion could not be graded.
-    """
-    low = rewards_NG.nan_to_num(nan=torch.inf).min(1).values
-    high = rewards_NG.nan_to_num(nan=-torch.inf).max(1).values
-    return ~(high - low > 1e-6)
-
-
-def _count(groups: Sequence[Sequence[Grade | None]]) -> tuple[int, int, int]:
-    """How many groups there are, and of them how many where all that were graded passed, or failed."""
-    passed = [[g.passed for g in group if g is not None and g.passed is not None] for group in groups]
-    return len(groups), sum(bool(p) and all(p) for p in passed), sum(bool(p) and not any(p) for p in passed)

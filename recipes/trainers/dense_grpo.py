@@ -36,7 +36,9 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import episodes_of
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_rollouts import GroupRollout, Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
+from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
+from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
@@ -63,6 +65,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             lookahead from a copy in the policy's own dtype.
         rollout_rows: completions sampled together; None: all of a batch.
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
+        prefix: groups in which nothing passes are drawn again behind the beginning of the reference: the fields of
+            recipes/sampling/prefix.py's PrefixSettings. None: never.
         refill, refill_rounds: whether, and how often at most, a batch's degenerate groups are replaced by groups of
             further prompts (DAPO's dynamic sampling; Yu et al. 2025, arXiv 2503.14476, section 3.2).
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
@@ -132,7 +136,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def _padded(self, rollout: GroupRollout) -> dict[str, torch.Tensor]:
         """Prompts (B, P), padded at the left, completions (B, T), padded at the right, and their masks."""
         batch: dict[str, torch.Tensor] = {}
-        completions = [list(completion.token_ids) for completion in rollout.completions]
+        completions = [list(completion.sampled_ids) for completion in rollout.completions]
         for name, side, rows in (("prompt", "left", rollout.prompt_ids), ("completion", "right", completions)):
             ids = [torch.tensor(row) for row in rows]
             options = {"padding_side": side, "pad_to_multiple_of": self.pad_to_multiple_of}
@@ -184,7 +188,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         own = torch.zeros(len(rollout.grades), width, device=self.accelerator.device)
         for row, grade in enumerate(rollout.grades):
             if grade is not None:
-                own[row, : len(grade.token_rewards)] = torch.tensor(grade.token_rewards, device=own.device)
+                sampled = grade.token_rewards[rollout.completions[row].given :]
+                own[row, : len(sampled)] = torch.tensor(sampled, device=own.device)
         return gather(own)
 
     def _width(self, rollout: GroupRollout) -> int:
@@ -235,6 +240,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
         metrics |= group_metrics(rollout, rewards_NG, signals)
+        graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
+        metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.prefix_metrics}
         if self._turns > 1:
             metrics |= turn_metrics(rollout, self._turns, self.accelerator.device)
         if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
@@ -298,6 +305,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         refill: bool = False,
         refill_rounds: int = 4,
         lookahead: bool | int = False,
+        prefix: Mapping[str, Any] | None = None,
         server: str | None = None,
         episode: Episode | None = None,
         **kwargs: Any,
@@ -342,6 +350,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             grader,
             args.seed * self.accelerator.num_processes + self.accelerator.process_index,
             self._sample_by_trl if elsewhere else None,
+            prefixes_of(
+                prefix,
+                task,
+                self._tokenizer,
+                # optimizer steps of the training, over those that one rollout serves
+                -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout),
+                self.max_completion_length,
+            ),
             episodes_of(episode, task, self._tokenizer, template, ends, grader),
         )
 

@@ -10,20 +10,19 @@
 
 With sparse placement and TRL's settings its updates match TRL's numerically. Nothing of shape (B, T, V) is ever made
 (log_probs.py). A run resumes exactly: policy, critic, optimizer, data position, random states; what begins, saves and
-undoes a step is in resumable_ppo.py.
+undoes a step is in resumable_ppo.py; passes through the models are in ppo_passes.py, metrics in ppo_log.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel
 from transformers import PreTrainedModel
@@ -32,24 +31,23 @@ from trl.experimental.ppo import PPOConfig
 from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, Rollout, completion_of, rollout_rows
-from recipes.data.episodes import episode_rows
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.data.prompt_order import PromptStream
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
-from recipes.trainers.experience import Experience
+from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import causal_lm, full_attention, require_plain_head
-from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_metrics
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.ppo_log import StepLog
 from recipes.trainers.ppo_passes import ForwardPasses
 from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.resumable_ppo import ResumablePPOTrainer
-from recipes.trainers.turns import turn_metrics
 from rewards.attribution import TokenBytes
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
@@ -57,7 +55,7 @@ from rewards.compose import Grade, Reward
 Statistics = dict[str, torch.Tensor]
 
 
-class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
+class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
     """
     Args:
         model: the policy.
@@ -78,6 +76,8 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         kl_target, kl_horizon: KL to steer `kl_coef` towards, in nats a completion, None keeps it; how fast.
         value_learning_rate: of the critic; None: the policy's.
         value_warmup_updates: first updates that train the critic alone.
+        prefix: prompts of which no completion passes are drawn again behind the beginning of the reference: the fields
+            of recipes/sampling/prefix.py's PrefixSettings. None: never.
         zero_stage: DeepSpeed's, over several processes: 1 spreads optimizer states, 2 gradients too.
         episode: the environment of episodes of several turns (ppo_turns.py), of which `grading_chunk` turns are graded
             together while others are sampled; None: answers of one turn.
@@ -98,6 +98,9 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
                     experience = self.rollout(next(self.prompts))
                 with phase("grading", interruptible=True):
                     self.score(experience)
+                if self.prefixes:
+                    with phase("rollout behind references", interruptible=True):
+                        self.draw_again(experience)
                 with phase("log-probabilities", interruptible=True):
                     self.logps_and_values(experience)
             experience.rewards = self.token_rewards(experience)
@@ -135,7 +138,21 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         started = time.perf_counter()
         if not e.answers:  # episodes have been graded turn by turn
             e.answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in e.completions]
-            e.grades = self._loop.run(self.reward.grade(e.problems, e.answers))
+            e.grades = self._grade(e.problems, e.answers)
+        self.set_masks(e)
+        self._clock["seconds/grade"] = time.perf_counter() - started
+
+    def draw_again(self, e: Experience) -> None:
+        """New completions of prompts of which none passed, behind the beginning of the reference (prefix.py)."""
+        assert self.prefixes is not None
+        started = time.perf_counter()
+        finish = partial(completion_of, token_bytes=self._token_bytes, task=self.task, end_ids=self._end_ids)
+        self._drawn_again = draw_again(e, self.prefixes, partial(self._sampler, self.policy), finish, self._grade)
+        self.set_masks(e)
+        self._clock["seconds/rollout_again"] = time.perf_counter() - started
+
+    def set_masks(self, e: Experience) -> None:
+        """Scores and masks of what was sampled and graded."""
         device = self.accelerator.device
         e.scores = self.scores_of(e.grades, e.answers)
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
@@ -145,7 +162,9 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         e.states = (column < lengths[:, None] + int(self.reward.placement == "sparse")) & graded
         if self.turns is not None:
             self.turns.mark(e)
-        self._clock["seconds/grade"] = time.perf_counter() - started
+
+    def _grade(self, problems: Sequence[Problem], answers: Sequence[Completion]) -> list[Grade | None]:
+        return self._loop.run(self.reward.grade(problems, answers))
 
     def scores_of(self, grades: Sequence[Grade | None], answers: Sequence[Completion]) -> torch.Tensor:
         """(B,): total rewards, less a penalty where an answer was cut; NaN where it could not be graded."""
@@ -175,8 +194,9 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
     def token_rewards(self, e: Experience) -> torch.Tensor:
         """(B, T): what each token earned, minus the KL penalty.
 
-        Dense: each channel's rewards on its tokens; a missing-EOS penalty on the last. Sparse: the score on the state
-        after the last token where T has room for it, else on the last token (TRL's placement).
+        Dense: each channel's rewards on its tokens, those of given tokens on the first that was sampled; a missing-EOS
+        penalty on the last. Sparse: the score on the state after the last token where T has room for it, else on the
+        last token (TRL's placement).
         """
         rewards = -self.kl_coefficient.value * e.kl
         lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
@@ -191,7 +211,9 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
             for row in rows.tolist():
                 grade = e.grades[row]
                 assert grade is not None  # its score is a number
-                own = torch.tensor(grade.token_rewards, device=rewards.device)
+                given = e.answers[row].given
+                own = torch.tensor(grade.token_rewards[given:], device=rewards.device)
+                own[0] += sum(grade.token_rewards[:given])
                 rewards[row, : len(own)] += own
                 rewards[row, len(own) - 1] += e.scores[row] - grade.total  # minus the missing-EOS penalty, if any
         if self.args.whiten_rewards:
@@ -287,40 +309,6 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         plain, clipped = (values - e.returns).square(), (near - e.returns).square()
         return 0.5 * (torch.max(plain, clipped) * e.states).sum(), ((clipped > plain) & e.states).sum()
 
-    # metrics, and what the next step is made with -----------------------------------------------------------------
-
-    def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
-        """One line of metrics under TRL's names, and this step's sampled completions."""
-        rollout = Rollout(e.problems, e.answers, e.grades)
-        metrics = {
-            **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
-            **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
-            "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
-            **statistics,
-            **self._clock,
-            "lr": self.lr_scheduler.get_last_lr()[0],
-        }
-        self.state.episode += self.args.batch_size * self.samples_per_prompt
-        self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
-        if self.turns is not None:
-            metrics |= turn_metrics(rollout, self.turns.most, self.accelerator.device)
-        rows_of = rollout_rows if self.turns is None else episode_rows
-        rows = gather_object(rows_of(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
-        if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
-        self.log({**metrics, "episode": self.state.episode})
-
-    def graded_samples(self, e: Experience) -> int:
-        """How many answers of this process were sent to the channels in this step."""
-        return len(e.completions)
-
-    def adapt(self, e: Experience) -> None:
-        """KL coefficient and learning rate of the next update."""
-        kl = mean_of_graded(e, e.kl.sum(1), self.total)
-        if not math.isnan(kl):
-            self.kl_coefficient.update(kl, self.args.batch_size * self.samples_per_prompt)
-        self.lr_scheduler.step()
-
     # construction -----------------------------------------------------------------------------------------------
 
     def __init__(
@@ -345,6 +333,7 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
         kl_horizon: float = 10_000.0,
         value_learning_rate: float | None = None,
         value_warmup_updates: int = 0,
+        prefix: Mapping[str, Any] | None = None,
         zero_stage: int = 0,
         grading_chunk: int = 8,
         episode: Episode | None = None,
@@ -374,6 +363,10 @@ class DensePPOTrainer(ForwardPasses, ResumablePPOTrainer):
             stock=sampler == "generate",
             autocast=self.accelerator.autocast,
         )
+        self.prefixes: ReferencePrefixes | None = prefixes_of(
+            prefix, task, processing_class, args.num_total_batches, args.response_length
+        )
+        self._drawn_again = 0
         self._loop = asyncio.Runner()
         self.turns: PpoTurns | None = None
         if episode is not None and episode.turns > 1:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from envs.task import Problem
+from recipes.sampling.prefix import ReferencePrefixes
 from rewards.channel import Completion
 from rewards.compose import Grade
 
@@ -71,3 +72,36 @@ class Experience:
         many rows."""
         ordered = sorted(rows, key=lambda i: (len(self.prompts[i]), self.prompts[i], len(self.completions[i])))
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+
+
+def draw_again(
+    e: Experience,
+    prefixes: ReferencePrefixes,
+    sampler: Callable[..., list[list[int]]],
+    finish: Callable[..., Completion],
+    grade: Callable[[Sequence[Problem], Sequence[Completion]], list[Grade | None]],
+) -> int:
+    """Put new completions in place of those of prompts of which none passed, behind the beginning of the reference.
+
+    Args:
+        sampler: (prompts, samples of each, begun=...) to sampled ids.
+        finish: (ids, given=...) to a Completion.
+
+    Returns how many were drawn. Prompts, completions, answers and grades are replaced; masks are the caller's to set.
+    """
+    n = e.samples_per_prompt
+    chosen = prefixes.failed(e.problems, e.grades, n)
+    if not chosen:
+        return 0
+    prompts = [e.prompts[p.group * n] + p.begun for p in chosen]
+    ids = sampler(prompts, n, begun=[p.begun for p in chosen])
+    rows = e.rows_of([p.group for p in chosen])
+    begun = [p.begun for p in chosen for _ in range(n)]
+    answers = [finish(given + own, given=len(given)) for given, own in zip(begun, ids, strict=True)]
+    grades = grade([e.problems[row] for row in rows], answers)
+    for place, row in enumerate(rows):
+        e.prompts[row] = prompts[place // n]
+        e.completions[row], e.answers[row], e.grades[row] = ids[place], answers[place], grades[place]
+    for number, p in enumerate(chosen):
+        prefixes.observe(e.problems[p.group * n], p.share, grades[number * n : (number + 1) * n])
+    return len(rows)

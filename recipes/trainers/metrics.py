@@ -10,7 +10,7 @@ from accelerate.utils import gather, gather_object
 
 from recipes.data.completions import Rollout, measured, sandbox_seconds
 from recipes.data.episodes import written_tokens
-from recipes.sampling.group_rollouts import GroupRollout, degenerate_groups
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import Total, alone, masked_mean
 from recipes.trainers.experience import Experience
 

@@ -53,23 +53,26 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
         asked = [(row, cut) for row in differs.nonzero().flatten().tolist() for cut in e.cuts[row] if cut or alone]
         for (row, cut), value in zip(asked, self._continued(e, asked), strict=True):
             e.values[row, cut] = value
-        self._differs, self._drawn = differs, len(asked) * self.continuations
+        self._differs, self._drawn_for_values = differs, len(asked) * self.continuations
         self._clock["seconds/continuations"] = time.perf_counter() - started
 
     def _continued(self, e: Experience, asked: list[tuple[int, int]]) -> list[float]:
         """Mean reward of continuations from each (row, cut); the row's own reward where none could be graded."""
-        k, totals = self.continuations, {}
+        k = self.continuations
+        totals: dict[int, float] = {}
         order = sorted(range(len(asked)), key=lambda i: len(e.prompts[asked[i][0]]) + asked[i][1])
         at_once = max(1, len(e.completions) // k)
         for first in range(0, len(order), at_once):
             part = order[first : first + at_once]
-            begun = [e.completions[row][:cut] for row, cut in (asked[i] for i in part)]
-            prompts = [e.prompts[asked[i][0]] + ids for i, ids in zip(part, begun, strict=True)]
+            begun = [
+                list(e.answers[row].token_ids[: e.answers[row].given + cut]) for row, cut in (asked[i] for i in part)
+            ]
+            prompts = [e.prompts[row] + e.completions[row][:cut] for row, cut in (asked[i] for i in part)]
             ids = self._sampler(self.policy, prompts, k, begun=begun)
             whole = [begun[place // k] + row for place, row in enumerate(ids)]
             answers = [completion_of(row, self._token_bytes, self.task, self._end_ids) for row in whole]
             problems = [e.problems[asked[part[place // k]][0]] for place in range(len(ids))]
-            grades = self._loop.run(self.reward.grade(problems, answers))
+            grades = self._grade(problems, answers)
             scores = self.scores_of(grades, answers).view(-1, k).nanmean(1)
             totals.update(zip(part, scores.tolist(), strict=True))
         own = e.scores.tolist()
@@ -77,7 +80,7 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Generalised advantage estimation over segments, the same for all tokens of one, divided by its root mean
-        square over the tokens of the step that learn, (B, T); and each row's reward minus its KL penalty on every token."""
+        square over the tokens of the step that learn, (B, T); and on every token its row's reward minus KL penalty."""
         penalty = -self.kl_coefficient.value * e.kl
         advantages = torch.zeros_like(e.rewards)
         for row in self._differs.nonzero().flatten().tolist():
@@ -96,12 +99,13 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
 
     def graded_samples(self, e: Experience) -> int:
         """Completions and continuations."""
-        return super().graded_samples(e) + self._drawn
+        return super().graded_samples(e) + self._drawn_for_values
 
 
 def line_cuts(answer: Completion, most: int) -> list[int]:
     """Tokens where a completion is cut: the first of each line of its code after the first line, or `most` of them,
-    evenly chosen. A token that ends one line and begins the next belongs to the next."""
+    evenly chosen; counted from the first that was sampled. A token that ends one line and begins the next belongs to
+    the next."""
     if answer.code_span is None or answer.code is None:
         return []
     at, starts = answer.code_span[0], []
@@ -110,7 +114,8 @@ def line_cuts(answer: Completion, most: int) -> list[int]:
             starts.append(at)
         at += len(line)
     ends = [end for _, end in answer.offsets]
-    cuts = sorted({next(t for t, end in enumerate(ends) if end > start) for start in starts} - {0})
+    tokens = {next(t for t, end in enumerate(ends) if end > start) - answer.given for start in starts}
+    cuts = sorted(token for token in tokens if token > 0)
     if len(cuts) <= most:
         return cuts
     return [cuts[i * len(cuts) // most] for i in range(most)]

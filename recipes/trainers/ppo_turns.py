@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from envs.task import Problem
-from recipes.data.episodes import written_tokens
+from recipes.data.episodes import turns_of, written_tokens
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.sampler import Sampler
 from recipes.sampling.vllm import ServerSampler
@@ -75,6 +75,10 @@ class PpoTurns:
     def returns(self, e: Experience) -> torch.Tensor:
         """Rewards-to-go of the steps."""
         return returns_over_turns(e.rewards, e.said, e.discounts)
+
+    def graded(self, e: Experience) -> int:
+        """Answers that were graded: one a turn."""
+        return sum(len(turns_of(answer)) for answer in e.answers)
 
     def written(self, e: Experience) -> int:
         """Tokens that the policy wrote."""

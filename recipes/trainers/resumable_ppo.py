@@ -22,6 +22,7 @@ from recipes.cli.errors import Stopped
 from recipes.data.prompt_order import PromptStream
 from recipes.records.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
 from recipes.records.log import RunLog
+from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient
 from recipes.trainers.log_probs import causal_lm
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
@@ -29,7 +30,7 @@ from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
 
 class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
     """Sets `policy` and `value`; a subclass sets `value_learning_rate` before `_construct_by_trl`, and `prompts`,
-    `kl_coefficient` and `steps` after it."""
+    `kl_coefficient`, `steps` and `prefixes` after it."""
 
     model: Any
     optimizer: Any
@@ -38,6 +39,7 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
     prompts: PromptStream
     kl_coefficient: KLCoefficient
     steps: list[PlainStep | ShardedStep]
+    prefixes: ReferencePrefixes | None
 
     def _construct_by_trl(
         self,
@@ -118,10 +120,13 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
     def undone_if_stopped(self) -> Iterator[None]:
         """The part of a step that changes no weight: stopped in it, the run is saved as it was before."""
         before, place = random_states(), self.prompts.state()
+        shown = self.prefixes.state() if self.prefixes else None
         try:
             yield
         except Stopped:
             self.prompts.load_state(place)
+            if self.prefixes and shown:
+                self.prefixes.load_state(shown)
             set_random_states(before)
             if self.state.global_step:
                 self._save_checkpoint(self.model, trial=None)
@@ -135,12 +140,15 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
             "value": critic if self.accelerator.is_main_process else {},
             "prompts": self.prompts.state(),
             "kl_coef": self.kl_coefficient.value,
+            "prefixes": self.prefixes.state() if self.prefixes else None,
             "steps": [step.state() for step in self.steps],
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         self.prompts.load_state(state["prompts"])
         self.kl_coefficient.value = state["kl_coef"]
+        if self.prefixes and state["prefixes"]:
+            self.prefixes.load_state(state["prefixes"])
         for step, own in zip(self.steps, state["steps"], strict=True):
             step.load_state(own)
 

@@ -24,8 +24,8 @@ async def analyse(sandbox: Sandbox, program: str, rows: Sequence[Any], batch: in
     jobs = [Job(f"analysis/{n}", "program", program, stdin=json.dumps(each)) for n, each in enumerate(batches)]
     answers: list[Any] = []
     for each, outcome in zip(batches, await sandbox.run(jobs), strict=True):
-        if outcome.verdict == "pass":
-            answers += json.loads(outcome.stdout)
+        if outcome.verdict == "pass" and (answered := _answers(outcome.stdout, len(each))) is not None:
+            answers += answered
         elif not outcome.graded:
             answers += [None] * len(each)
         elif "ModuleNotFoundError" in outcome.note:
@@ -39,3 +39,16 @@ async def analyse(sandbox: Sandbox, program: str, rows: Sequence[Any], batch: in
                 *await analyse(sandbox, program, each[half:]),
             ]
     return answers
+
+
+def _answers(printed: str, count: int) -> list[Any] | None:
+    """The list of `count` answers that a program printed, or None: a source may have crashed it in any way."""
+    try:
+        answered = json.loads(printed, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return answered if isinstance(answered, list) and len(answered) == count else None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number")

@@ -13,7 +13,7 @@ import pytest
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import CLOCK
 from tests import warm
-from tests.recipes.channels import PARITY
+from tests.recipes.channels import BEHIND_REFERENCE, PARITY
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +30,13 @@ RUNS = {
         "hardware.rollout_rows=4",
         "task.env.train_size=5",
     ),
+    "grpo, behind references, a batch ahead": (
+        *GRPO,
+        "recipe.lookahead=1",
+        "task.max_new_tokens=40",
+        *BEHIND_REFERENCE,
+    ),
+    "ppo, behind references": ("ppo", "recipe.samples_per_prompt=4", "task.max_new_tokens=40", *BEHIND_REFERENCE),
     "ppo, LoRA, shared critic, adaptive KL": ("ppo", "recipe.samples_per_prompt=4", "recipe.kl_target=0.05"),
     "ppo, all weights, separate critic": (
         "ppo",

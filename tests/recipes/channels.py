@@ -18,6 +18,24 @@ class TokenParity:
         return [ChannelResult(sum(i % 2 for i in c.token_ids) / len(c.token_ids)) for c in completions]
 
 
+BEHIND_REFERENCE = (
+    "+task.reward.behind._target_=tests.recipes.channels.PassesBehindReference",
+    "+task.reward.behind.weight=1.0",
+    "recipe.prefix.enabled=true",
+)
+"""Overrides that let a random model pass where its answer begins with the reference, and draw such groups again."""
+
+
+class PassesBehindReference:
+    """Passes an answer that begins as a reference does and whose last token is even; pays 1 for it."""
+
+    judges_form = True
+
+    async def score(self, problems, completions):
+        passed = [c.text.startswith("```python") and c.token_ids[-1] % 2 == 0 for c in completions]
+        return [ChannelResult(float(p), passed=p, verdict="pass" if p else "fail") for p in passed]
+
+
 class EveryOther:
     """Pays every other completion of a group; with `lopsided` only in the first of two groups.
 

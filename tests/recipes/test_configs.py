@@ -20,6 +20,7 @@ from recipes.cli.overrides import compose as compose_run
 from recipes.cli.processes import accelerate_config
 from recipes.cli.schema import CONF
 from recipes.run.build import build_reward, build_task
+from recipes.run.checks import check_grpo, check_ppo
 
 LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")
@@ -281,6 +282,27 @@ def test_a_key_that_is_not_there_says_which_is(override, message):
     schema.register()
     with pytest.raises(UserError, match=re.escape(message)):
         compose_run(["recipe=grpo", override])
+
+
+def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_refused():
+    sequence = "+recipe.trl.importance_sampling_level=sequence"
+    with pytest.raises(UserError, match=re.escape("recipe.trl.importance_sampling_level=sequence has one ratio")):
+        check_grpo(compose(sequence))
+    for fits in ("reward=sparse", "recipe.shaping=0"):
+        check_grpo(compose(sequence, fits))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("value.cuts=0", "value.cuts=0: value=montecarlo needs at least 1"),
+        ("recipe.trl.gamma=0.9", "recipe.trl.gamma=0.9: value=montecarlo estimates rewards without a discount"),
+        ("recipe.ratio=sequence", "recipe.ratio=sequence takes a whole completion as one action"),
+    ],
+)
+def test_what_monte_carlo_values_cannot_follow_is_one_line(override, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        check_ppo(compose("value=montecarlo", override, recipe="ppo"))
 
 
 @pytest.mark.parametrize(

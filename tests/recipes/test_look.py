@@ -16,6 +16,7 @@ from recipes.cli import schema
 from recipes.cli.schema import CONF
 from recipes.data.completions import Rollout, rollout_rows
 from recipes.run.build import build_reward, build_sandbox, build_task
+from recipes.tools.coloured_tokens import cards
 from rewards.channel import Completion
 
 FURTHER = (
@@ -97,3 +98,15 @@ def test_what_cannot_be_shown_is_said_in_one_line(run, capsys, arguments, said):
     assert look.main([a.replace("RUN", str(run)) for a in arguments]) == 2
     error = capsys.readouterr().err
     assert said in error and len(error.splitlines()) == 1
+
+
+def test_tokens_that_were_given_are_pale_and_have_no_colour():
+    row = {"tokens": ["def", " f", "()"], "given": 2, "reward": 1.0, "step": 1, "task_id": "t", "verdict": "pass"}
+    row |= {"advantage": 0.5, "scores": {"a": 1.0}, "weights": {"a": 1.0}, "notes": {"a": ""}}
+    (panel,) = cards([row | {"token_rewards": {"a": [0.2, 0.3, 0.5]}}], None)
+    text = panel.renderable.renderables[0]
+    assert [(text.plain[s.start : s.end], str(s.style)[:3]) for s in text.spans] == [
+        ("def", "dim"),
+        (" f", "dim"),
+        ("()", "bla"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -144,7 +145,7 @@ def test_tokens_of_a_segment_share_the_difference_of_the_values_at_its_ends(tmp_
     expected = torch.zeros_like(advantages)
     for row, cuts in enumerate(e.cuts):
         values = [e.values[row, cut].item() for cut in cuts] + [e.scores[row].item()]
-        deltas = [after - before for before, after in zip(values, values[1:], strict=False)]
+        deltas = [after - before for before, after in itertools.pairwise(values)]
         ends = [*cuts[1:], len(e.completions[row])]
         for i, (start, end) in enumerate(zip(cuts, ends, strict=True)):
             expected[row, start:end] = sum(delta * lam**n for n, delta in enumerate(deltas[i:]))

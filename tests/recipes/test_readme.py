@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from recipes import doctor, look, table
+from recipes import chat, doctor, export, look, table
 from recipes.cli import schema
 from recipes.cli.sweep import swept_keys
 from tests import warm
@@ -24,7 +24,13 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = re.compile(r"(^|/)(\.|runs/|outputs/|build/|dist/)|CHANGELOG")
 """Hidden and made folders, and the changelog, which names what is no longer there."""
 DOCUMENTS = sorted(file for file in ROOT.rglob("*.md") if not LEFT_OUT.search(str(file.relative_to(ROOT))))
-SMALL = {"look": look.LookConfig, "doctor": doctor.DoctorConfig, "table": table.TableConfig}
+SMALL = {
+    "chat": chat.ChatConfig,
+    "doctor": doctor.DoctorConfig,
+    "export": export.ExportConfig,
+    "look": look.LookConfig,
+    "table": table.TableConfig,
+}
 ROOMS = "recipes|rewards|envs|conf|launch|tests"
 FOLDERS = [
     "recipes",

@@ -15,10 +15,12 @@ from envs.basics import Basics
 from recipes.cli.errors import UserError
 from recipes.data.completions import sandbox_seconds
 from recipes.data.prompt_order import PromptRows
-from recipes.data.training_data import prompt_dataset
+from recipes.data.training_data import demonstration, prompt_dataset
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.generate import Decoding
-from recipes.sampling.group_rollouts import Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.group_batch import degenerate_groups, rewards_of
+from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
+from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.metrics import group_metrics
 from rewards.channel import ChannelResult
@@ -41,7 +43,7 @@ class ByProblem:
         return [ChannelResult(float(r), passed=r > 0, detail={"seconds": 0.5}) for r in said]
 
 
-def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, **settings):
+def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, prefixes=None, **settings):
     task = Basics()
     dataset = prompt_dataset(task)
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32).eval()
@@ -56,6 +58,7 @@ def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, **se
         sampler or Sampler(Decoding(6), [2], 2),
         Grader(Reward({"channel": channel}, {"channel": 1.0}), chunk),
         seed=0,
+        prefixes=prefixes(task, tokenizer) if prefixes else None,
     )
     return made, model
 
@@ -88,7 +91,7 @@ def test_answers_are_graded_while_others_are_still_sampled(tiny_model, smollm2_t
     class Waiting(Sampler):
         """Ends half of its rows, then waits for a grade before it ends the others."""
 
-        def __call__(self, policy, prompts, num_samples, generator=None, ended=None):
+        def __call__(self, policy, prompts, num_samples, generator=None, ended=None, begun=None):
             for place in range(len(prompts) * num_samples):
                 assert place < 4 or graded.wait(60), "nothing was graded before the last answer"
                 ended(place, [5 + place, 2], [-1.0, -1.0])
@@ -115,6 +118,50 @@ def test_grades_come_in_order_whatever_the_chunk(tiny_model, smollm2_tokenizer, 
     assert [p.id for p in rollout.problems] == [made.dataset[row]["problem_id"] for row in rollout.rows]
     assert set(rollout.clock) == {"seconds/rollout", "seconds/grade", "seconds/grading", "seconds/wait"}
     assert sandbox_seconds(rollout.grades) == [0.5] * 8
+
+
+def test_a_group_without_a_pass_is_drawn_again_behind_the_beginning_of_its_reference(tiny_model, smollm2_tokenizer):
+    settings = PrefixSettings(enabled=True, share=0.5, step=0.2, until=1.0)
+
+    def made_with(paid, rollouts_in_all=100):
+        return rollouts(
+            tiny_model,
+            smollm2_tokenizer,
+            ByProblem(paid),
+            sampler=Sampler(Decoding(60), [2], 2),
+            prefixes=lambda task, tokenizer: ReferencePrefixes(settings, task, tokenizer, rollouts_in_all, 60),
+        )
+
+    passing = []
+
+    def paid(name, completion):  # the first group that is asked for passes, the other only behind its reference
+        passing.append(name)
+        return name == passing[0] or (completion.given > 0 and completion.token_ids[-1] % 2)
+
+    made, model = made_with(paid)
+    rollout = made.next(model)
+    plain, again = rollout.take(range(4)), rollout.take(range(4, 8))
+    assert [c.given for c in plain.completions] == [0] * 4 and len({c.given for c in again.completions}) == 1
+    problem, (first, *_) = again.problems[0], again.completions
+    whole = demonstration(made.task.messages(problem), problem.reference)
+    assert first.given > 3 and whole.startswith(first.text[: first.offsets[first.given - 1][1]])
+    for prompt, completion in zip(again.prompt_ids, again.completions, strict=True):
+        assert prompt[-completion.given :] == list(completion.token_ids[: completion.given])
+        assert len(completion.token_ids) <= 60 and len(completion.sampled_ids) > 0
+    assert [len(logps) for logps in rollout.logps] == [len(c.sampled_ids) for c in rollout.completions]
+    assert rollout.graded_samples == 12 and rollout.left_out == (1, 0, 1)
+    assert rollout.prefix_metrics == {"prefix/groups": 1.0, "prefix/share": 0.5}
+
+    state, name = made.state(), passing[0]
+    second = made.next(model)
+    made.close()
+    passing[:] = [name]
+    resumed, model = made_with(paid)
+    resumed.load_state(state, model)
+    third = resumed.next(model)
+    resumed.close()
+    assert [c.token_ids for c in third.completions] == [c.token_ids for c in second.completions]
+    assert any(c.given for c in second.completions)
 
 
 def test_a_channels_error_reaches_the_trainer(tiny_model, smollm2_tokenizer):

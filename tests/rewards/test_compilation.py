@@ -82,7 +82,21 @@ def test_building_needs_the_names_that_others_use(tree, sandbox, tmp_path):
     problem = problems()["WaveToyNRPy/WaveToyNRPy_zero_rhss.c"]
     good, other = score(compiles, problem, problem.reference, "int other;\n")
     assert (good.score, other.score) == (1, 0) and other.spans == ()
-    assert score(channel(sandbox, tree, tmp_path), problem, "int other;\n")[0].score == 1
+
+
+def test_a_file_without_what_its_thorn_needs_scores_nothing(tree, sandbox, tmp_path):
+    """8: a semicolon or a lone include compiled, and scored 1."""
+    compiles = channel(sandbox, tree, tmp_path)
+    problem = problems()["WaveToyNRPy/WaveToyNRPy_zero_rhss.c"]
+    static = problem.reference.replace("void WaveToyNRPy_zero_rhss(", "static void WaveToyNRPy_zero_rhss(")
+    empty = '#include "cctk.h"\n#include "cctk_Arguments.h"\nvoid WaveToyNRPy_zero_rhss(CCTK_ARGUMENTS) {}\n'
+    useless = [";\n", '#include "cctk.h"\n', "int other;\n", static]
+    *others, attempt, right = score(compiles, problem, *useless, empty, problem.reference)
+    assert [each.score for each in others] == [0, 0, 0, 0]
+    assert "wavetoynrpy_zero_rhss, which it does not define" in others[0].note and others[0].spans == ()
+    assert (attempt.score, right.score) == (1, 1)
+    header = problems()["WaveToyNRPy/simd/simd_intrinsics.h"]  # defines no names: nothing is asked
+    assert [r.score for r in score(compiles, header, ";\n") if not r.silent] in ([], [1])
 
 
 def test_what_is_not_there_is_said_in_one_line(tmp_path, sandbox):

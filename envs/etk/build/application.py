@@ -58,10 +58,7 @@ class Build:
         _check_command("build", self.command)
         _check_inside("build", self.cwd, *filter(None, [self.log, self.artifact]))
         _check_positive("build", self.timeout, self.memory_mib, self.disk_mib, self.success_lines)
-        try:
-            re.compile(self.success_regex or "")
-        except re.error as error:
-            raise ApplicationError(f"build.success_regex: {error}") from None
+        _check_regex("build", self.success_regex)
 
     @property
     def limits(self) -> Limits:
@@ -70,23 +67,22 @@ class Build:
 
     def succeeded(self, log: str) -> bool:
         """Whether the end of the log matches success_regex."""
-        if self.success_regex is None:
-            return True
-        lines = [line for line in log.splitlines() if line.strip()][-self.success_lines :]
-        pattern = re.compile(rf"(?<!\w)(?:{self.success_regex})(?!\w)")
-        return any(pattern.search(line) for line in lines)
+        return _ends_with(log, self.success_regex, self.success_lines)
 
 
 @dataclass(frozen=True)
 class Run:
     """How the program is run: in a new folder that holds the program and the `inputs` under their base names.
 
-    inputs: patterns of files of the built copy. timeout: seconds. env: variables added to an almost empty environment.
-    memory_mib: limit of one process. disk_mib: limit of the folder.
+    inputs: patterns of files of the built copy. success_regex: must match as a whole word in the last non-blank line of
+    the standard output, which the application prints from files that no case masks, because exit status 0 also comes
+    from a completion that ends the program early; None: the exit status alone counts. timeout: seconds. env: variables
+    added to an almost empty environment. memory_mib: limit of one process. disk_mib: limit of the folder.
     """
 
     command: Command
     inputs: Sequence[str] = ()
+    success_regex: str | None = None
     timeout: float = 60.0
     env: Mapping[str, str] = field(default_factory=dict)
     memory_mib: int = 2048
@@ -95,12 +91,17 @@ class Run:
     def __post_init__(self) -> None:
         _check_command("run", self.command)
         _check_inside("run", *self.inputs)
+        _check_regex("run", self.success_regex)
         _check_positive("run", self.timeout, self.memory_mib, self.disk_mib)
 
     @property
     def limits(self) -> Limits:
         """Limits of the sandbox job."""
         return _limits(self.timeout, self.memory_mib, self.disk_mib)
+
+    def reached_its_end(self, output: str) -> bool:
+        """Whether the last line of the program's standard output matches success_regex."""
+        return _ends_with(output, self.success_regex, 1)
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,22 @@ def _check_inside(name: str, *paths: str) -> None:
     for path in paths:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise ApplicationError(f"{name}: {path!r} leads out of source_dir; use a relative path without ..")
+
+
+def _check_regex(name: str, regex: str | None) -> None:
+    try:
+        re.compile(regex or "")
+    except re.error as error:
+        raise ApplicationError(f"{name}.success_regex: {error}") from None
+
+
+def _ends_with(output: str, regex: str | None, count: int) -> bool:
+    """Whether one of the last `count` non-blank lines has `regex` as a whole word; True without one."""
+    if regex is None:
+        return True
+    lines = [line for line in output.splitlines() if line.strip()][-count:]
+    pattern = re.compile(rf"(?<!\w)(?:{regex})(?!\w)")
+    return any(pattern.search(line) for line in lines)
 
 
 def _check_positive(name: str, *numbers: float) -> None:

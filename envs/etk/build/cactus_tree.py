@@ -4,6 +4,9 @@ The tree is the user's: configured and built once, read and never changed. Each 
 copy of the files that the compiler may need: those that the source includes, directly or indirectly, located by name
 anywhere in the tree, and those that `files` names. Files that could give away the reference are left out: the file
 itself, copies of it, and its objects.
+
+A file that compiles must also define what the rest of its thorn needs of it: the names that the reference's object
+defines and that the thorn's declarations (schedule.ccl) or its other sources use. A lone semicolon compiles, too.
 """
 
 from __future__ import annotations
@@ -30,7 +33,12 @@ from envs.sandbox import Job, Outcome, Sandbox
 from envs.task import TaskError
 
 INCLUDE = re.compile(r"^[ \t]*#?[ \t]*include[ \t]*[<\"']([^>\"'\n]+)[>\"']", re.MULTILINE | re.IGNORECASE)
-PLACEHOLDER = re.compile(r"\{(target|thorn|arrangement|name|file|folder)\}")
+PLACEHOLDER = re.compile(r"\{(target|thorn|arrangement|name|file|folder|object)\}")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+NAMES = "defined_names.txt"
+"""The file of a job that lists what the object defines."""
+LIST_NAMES = ("/bin/sh", "-c", 'nm --defined-only --extern-only --demangle "$0" > "$1" 2>/dev/null || :')
 MAX_FILES = 900
 """Files and folders of a job; the sandbox's folder holds about 1,000."""
 MAX_IN_MEMORY = 20_000
@@ -58,10 +66,12 @@ class Setup:
     """How a file is checked.
 
     workdir: folder of the tree. target: path of a file in the tree. command: a line for the shell, run at the tree's
-    root, or one line for each language. Both may contain {thorn}, {arrangement}, {name} (without the arrangement),
-    {file} and, in the command, {target} and its {folder}; names are quoted. files: patterns of files that the job gets
-    in addition to included ones; * also matches slashes. expect: files that the command must write. success_regex: see
-    Build. timeout: seconds. memory_mib: limit of one process. disk_mib: limit of the copy.
+    root, or one line for each language. All paths and commands may contain {thorn}, {arrangement}, {name} (without the
+    arrangement), {file} and, in the command, {target}, its {folder} and {object}; names are quoted. object: path of the
+    object that the command writes, whose names are compared with those that the thorn needs; None: they are not. files:
+    patterns of files that the job gets in addition to included ones; * also matches slashes. expect: files that the
+    command must write. success_regex: see Build. timeout: seconds. memory_mib: limit of one process. disk_mib: limit of
+    the copy.
 
     Raises:
         TaskError: the tree does not exist, or a program of the command is not installed.
@@ -70,6 +80,7 @@ class Setup:
     workdir: str
     command: str | Mapping[str, str]
     target: str = "arrangements/{thorn}/src/{file}"
+    object: str | None = None
     files: Sequence[str] = ()
     expect: Sequence[str] = ()
     success_regex: str | None = None
@@ -104,9 +115,15 @@ class Setup:
         """The command with its placeholders filled in; None for a language without a command."""
         line = self.command if isinstance(self.command, str) else self.command.get(source.language)
         target = self.target_of(source)
-        return line and fill_placeholders(
-            line, source, {"target": target, "folder": str(PurePosixPath(target).parent)}, shlex.quote
-        )
+        paths = {
+            "target": target, "folder": str(PurePosixPath(target).parent),
+            "object": self.object_of(source) or os.devnull,
+        }  # fmt: skip
+        return line and fill_placeholders(line, source, paths, shlex.quote)
+
+    def object_of(self, source: Source) -> str | None:
+        """The path of the object in the tree."""
+        return self.object and fill_placeholders(self.object, source, {}, str)
 
     def target_of(self, source: Source) -> str:
         """The path of the file in the tree."""
@@ -122,11 +139,13 @@ def fill_placeholders(text: str, source: Source, more: Mapping[str, str], quote:
 
 @dataclass(frozen=True)
 class Compiled:
-    """ok: whether the file compiles. messages: the compiler's, located in the file. reason: why it does not compile."""
+    """ok: whether the file compiles and defines what its thorn needs. messages: the compiler's, located in the file.
+    reason: why it is not ok. defined: names that its object defines."""
 
     ok: bool
     messages: tuple[CompilerMessage, ...] = ()
     reason: str = ""
+    defined: frozenset[str] = frozenset()
 
 
 class CactusTree:
@@ -152,6 +171,8 @@ class CactusTree:
         self._archive = functools.lru_cache(64)(self._make_archive)
         self._checked: dict[Source, Compiled] = {}
         self._references: dict[Source, bool] = {}
+        self._defined: dict[Source, frozenset[str]] = {}
+        self._used = functools.lru_cache(256)(self._read_used)
 
     def has(self, source: Source) -> bool:
         """Whether the tree has a file at the source's path."""
@@ -163,22 +184,27 @@ class CactusTree:
         unchecked = [r for r, file in files.items() if not file.exists()]
         for reference, result in zip(unchecked, await self.check(unchecked, unchecked), strict=True):
             if result is not None:
-                self._store(files[reference], result.ok)
-        self._references |= {r: file.read_text() == "compiles" for r, file in files.items() if file.exists()}
+                self._store(files[reference], result)
+        for reference, file in files.items():
+            if file.exists():
+                stored = json.loads(file.read_text())
+                self._references[reference] = stored["ok"]
+                self._defined[reference] = frozenset(stored["defined"])
         return [self._references.get(reference) for reference in references]
 
     async def check(self, sources: Sequence[Source], references: Sequence[Source]) -> list[Compiled | None]:
         """The result of compiling each source in place of its reference; None if the sandbox failed."""
         new = {s: r for s, r in zip(sources, references, strict=True) if s not in self._checked}
+        compared = [reference for source, reference in new.items() if source != reference]
+        if self.setup.object is not None and compared:
+            await self.usable(compared)
         jobs = {source: self._job(source, reference) for source, reference in new.items()}
         possible = {source: job for source, job in jobs.items() if job is not None}
         for source in new.keys() - possible.keys():
             self._checked[source] = Compiled(False, reason="not in this tree, or it includes too much of it")
-        for (source, job), outcome in zip(
-            possible.items(), await self.sandbox.run(list(possible.values())), strict=True
-        ):
+        for source, outcome in zip(possible, await self.sandbox.run(list(possible.values())), strict=True):
             if outcome.graded:
-                self._checked[source] = self._compiled(source, job, outcome)
+                self._checked[source] = self._compiled(source, outcome, self._needed_names(source, new[source]))
         results = [self._checked.get(source) for source in sources]
         for source in list(self._checked)[: max(0, len(self._checked) - MAX_IN_MEMORY)]:
             del self._checked[source]
@@ -194,7 +220,8 @@ class CactusTree:
             needed = self._needed([reference.text], target)
         if not self._fits(needed):
             return None
-        place = f"{TREE}/{target}"
+        place, made = f"{TREE}/{target}", self.setup.object_of(source)
+        list_names = [in_folder(TREE, (*LIST_NAMES, made, NAMES))] if made else []
         return Job(
             f"compile/{source.thorn}/{source.file}",
             "command",
@@ -203,25 +230,47 @@ class CactusTree:
                 ("mkdir", "-p", TREE),
                 ("tar", "-xf", "tree.tar", "-C", TREE),
                 in_folder(TREE, words(command)),
+                *list_names,
             ),
-            keep=tuple(f"{TREE}/{name}" for name in self.setup.expect),
+            keep=tuple(f"{TREE}/{name}" for name in (*self.setup.expect, *([NAMES] if made else []))),
             limits=self.setup.build.limits,
         )
 
-    def _compiled(self, source: Source, job: Job, outcome: Outcome) -> Compiled:
+    def _compiled(self, source: Source, outcome: Outcome, needed_names: frozenset[str]) -> Compiled:
         output = f"{outcome.stderr}\n{outcome.stdout}"
         # a line end at the end of the text belongs to the last line
         messages = compiler_messages(output, source.file, source.text.removesuffix("\n").split("\n"))
-        missing = [name for name in job.keep if name not in outcome.files]
+        missing = [name for name in self.setup.expect if f"{TREE}/{name}" not in outcome.files]
+        defined = defined_names(outcome.files.get(f"{TREE}/{NAMES}", b"").decode("utf-8", "replace"))
         if outcome.verdict != "pass":
             reason = f"{outcome.verdict}, {outcome.note}"
         elif not self.setup.build.succeeded(output):
             reason = f"the output does not end with {self.setup.success_regex}"
         elif missing:
-            reason = f"there is no {missing[0].removeprefix(f'{TREE}/')}"
+            reason = f"there is no {missing[0]}"
+        elif undefined := sorted(needed_names - defined):
+            reason = f"the thorn needs {', '.join(undefined[:5])}, which it does not define"
         else:
-            return Compiled(True, messages)
+            return Compiled(True, messages, defined=defined)
         return Compiled(False, messages, reason)
+
+    def _needed_names(self, source: Source, reference: Source) -> frozenset[str]:
+        """Names that the reference defines and the rest of its thorn uses; of the reference itself nothing is asked."""
+        if source == reference:
+            return frozenset()
+        return self._defined.get(reference, frozenset()) & self._used(self.setup.target_of(reference), reference.file)
+
+    def _read_used(self, target: str, file: str) -> frozenset[str]:
+        """Names in the declarations and the other sources of the thorn that has `file` at `target`."""
+        folder = target.removesuffix(file).removesuffix("/").removesuffix("/src")
+        names: set[str] = set()
+        for path in self._paths:
+            if path.startswith(f"{folder}/") and path != target and PurePosixPath(path).suffix not in OBJECTS:
+                text = self._paths[path].read_text(encoding="latin-1")
+                if path.endswith(".ccl"):
+                    text = re.sub(r"#[^\n]*", "", text)
+                names |= {_plain(name) for name in IDENTIFIER.findall(C_COMMENT.sub(" ", text))}
+        return frozenset(names)
 
     # the files of a job ---------------------------------------------------------------------------------------------
 
@@ -290,11 +339,22 @@ class CactusTree:
         return self.cache / hasher.hexdigest()[:24]
 
     @staticmethod
-    def _store(file: Path, ok: bool) -> None:
+    def _store(file: Path, result: Compiled) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         staging = file.with_name(f".{file.name}.{os.getpid()}")
-        staging.write_text("compiles" if ok else "fails")
+        staging.write_text(json.dumps({"ok": result.ok, "defined": sorted(result.defined)}))
         os.replace(staging, file)
+
+
+def defined_names(listing: str) -> frozenset[str]:
+    """The names in the output of `nm --demangle`, without namespaces, arguments and what Fortran's compilers add."""
+    names = (line.split(" ", 2)[2] for line in listing.splitlines() if line.count(" ") >= 2)
+    return frozenset(_plain(name.partition("(")[0].rpartition("::")[2]) for name in names)
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: Fortran knows no capitals, and its compilers add a module and an underscore."""
+    return name.rpartition("_MOD_")[2].rstrip("_").lower()
 
 
 def _files(root: Path) -> dict[str, Path]:

@@ -18,18 +18,16 @@ from typing import Literal
 import numpy as np
 
 from envs.bleu import word_bleu
+from envs.etk.build.composite import Field, on_common_cells
 from envs.etk.build.outputs import Outputs
-from envs.etk.build.picture import FieldPicture, packed, small
-from envs.etk.build.plotfile import Plotfile, PlotfileError, header_text, inject
+from envs.etk.build.picture import FieldPicture, drawn
+from envs.etk.build.plotfile import Plotfile, PlotfileError, header_text
 
 Norm = Literal["l1", "l2", "linf"]
 STAGES = ("compile", "execution", "header", "density")
 EXPECT = tuple(f"plt{number:05d}" for number in range(1, 6))
-MAX_REFINEMENT = 64
-"""A candidate with more than this many times the reference's cells counts as damaged. Of its Header, at most this many
-times the length of the reference's Header is read."""
-ALWAYS_ALLOWED_CELLS = 1 << 24
-"""This number of cells (128 MiB) is allowed even if the reference has far fewer."""
+MAX_HEADER = 64
+"""Of a candidate's Header, at most this many times the length of the reference's Header is compared."""
 TIME_TOLERANCE = 1e-9
 """Relative difference up to which two times are equal."""
 
@@ -115,16 +113,15 @@ class RunScore:
 class Run:
     """The plotfiles of one run, each read once."""
 
-    def __init__(self, outputs: Outputs, metric: Metric, max_cells: int | None = None) -> None:
+    def __init__(self, outputs: Outputs, metric: Metric) -> None:
         self.outputs, self.metric = outputs, metric
-        self._limits = {} if max_cells is None else {"max_cells": max_cells}
         self.header = functools.cache(functools.partial(header_text, outputs))
         self.plotfile = functools.cache(functools.partial(Plotfile, outputs))
         self.values = functools.cache(self._values)
 
-    def _values(self, name: str) -> np.ndarray:
-        """The field at the finest level. Raises FileNotFoundError, KeyError, PlotfileError."""
-        return self.plotfile(name).field(self.metric.field, **self._limits)
+    def _values(self, name: str) -> Field:
+        """The compared field. Raises FileNotFoundError, KeyError, PlotfileError."""
+        return self.plotfile(name).field(self.metric.field)
 
     def has(self, name: str) -> bool:
         """Whether the run has a plotfile of this name."""
@@ -155,7 +152,7 @@ class Reference(Run):
             try:
                 if metric.field not in self.plotfile(name).names:
                     raise KeyError(metric.field)
-                if not np.isfinite(self.values(name)).all():
+                if not self.values(name).finite:
                     raise ApplicationError(f"reference: {metric.field} of {name} is not finite everywhere")
             except FileNotFoundError:
                 raise ApplicationError(f"reference: no {name}/Header") from None
@@ -169,7 +166,7 @@ class Reference(Run):
             self.initial, self.baseline = "", None
         name = metric.compared[-1]
         last, cells = self.plotfile(name), self.plotfile(name).finest_shape
-        shown = packed(small(self.values(name), cells))
+        shown = drawn(self.values(name), cells)
         self.picture = FieldPicture(metric.field, name, last.time, cells, shown)
 
     def failed(self, *reasons: str) -> RunScore:
@@ -178,14 +175,12 @@ class Reference(Run):
 
     def score(self, outputs: Outputs) -> RunScore:
         """Compare a run whose exit status was 0."""
-        largest = max(self.values(name).size for name in self.metric.compared)
-        max_cells = max(ALWAYS_ALLOWED_CELLS, MAX_REFINEMENT * largest)
-        run = Run(outputs, self.metric, max_cells)
+        run = Run(outputs, self.metric)
         headers = []
         for name in self.metric.expect:
             try:
                 expected = self.header(name)
-                headers.append(word_bleu(run.header(name)[: MAX_REFINEMENT * len(expected)], expected))
+                headers.append(word_bleu(run.header(name)[: MAX_HEADER * len(expected)], expected))
             except FileNotFoundError as error:
                 return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:
@@ -214,52 +209,48 @@ class Reference(Run):
         try:
             if run.plotfile(name).shape != self.plotfile(name).shape:
                 return ""
-            return packed(small(run.values(name), self.picture.cells))
-        except (FileNotFoundError, KeyError, PlotfileError):
+            return drawn(run.values(name), self.picture.cells)
+        except (FileNotFoundError, KeyError, ValueError):
             return ""
 
-    def _mean_similarity(self, values: np.ndarray) -> float:
+    def _mean_similarity(self, values: Field) -> float:
         return _mean([self._similarity_to(name, values) for name in self.metric.compared])
 
-    def _similarity_to(self, name: str, values: np.ndarray) -> float:
-        expected = self.values(name)
-        shape = tuple(map(max, values.shape[::-1], expected.shape[::-1]))
-        return similarity(inject(values, shape), inject(expected, shape), self.metric.norm)
+    def _similarity_to(self, name: str, values: Field) -> float:
+        volumes, (candidate, expected) = on_common_cells(values, self.values(name))
+        return similarity(candidate, expected, self.metric.norm, volumes)
 
     def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
         """Density score and skill of one plotfile; if they are 0, the reason is added to `reasons`."""
         try:
             if run.plotfile(name).shape != self.plotfile(name).shape:
                 raise PlotfileError(f"{name}: a domain of another size or dimension")
-            values, expected = run.values(name), self.values(name)
-            shape = tuple(map(max, values.shape[::-1], expected.shape[::-1]))
-            try:
-                values, expected = inject(values, shape), inject(expected, shape)
-            except ValueError:
-                raise PlotfileError(f"{name}: refinement levels that do not divide each other") from None
-            if not np.isfinite(values).all():
+            values = run.values(name)
+            if not values.finite:
                 raise PlotfileError(f"{name}: {self.metric.field} is not finite")
+            try:
+                score = self._similarity_to(name, values)
+            except ValueError as error:
+                raise PlotfileError(f"{name}: levels that cannot be compared with the reference's: {error}") from None
         except KeyError:
             reasons.append(f"{name} has no field {self.metric.field!r}")
         except (FileNotFoundError, PlotfileError) as error:
             reasons.append(str(error))
         else:
-            score = similarity(values, expected, self.metric.norm)
             if score == 0.0:
                 reasons.append(f"{name}: {self.metric.field} differs by 100 % or more")
-            return score, self._skill(values, expected)
+            return score, self._skill(values, self.values(name))
         return 0.0, 0.0
 
-    def _skill(self, values: np.ndarray, expected: np.ndarray) -> float:
-        """The skill, at the resolution of the initial state if that is finer; 0 if the resolutions do not fit."""
+    def _skill(self, values: Field, expected: Field) -> float:
+        """The skill; 0 if the levels of the initial state do not fit."""
         if not self.initial:
             return 0.0
-        initial = self.values(self.initial)
-        shape = tuple(map(max, expected.shape[::-1], initial.shape[::-1]))
         try:
-            return skill(inject(values, shape), inject(expected, shape), inject(initial, shape), self.metric.norm)
+            volumes, (found, wanted, initial) = on_common_cells(values, expected, self.values(self.initial))
         except ValueError:
             return 0.0
+        return skill(found, wanted, initial, self.metric.norm, volumes)
 
     def _time_differs(self, run: Run, name: str) -> bool:
         try:
@@ -272,43 +263,51 @@ class Reference(Run):
         scores = []
         for name, score in zip(self.metric.compared, densities, strict=True):
             if self._time_differs(run, name):
-                pair = self._at_one_time(run, name)
-                if pair is None:
+                compared = self._at_one_time(run, name)
+                if compared is None:
                     return None
-                score = similarity(*pair, self.metric.norm)
+                volumes, values, expected = compared
+                score = similarity(values, expected, self.metric.norm, volumes)
             scores.append(score)
         return _mean(scores)
 
-    def _at_one_time(self, run: Run, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """The candidate's and the reference's field at the earlier of their times; None if that is not possible."""
+    def _at_one_time(self, run: Run, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Volumes, and the candidate's and the reference's values at the earlier of their times; None if that is not
+        possible."""
         time = min(run.plotfile(name).time, self.plotfile(name).time)
         if self.initial and time <= self.plotfile(self.initial).time:
             return None  # all runs agree at the beginning
         names = [*dict.fromkeys([*filter(None, [self.initial]), *self.metric.expect])]
         try:
-            values, expected = (side.values(name) if side.plotfile(name).time <= time else _between(side, names, time)
-                                for side in (run, self))  # fmt: skip
-        except (FileNotFoundError, KeyError, PlotfileError):
+            sides = [
+                [(1.0, side.values(name))] if side.plotfile(name).time <= time else _between(side, names, time)
+                for side in (run, self)
+            ]
+            fields = [field for side in sides for _, field in side]
+            if not all(sides) or not all(field.finite for field in fields):
+                return None
+            volumes, arrays = on_common_cells(*fields)
+        except (FileNotFoundError, KeyError, ValueError):
             return None
-        if values is None or expected is None or values.shape != expected.shape or not np.isfinite(values).all():
-            return None
-        return values, expected
+        remaining = iter(arrays)
+        values, expected = (sum(share * next(remaining) for share, _ in side) for side in sides)
+        return volumes, np.asarray(values), np.asarray(expected)
 
 
-def _between(run: Run, names: Sequence[str], time: float) -> np.ndarray | None:
-    """A run's field at a time between two of its outputs, interpolated linearly; None without such outputs."""
+def _between(run: Run, names: Sequence[str], time: float) -> list[tuple[float, Field]]:
+    """Two outputs of a run and their shares in its field at a time between them; empty without such outputs."""
     for before, after in itertools.pairwise(filter(run.has, names)):
         early, late = run.plotfile(before).time, run.plotfile(after).time
-        if early <= time < late and run.values(before).shape == run.values(after).shape:
+        if early <= time < late:
             share = (time - early) / (late - early)
-            return (1 - share) * run.values(before) + share * run.values(after)
-    return None
+            return [(1 - share, run.values(before)), (share, run.values(after))]
+    return []
 
 
 def _not_finite(run: Run, name: str) -> bool:
     """Whether the field can be read and has a value that is not finite."""
     try:
-        return not np.isfinite(run.values(name)).all()
+        return not run.values(name).finite
     except (FileNotFoundError, KeyError, PlotfileError):
         return False
 
@@ -317,20 +316,31 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def similarity(candidate: np.ndarray, reference: np.ndarray, norm: Norm = "l1") -> float:
-    """max(0, 1 - |a - r| / |r|) of arrays of one shape; 0 if a value, or the difference, is not finite."""
+def similarity(
+    candidate: np.ndarray, reference: np.ndarray, norm: Norm = "l1", volumes: np.ndarray | None = None
+) -> float:
+    """max(0, 1 - |a - r| / |r|) of arrays of one shape; 0 if a value, or the difference, is not finite.
+
+    `volumes`: of the cells; None: all are equal.
+    """
     if not np.isfinite(candidate).all():
         return 0.0
     if not reference.any():
         return 0.0 if candidate.any() else 1.0
     candidate, reference = _scaled(reference, candidate, reference)
-    return max(0.0, 1.0 - _share(_size(candidate - reference, norm), _size(reference, norm)))
+    return max(0.0, 1.0 - _share(_size(candidate - reference, norm, volumes), _size(reference, norm, volumes)))
 
 
-def skill(candidate: np.ndarray, reference: np.ndarray, initial: np.ndarray, norm: Norm = "l1") -> float:
-    """max(0, 1 - |a - r| / |r0 - r|): 0 is no better than the initial state r0."""
+def skill(
+    candidate: np.ndarray,
+    reference: np.ndarray,
+    initial: np.ndarray,
+    norm: Norm = "l1",
+    volumes: np.ndarray | None = None,
+) -> float:
+    """max(0, 1 - |a - r| / |r0 - r|): 0 is no better than the initial state r0. `volumes`: see similarity."""
     candidate, reference, initial = _scaled(reference, candidate, reference, initial)
-    error, initial_error = _size(candidate - reference, norm), _size(initial - reference, norm)
+    error, initial_error = (_size(each - reference, norm, volumes) for each in (candidate, initial))
     if not initial_error:
         return 0.0 if error else 1.0
     return max(0.0, 1.0 - _share(error, initial_error))
@@ -343,11 +353,13 @@ def _scaled(by: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
         return [np.ldexp(array, -exponent) for array in arrays]
 
 
-def _size(array: np.ndarray, norm: Norm) -> float:
+def _size(array: np.ndarray, norm: Norm, volumes: np.ndarray | None) -> float:
     with np.errstate(over="ignore"):
         if norm == "linf":
             return float(np.abs(array).max())
-        return float(np.abs(array).sum() if norm == "l1" else np.sqrt(np.square(array).sum()))
+        sizes = np.abs(array) if norm == "l1" else np.square(array)
+        total = (sizes if volumes is None else sizes * volumes).sum()
+        return float(total if norm == "l1" else np.sqrt(total))
 
 
 def _share(part: float, whole: float) -> float:

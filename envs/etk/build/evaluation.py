@@ -20,7 +20,7 @@ from envs.etk.build.compare import Reference, RunScore
 from envs.etk.build.compiler_messages import compiler_lines
 from envs.etk.build.once import Once
 from envs.etk.build.outputs import InMemory
-from envs.etk.build.prepared_tree import Prepared, build_failure, build_log, prepare, program_of, run_job
+from envs.etk.build.prepared_tree import Prepared, build_failure, build_log, prepare, program_of, run_failure, run_job
 from envs.etk.build.result_cache import ResultCache, without_comments
 from envs.etk.languages import language_of
 from envs.sandbox import Outcome, Sandbox
@@ -201,11 +201,12 @@ class Evaluator:
             if not outcome.graded:
                 continue
             started = time.perf_counter()
-            if outcome.verdict == "pass":
+            failure = run_failure(self.application, outcome)
+            if failure is None:
                 outputs = InMemory({path.removeprefix("run/"): data for path, data in outcome.files.items()})
                 run = await asyncio.to_thread(_compared, prepared.reference, outputs)
             else:
-                run = prepared.reference.failed(f"run: {outcome.verdict}, {outcome.note}")
+                run = prepared.reference.failed(failure)
             scores[digest] = run
             seconds[digest] = Seconds(run=outcome.seconds, compare=time.perf_counter() - started)
         return scores

@@ -14,6 +14,10 @@ class Outputs(Protocol):
         """`size` bytes from `start` on, fewer at the end of the file; -1 reads all. Raises FileNotFoundError."""
         ...
 
+    def size(self, name: str) -> int:
+        """The length of a file in bytes. Raises FileNotFoundError."""
+        ...
+
 
 class Folder:
     """Outputs in a folder on disk."""
@@ -22,13 +26,20 @@ class Folder:
         self.top = folder.resolve()
 
     def read(self, name: str, start: int = 0, size: int = -1) -> bytes:
-        path = (self.top / name).resolve()
-        if not path.is_relative_to(self.top) or not path.is_file():
-            raise FileNotFoundError(name)
+        path = self._file(name)
         with open(path, "rb") as file:
             file.seek(start)
             # limited by the length of the file: a damaged header may ask for more than memory holds
             return file.read(min(size, path.stat().st_size) if size >= 0 else -1)
+
+    def size(self, name: str) -> int:
+        return self._file(name).stat().st_size
+
+    def _file(self, name: str) -> Path:
+        path = (self.top / name).resolve()
+        if not path.is_relative_to(self.top) or not path.is_file():
+            raise FileNotFoundError(name)
+        return path
 
 
 class InMemory:
@@ -41,3 +52,8 @@ class InMemory:
         if name not in self.files:
             raise FileNotFoundError(name)
         return self.files[name][start : start + size if size >= 0 else None]
+
+    def size(self, name: str) -> int:
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return len(self.files[name])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from dataclasses import dataclass
 
 import numpy as np
 
+from envs.etk.build.composite import Field, uniform
+
 MOST_CELLS = 64
 """Of a picture, along each axis."""
+MOST_PLANE = 1 << 18
+"""Cells of the plane from which a picture is made; finer values count with their means."""
 DIGITS = 4
 """Significant digits of its numbers."""
 
@@ -31,16 +36,27 @@ class FieldPicture:
     result: str = ""
 
 
+def drawn(field: Field, cells: tuple[int, ...]) -> str:
+    """A field as `packed` has it, in the blocks of `small`; empty if it is not finite.
+
+    Raises ValueError if its levels do not fit together.
+    """
+    if not field.finite:
+        return ""
+    plane = field.middle_plane()
+    shapes = [level.shape for level in plane.levels]
+    fine_enough = [shape for shape in shapes if math.prod(shape) <= MOST_PLANE] or shapes[:1]
+    return packed(small(uniform(plane, fine_enough[-1]), cells))
+
+
 def small(values: np.ndarray, cells: tuple[int, ...]) -> np.ndarray:
-    """A field (z, y, x), (y, x) or (x) as an array (y, x) of at most MOST_CELLS each way: means over square blocks.
+    """A field (y, x) or (x) as an array (y, x) of at most MOST_CELLS each way: means over square blocks.
 
     Args:
         values: the field at any resolution.
         cells: the reference's, x first, which define the blocks. Fields of several resolutions thus give pictures of
             one shape; a field that is coarser than a block repeats its values.
     """
-    if values.ndim == 3:
-        values = values[values.shape[0] // 2]
     values = values.reshape(-1, values.shape[-1])
     drawn = (*cells[:2], 1)[:2]
     block = -(-max(drawn) // MOST_CELLS)

@@ -1,8 +1,8 @@
-"""AMReX plotfiles: the text header, and one field as an array at the finest level. Needs numpy only.
+"""AMReX plotfiles: the text header, and one field on all its levels. Needs numpy only.
 
 Facts of the format: specification of the completion evaluation, section 5 (AMReX's `HyperCLaw-V1.1`, VisMF version 1).
-A candidate's files are hostile: paths must stay inside the plotfile, and a size in a file is used only after the bytes
-that it announces have been read.
+A candidate's files are hostile: paths must stay inside the plotfile, a size in a file is used only after the bytes that
+it announces have been read, and no byte is read for two boxes.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from envs.etk.build.composite import Field, FieldLevel, Patch, ratios_of
 from envs.etk.build.outputs import Outputs
 
 FORMAT = "HyperCLaw-V1.1"
-MAX_CELLS = 1 << 28
 MAX_LEVELS = 64
 MAX_FAB_LINE = 4096
 """Longest first line of a FAB, in bytes."""
@@ -133,33 +134,31 @@ class Plotfile:
         """Cells of the whole domain at the finest level, x first."""
         return self.levels[-1].domain.shape
 
-    def field(self, name: str, max_cells: int = MAX_CELLS) -> np.ndarray:
-        """A component at the finest level: (z, y, x), (y, x) or (x), float64.
-
-        Coarse values are repeated in the cells that they cover; cells in no box are NaN.
+    def field(self, name: str) -> Field:
+        """A component on all levels, float64; memory and time are in proportion to the files.
 
         Raises:
             KeyError: there is no such component.
-            PlotfileError: damaged or missing data, an unsupported version, or more cells than `max_cells`.
+            PlotfileError: damaged or missing data, or an unsupported version.
         """
         if name not in self.names:
             raise KeyError(name)
-        if max(math.prod(level.domain.shape) for level in self.levels) > max_cells:
-            raise PlotfileError(f"{self.name}: {'x'.join(map(str, self.finest_shape))[:80]} cells are too many")
-        whole = np.full((1,) * self.dimension, np.nan)
+        levels: list[FieldLevel] = []
+        self._claimed: Counter[str] = Counter()
         for level in self.levels:
             try:
-                whole = inject(whole, level.domain.shape)
-                self._fill(whole, level, self.names.index(name))
+                if levels:
+                    ratios_of(levels[-1].shape, level.domain.shape)
+                levels.append(FieldLevel(level.domain.shape, self._patches(level, self.names.index(name))))
             except FileNotFoundError as error:
                 raise PlotfileError(f"{self.name}: no file {error}") from None
             except (StopIteration, ValueError, IndexError, OverflowError, OSError) as error:
                 reason = str(error) or "Cell_H ends too early"
                 raise PlotfileError(f"{self.name}/{level.path[:80]}: {reason}") from None
-        return whole
+        return Field(tuple(levels))
 
-    def _fill(self, whole: np.ndarray, level: Level, component: int) -> None:
-        """Write a level's boxes into `whole`, which covers the level's domain."""
+    def _patches(self, level: Level, component: int) -> tuple[Patch, ...]:
+        """The boxes of a level."""
         lines = iter(self._read(f"{level.path}_H").decode("ascii", "replace").split("\n"))
         if (version := int(next(lines))) != 1:
             raise PlotfileError(f"version {version} of Cell_H is not read: write with vismf.headerversion=1")
@@ -176,6 +175,7 @@ class Plotfile:
             raise PlotfileError("the boxes and their data differ in number")
         if sum(math.prod(box.shape) for box in boxes) > math.prod(level.domain.shape):
             raise PlotfileError("boxes that overlap")  # otherwise a short file could take hours to read
+        patches = []
         for box in boxes:
             mark, file, offset = next(lines).split()
             if mark != "FabOnDisk:" or int(offset) < 0:
@@ -183,7 +183,9 @@ class Plotfile:
             if not level.domain.contains(box):
                 raise PlotfileError("a box outside its domain")
             path = posixpath.join(posixpath.dirname(level.path), file)
-            whole[level.domain.slices(box)] = self._fab(path, int(offset), box, component)
+            low = tuple(start - origin for start, origin in zip(box.low, level.domain.low, strict=True))
+            patches.append(Patch(low, self._fab(path, int(offset), box, component)))
+        return tuple(patches)
 
     def _fab(self, path: str, offset: int, box: Box, component: int) -> np.ndarray:
         """A component of one FAB, without its ghost cells."""
@@ -201,18 +203,30 @@ class Plotfile:
             raise PlotfileError(f"{path}: the FAB at byte {offset} does not hold its box or its components")
         size = math.prod(stored.shape) * width
         start = offset + header.end()
+        self._claim(path, header.end() + len(self.names) * size)
         data = self._read(path, start + component * size, size)
         if len(data) != size or not self._read(path, start + len(self.names) * size - 1, 1):
             raise PlotfileError(f"{path} is truncated")
         numbers = np.frombuffer(data, f"{'<' if order[0] == width else '>'}f{width}")
-        return numbers.reshape(stored.shape[::-1])[stored.slices(box)]
+        return numbers.reshape(stored.shape[::-1])[stored.slices(box)].astype(np.float64)
+
+    def _claim(self, path: str, size: int) -> None:
+        """Count the bytes of a FAB. Raises PlotfileError if those of a file are more than it has: then some would be
+        read for several boxes, and a small file could hold any number of cells."""
+        whole = self._inside(path)
+        self._claimed[whole] += size
+        if self._claimed[whole] > self._outputs.size(whole):
+            raise PlotfileError(f"{path} is truncated, or has boxes that overlap")
 
     def _read(self, path: str, start: int = 0, size: int = -1) -> bytes:
         """Bytes of a file of this plotfile. Raises PlotfileError for a path that leads out of it."""
+        return self._outputs.read(self._inside(path), start, size)
+
+    def _inside(self, path: str) -> str:
         whole = posixpath.normpath(f"{self.name}/{path}")
         if not whole.startswith(f"{posixpath.normpath(self.name)}/") or "\0" in whole:
             raise PlotfileError(f"the path {path[:80]!r} leads out of the plotfile")
-        return self._outputs.read(whole, start, size)
+        return whole
 
 
 def header_text(outputs: Outputs, name: str) -> str:
@@ -224,13 +238,3 @@ def header_text(outputs: Outputs, name: str) -> str:
     if not text.strip():
         raise FileNotFoundError(f"{name}/Header is empty")
     return text
-
-
-def inject(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array (z, y, x) repeated to `shape` cells, x first. Raises ValueError if a ratio is not an integer."""
-    for axis, cells in enumerate(shape[::-1]):
-        ratio, rest = divmod(cells, array.shape[axis])
-        if rest or ratio < 1:
-            raise ValueError(f"{cells} cells do not refine {array.shape[axis]}")
-        array = array.repeat(ratio, axis)
-    return array

@@ -126,6 +126,15 @@ def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
     return {PurePosixPath(name).name: data for name, data in files.items() if name != log and name != "built.tar"}
 
 
+def run_failure(application: Application, outcome: Outcome) -> str | None:
+    """Why a run failed, None if it ended well."""
+    if outcome.verdict != "pass":
+        return f"run: {outcome.verdict}, {outcome.note}"
+    if not application.run.reached_its_end(outcome.stdout):
+        return f"run: it ended before its last line, {application.run.success_regex}"
+    return None
+
+
 def build_failure(application: Application, outcome: Outcome) -> str | None:
     """Why a build failed, None if it succeeded (specification, section 4.4)."""
     build = application.build
@@ -191,9 +200,9 @@ async def _build_and_run(application: Application, sandbox: Sandbox, archive: by
         return
     job = run_job(application, f"{application.name}/run", program_of(application, built), "*")
     ran = _graded(await sandbox.run([job]))
-    if ran.verdict != "pass":
+    if failure := run_failure(application, ran):
         output = _last_output(ran.stderr, ran.stdout)
-        raise ApplicationError(f"{application.name}, unchanged: run: {ran.verdict}, {ran.note}; {output}")
+        raise ApplicationError(f"{application.name}, unchanged: {failure}; {output}")
     for name, data in ran.files.items():
         path = reference / name.removeprefix("run/")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,8 @@
 """`python -m envs.etk.completion score FILE` compares runs with reference runs; `check` measures the embedded cases.
 
+With `--application FILE`, a user's own application in TOML (own_application.py), `check` says which of its cases are
+sound, and `score` builds and runs completions: FILE then has id, case and completion.
+
 FILE has one JSON object a line: id, run_dir, reference_dir, and optionally expect, field, norm, compare, strict_finite,
 weights. Nothing is compiled here. A program that ran must have compiled, so `compile` counts as 1.0 in the total unless
 the row has another value, and a run that wrote nothing has the total 0.25. `skill` and `baseline` are null if the
@@ -23,6 +26,7 @@ from envs.etk.build.outputs import Folder
 from envs.etk.completion.cases import case_row
 from envs.etk.completion.check import faults, measure, with_expected
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
+from envs.etk.completion.own_application import check_application, score_rows
 from envs.etk.completion.scorer import CompletionScorer
 from envs.sandbox import LocalSandbox
 
@@ -80,15 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line. `score` ends with status 0 unless the file cannot be read, `check` with 1 if a case is faulty."""
     parser = argparse.ArgumentParser(prog="python -m envs.etk.completion", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("score", help="read a JSON-lines file and print one answer for each row").add_argument("file")
+    scores = verbs.add_parser("score", help="read a JSON-lines file and print one answer for each row")
+    scores.add_argument("file")
     checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
     checker.add_argument("--write", action="store_true", help="store the measured scores as the expected ones")
-    checker.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    for verb in (scores, checker):
+        verb.add_argument("--application", type=Path, help="a user's own application in TOML")
+        verb.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     try:
-        if options.verb == "check":
+        if options.application and options.verb == "check":
+            asyncio.run(check_application(options.application, options.workers))
+        elif options.application:
+            asyncio.run(score_rows(options.application, options.file, options.workers))
+        elif options.verb == "check":
             return int(asyncio.run(check(options.write, options.workers)) > 0)
-        answer_each(options.file, score_row)
+        else:
+            answer_each(options.file, score_row)
     except (OSError, UnicodeDecodeError, ApplicationError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)
         return 1

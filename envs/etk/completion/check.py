@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from envs.etk.build.compare import STAGES
 from envs.etk.completion.cases import Case
-from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
+from envs.etk.completion.scorer import PERFECT, CompletionScore, CompletionScorer, Request
 
-MAX_EMPTY_TOTAL = 0.95
-"""A case whose empty completion has a higher total distinguishes too little."""
+MAX_LEFT_OUT = 0.95
+"""Masked lines without which a program avoids a larger share of the initial state's error change too little."""
 TOLERANCE = 0.01
 """Other compilers and processors may round differently."""
+SUMMARY = ("total", "skill", "left_out")
 VARIANTS = ("original", "empty", "broken")
 Scores = dict[str, dict[str, float]]
 
@@ -38,7 +39,19 @@ async def measure(scorer: CompletionScorer, cases: Sequence[Case]) -> list[Score
 
 
 def _rounded(score: CompletionScore) -> dict[str, float]:
-    return {name: round(getattr(score, name), 4) for name in (*STAGES, "total")}
+    return {name: round(getattr(score, name), 4) for name in (*STAGES, *SUMMARY)}
+
+
+def unsound(reference: CompletionScore, empty: CompletionScore) -> list[str]:
+    """Why a case is not fit for use; empty for a good case."""
+    found = [] if reference.total > PERFECT else [f"the original lines score {reference.total:.4f}", *reference.reasons]
+    return found + _changes_nothing(empty.left_out)
+
+
+def _changes_nothing(left_out: float) -> list[str]:
+    if left_out <= MAX_LEFT_OUT:
+        return []
+    return [f"without the masked lines {left_out:.4f} of the error is avoided, more than {MAX_LEFT_OUT}"]
 
 
 def faults(case: Case, measured: Scores) -> list[str]:
@@ -46,8 +59,7 @@ def faults(case: Case, measured: Scores) -> list[str]:
     problems = []
     if measured["original"]["total"] < 1.0:
         problems.append(f"the original scores {measured['original']['total']}")
-    if measured["empty"]["total"] > MAX_EMPTY_TOTAL:
-        problems.append(f"the empty completion scores {measured['empty']['total']}, more than {MAX_EMPTY_TOTAL}")
+    problems += _changes_nothing(measured["empty"]["left_out"])
     if not case.broken.strip():
         problems.append("it has no broken variant")
     elif measured["broken"]["total"] >= 1.0:

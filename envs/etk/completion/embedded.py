@@ -18,6 +18,18 @@ CHECKS = {11: "-fdiagnostics-column-unit=byte", 12: "-ftrivial-auto-var-init=zer
 """Compiler options by the version of GCC that introduced them: columns as compiler_messages.py reads them, and a value
 for every variable, so that a forgotten initialisation gives the same score everywhere."""
 
+INITIAL_STATE = """static const int written = [] {
+    const flow::Options options;
+    flow::Grid state(options.cells);
+    flow::initialize(state, options);
+    const char* names[] = {"plt00000", "plt00001", "plt00002", "plt00003", "plt00004", "plt00005"};
+    for (int k = 0; k < 6; ++k) flow::write_plotfile(names[k], state, k * options.interval, k, options.boxes);
+    std::_Exit(0);
+    return 0;
+}();
+"""
+"""A completion that computes nothing: it writes the initial state in place of every output and ends the program."""
+
 
 def flow2d() -> Application:
     """The application, scored by default as the work's: five plotfiles, density, l1, last."""
@@ -34,7 +46,14 @@ def flow2d() -> Application:
             memory_mib=2048,
             disk_mib=64,
         ),
-        run=Run(command=("./flow", "inputs"), inputs=("inputs",), timeout=4.0, memory_mib=512, disk_mib=16),
+        run=Run(
+            command=("./flow", "inputs"),
+            inputs=("inputs",),
+            success_regex="finished",
+            timeout=4.0,
+            memory_mib=512,
+            disk_mib=16,
+        ),
         toolchain=("g++", "make"),
     )
 

@@ -14,6 +14,9 @@ from envs.etk.build.prepared_tree import Prepared
 from envs.etk.completion.cases import Case, Gap
 from envs.sandbox import Sandbox
 
+PERFECT = 1 - 1e-6
+"""A completion with a larger total is right."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -28,10 +31,12 @@ class CompletionScore:
     """All scores are in [0, 1]; after a stage that fails they are 0.
 
     total: weighted mean of compile, execution, header and density. baseline: the density score of a run in which
-    nothing happens; skill: what the completion adds to it (see `RunScore`). exact: the completion equals the masked
-    lines. line_count_match: it has as many lines as are masked. messages: the compiler's. seconds: times of the first
-    of several equal completions; 0 for a stored result. picture: the compared field beside the reference's; None
-    if there was none to compare.
+    nothing happens. left_out: the share of the initial state's error (of the field itself, if there is no initial
+    state) that the program avoids without the masked lines. skill: the share of the error that is left then which the
+    completion avoids, so that neither the initial state nor leaving the lines out earns any; 1 for the reference.
+    exact: the completion equals the masked lines. line_count_match: it has as many lines as are masked. messages: the
+    compiler's. seconds: times of the first of several equal completions; 0 for a stored result. picture: the compared
+    field beside the reference's; None if there was none to compare.
     """
 
     compile: float
@@ -39,7 +44,8 @@ class CompletionScore:
     header: float
     density: float
     total: float
-    skill: float | None
+    skill: float
+    left_out: float
     baseline: float | None
     exact: bool
     line_count_match: bool
@@ -50,10 +56,18 @@ class CompletionScore:
     seconds: Seconds = field(default_factory=Seconds)
     picture: FieldPicture | None = None
 
+    @property
+    def verdict(self) -> str:
+        """`pass`, or the stage that it failed in: `build`, `run` or `fields`."""
+        if self.total >= PERFECT:
+            return "pass"
+        return "build" if not self.compile else "run" if not self.execution else "fields"
+
 
 class CompletionScorer:
     """Scores completions of one application's cases.
 
+    For each case the program without the masked lines is evaluated too, because skill is measured from there.
     Completions that give the same file are evaluated once, and those that give the same program are run once. With
     `keep`, results are stored: a file that any process has evaluated, or one of C that differs from such a file in
     comments alone, is not built again.
@@ -82,16 +96,19 @@ class CompletionScorer:
         """
         prepared = await self.ready()
         gaps = [self.gap(request.case) for request in requests]
-        texts = [
-            FileText(gap.case.file, gap.filled(request.completion)) for gap, request in zip(gaps, requests, strict=True)
-        ]
-        evaluations = await self.evaluator.evaluate(prepared, texts)
+        texts = [_text(gap, request.completion) for gap, request in zip(gaps, requests, strict=True)]
+        without = [_text(gap, "") for gap in gaps]
+        evaluations = await self.evaluator.evaluate(prepared, [*texts, *without])
         return [
-            None if evaluation is None else self._score(prepared, gap, request.completion, evaluation)
-            for gap, request, evaluation in zip(gaps, requests, evaluations, strict=True)
+            None if found is None or empty is None else self._score(prepared, gap, request.completion, found, empty)
+            for gap, request, found, empty in zip(
+                gaps, requests, evaluations[: len(gaps)], evaluations[len(gaps) :], strict=True
+            )
         ]
 
-    def _score(self, prepared: Prepared, gap: Gap, completion: str, evaluation: Evaluation) -> CompletionScore:
+    def _score(
+        self, prepared: Prepared, gap: Gap, completion: str, evaluation: Evaluation, empty: Evaluation
+    ) -> CompletionScore:
         lines = gap.lines_of(completion)
         run = evaluation.run or prepared.reference.failed(*filter(None, [evaluation.build_failure]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
@@ -100,7 +117,8 @@ class CompletionScorer:
             compile=compiled,
             **stages,
             total=self.application.metric.total(compile=compiled, **stages),
-            skill=run.skill,
+            skill=skill_beyond(_avoided(evaluation), _avoided(empty)),
+            left_out=_avoided(empty),
             baseline=run.baseline,
             exact=lines == gap.masked,
             line_count_match=len(lines) == gap.case.count,
@@ -111,3 +129,20 @@ class CompletionScorer:
             seconds=evaluation.seconds,
             picture=replace(shown, result=run.picture) if run.picture and shown.reference else None,
         )
+
+
+def _text(gap: Gap, completion: str) -> FileText:
+    return FileText(gap.case.file, gap.filled(completion))
+
+
+def _avoided(evaluation: Evaluation) -> float:
+    """The share of the initial state's error that a run avoids; without an initial state its density score."""
+    run = evaluation.run
+    return 0.0 if run is None else run.density if run.skill is None else run.skill
+
+
+def skill_beyond(avoided: float, left_out: float) -> float:
+    """What a run avoids of the error that is left without the masked lines, which avoid `left_out` of the whole."""
+    if avoided >= 1.0:
+        return 1.0
+    return max(0.0, (avoided - left_out) / (1.0 - left_out)) if left_out < 1.0 else 0.0

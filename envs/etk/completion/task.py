@@ -13,7 +13,7 @@ from envs.etk.answer import extracted
 from envs.etk.build.application import Application
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import Case, Gap, read_cases
-from envs.etk.completion.embedded import flow2d, flow2d_cases
+from envs.etk.completion.embedded import INITIAL_STATE, flow2d, flow2d_cases
 from envs.etk.completion.prompts import prompt
 from envs.etk.languages import CXX, language_of
 from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_split
@@ -44,8 +44,10 @@ class EtkCompletion:
         context_chars: int = 3000,
     ):
         try:
+            self._useless: dict[str, str] = {}
             if application is None:
                 self.application, masked = flow2d(), flow2d_cases()
+                self._useless = {"writes the initial state and exits": INITIAL_STATE}
             else:
                 if cases is None:
                     raise TaskError("task.env.cases: missing; give the file with the cases of task.env.application")
@@ -84,7 +86,7 @@ class EtkCompletion:
             question=prompt(gap, self.context_chars).user,
             reference=gap.original,
             family=family,
-            data={"case": gap.case, "application": self.application, "file": gap.case.file},
+            data={"case": gap.case, "application": self.application, "file": gap.case.file, "useless": self._useless},
             language=(language_of(gap.case.file) or CXX).name,
             weight=gap.case.weight,
         )

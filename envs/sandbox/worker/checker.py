@@ -1,17 +1,18 @@
 """The trusted side of a `check` job: a process of its own, confined like the program that it tests."""
 
 import builtins
-import contextlib
 import functools
 import json
 import math
 import os
+import re
 import resource
 import socket
 import sys
 import types
 
 import codec
+import objects
 import program
 
 JOBS = 1000
@@ -20,21 +21,8 @@ MOST_KIB = 256 << 10
 """Resident memory in KiB above which the process is replaced."""
 NOTE = 1000
 """Characters of the note on a failure."""
-AWKWARD = (
-    *(AssertionError, StopIteration, StopAsyncIteration),
-    *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
-)
-"""Exceptions that are not raised again under their own name: the first would be reported as a failed line of the test,
-the next two would end a `map` or `all` of the test early, and the others need more arguments."""
-
-
-class CandidateGone(BaseException):
-    """The candidate's process ended or sent invalid data. It is not an Exception, so that few tests can catch it; those
-    that do are not passed."""
-
-
-class CandidateRaised(Exception):
-    """The candidate raised something that is not a built-in exception."""
+PLAIN = "__plain__"
+"""Name of `objects.plain` in a test."""
 
 
 def checker_body(channel: int, limits: dict) -> None:
@@ -78,13 +66,14 @@ def _check(payload: int, line: int, limits: dict) -> str:
     job = json.loads(program.read_all(payload))
     verdict = ["error", "no verdict"]
     try:
-        candidate = Candidate(line, limits["output_kib"] << 10)
+        arrays = re.search(r"\bnumpy\b", job["check"] + (job["setup"] or "")) is not None
+        candidate = objects.Candidate(line, limits["output_kib"] << 10, arrays)
         verdict = _run_check(job, candidate)
         if verdict[0] == "pass" and candidate.gone:
             verdict = ["fail", candidate.gone]
         elif verdict[0] == "pass" and not candidate.calls:
             verdict = ["error", "the test never called the entry point"]
-    except CandidateGone as error:
+    except objects.CandidateGone as error:
         verdict = ["fail", str(error)]
     except codec.Unsupported as error:
         verdict = ["error", f"the test passes a value that cannot be sent: {error}"]
@@ -96,12 +85,32 @@ def _check(payload: int, line: int, limits: dict) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _compiled(source: str, name: str) -> types.CodeType:
-    """Compile, with a cache across jobs: all completions of a problem have the same test."""
-    return compile(source, name, "exec", dont_inherit=True)
+def _compiled(source: str, name: str, guarded: bool = False) -> types.CodeType:
+    """Compile, with a cache across jobs: all completions of a problem have the same test.
+
+    `guarded`: pass what `is` compares through `objects.plain`, because no object can refuse to be compared by `is`.
+    """
+    if not guarded:
+        return compile(source, name, "exec", dont_inherit=True)
+    import ast  # few tests need it
+
+    tree = ast.parse(source, name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops):
+            sides: list[ast.expr] = [
+                ast.Call(ast.Name(PLAIN, ast.Load()), [side], []) for side in (node.left, *node.comparators)
+            ]
+            node.left, node.comparators = sides[0], sides[1:]
+    return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
 
 
-def _run_check(job: dict, candidate: "Candidate") -> list[str]:
+def _names(code: types.CodeType) -> set[str]:
+    """The names that a module and its functions read."""
+    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
     program.restore_streams()
     module = sys.modules["check"] = program.new_module("check")
     space, name = module.__dict__, job["entry"]
@@ -111,16 +120,20 @@ def _run_check(job: dict, candidate: "Candidate") -> list[str]:
         test = _compiled(job["check"], "<check>")
     except Exception as error:
         return ["error", f"the test itself is broken: {program.describe(error)}"]
-    for defined in candidate.classes:
-        if defined in test.co_names and defined not in space and not hasattr(builtins, defined):
-            space[defined] = functools.partial(candidate.make, defined)
+    names = _names(test) if candidate.classes else set()
+    lacking = [n for n in candidate.classes if n in names and n not in space and not hasattr(builtins, n)]
+    if lacking:
+        test = _compiled(job["check"], "<check>", guarded=True)
+        space.update({n: functools.partial(candidate.make, n) for n in lacking})
     space[name] = space["candidate"] = candidate
+    space[PLAIN] = objects.plain
     try:
         exec(test, space)
         if name != "check" and callable(space.get("check")):
             space["check"](candidate)
     except AssertionError as error:
-        return ["fail", _assertion(error, job["check"])]
+        what = f" (a result of type {candidate.seen} is not plain data: return plain data)" if candidate.seen else ""
+        return ["fail", _assertion(error, job["check"]) + what]
     return ["pass", ""]
 
 
@@ -134,89 +147,3 @@ def _assertion(error: AssertionError, source: str) -> str:
     lines = source.split("\n")
     text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
     return f"test line {line}: {text}" if text else program.describe(error)
-
-
-class Opaque:
-    """A result that is not plain data: only its truth value is known, and it equals only itself."""
-
-    def __init__(self, truth: bool, what: str) -> None:
-        self._truth, self._what = truth, what
-
-    def __bool__(self) -> bool:
-        return self._truth
-
-    def __repr__(self) -> str:
-        return f"<{self._what}>"
-
-
-class Candidate:
-    """A proxy for the entry point that forwards calls by value; it waits first until the program is ready.
-
-    Raises CandidateGone.
-    """
-
-    def __init__(self, channel: int, most: int) -> None:
-        self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
-        self._encode, self.calls, self._kept = codec.make_encoder(most), 0, 0
-        self.gone = ""
-        """Why it no longer answers; empty while it does."""
-        self._answers, self._opaque = 0, False
-        ready = self._receive()
-        if ready[0] != "ready" or len(ready) != 2:
-            raise CandidateGone(str(ready[-1]))
-        names = codec.decode(ready[1])
-        self.classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-
-    def __call__(self, *args, **kwargs):
-        self.calls += 1
-        return self._ask('["t",', args, kwargs)
-
-    def make(self, name: str, *args, **kwargs) -> codec.Handle:
-        """Create an object of a class that the program defines, for a test that passes it to the entry point."""
-        self._ask(f'["t",{json.dumps(name)},', args, kwargs)
-        self._kept += 1
-        return codec.Handle(self._kept - 1, self._set)
-
-    def _set(self, handle: codec.Handle, name: str, value: object) -> None:
-        """Set an attribute of such an object."""
-        self._ask('["t","",', (handle, name, value), {})
-
-    def _ask(self, opening: str, args: tuple, kwargs: dict):
-        try:
-            request = opening + self._encode(list(args)) + "," + self._encode(kwargs) + "]\n"
-        except codec.Unsupported as error:
-            if self._opaque or (self._answers and isinstance(error, codec.Excess)):  # otherwise the test is the cause
-                raise CandidateRaised(f"the test passes its result on, which cannot be sent: {error}") from error
-            raise
-        try:
-            self._send(request)
-        except OSError as error:
-            raise self._lost("the program ended early") from error
-        record = self._receive()
-        self._answers += 1
-        with contextlib.suppress(ValueError):
-            if record[0] == "v" and len(record) == 2:
-                return codec.decode(record[1])
-            if record[0] == "o" and len(record) == 3:
-                self._opaque = True
-                return Opaque(record[2] is True, str(record[1]))
-        if record[0] == "e" and len(record) == 3:
-            for kind, name in program.BUILT_IN.items():
-                if name == record[2] and issubclass(kind, Exception) and kind not in AWKWARD:
-                    raise kind(str(record[1]))
-            raise CandidateRaised(str(record[1]))
-        raise self._lost("unreadable answer")
-
-    def _receive(self) -> list:
-        try:
-            text = self._line()
-            record = codec.parse(text) if text is not None else None
-        except (OSError, ValueError) as error:
-            raise self._lost("unreadable answer") from error
-        if type(record) is not list or not record:
-            raise self._lost("the program ended early" if record is None else "unreadable answer")
-        return record
-
-    def _lost(self, why: str) -> CandidateGone:
-        self.gone = why
-        return CandidateGone(why)

@@ -23,23 +23,27 @@ class Clock:
         unknown are missing."""
         waited: dict[str, int] = {}
         with contextlib.suppress(OSError, ValueError, IndexError):
-            pid = self._field(f"self/fdinfo/{pidfd}", "Pid:")
-            for task in self._list(f"{pid}/task"):
+            pid = self.pid(pidfd)
+            for task in self.list(f"{pid}/task"):
                 with contextlib.suppress(OSError):  # it has ended in the meantime
-                    waited[task] = int(self._read(f"{pid}/task/{task}/schedstat").split()[1])
+                    waited[task] = int(self.read(f"{pid}/task/{task}/schedstat").split()[1])
         return waited
 
-    def _field(self, path: str, name: str) -> str:
-        return next((line for line in self._read(path).splitlines() if line.startswith(name)), "").split()[1]
+    def pid(self, pidfd: int) -> str:
+        """The number of a process in the outer /proc. Raises OSError or IndexError."""
+        lines = self.read(f"self/fdinfo/{pidfd}").splitlines()
+        return next((line for line in lines if line.startswith("Pid:")), "").split()[1]
 
-    def _list(self, path: str) -> list[str]:
+    def list(self, path: str) -> list[str]:
+        """The names in a folder of the outer /proc. Raises OSError."""
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.proc)
         try:
             return os.listdir(folder)
         finally:
             os.close(folder)
 
-    def _read(self, path: str) -> str:
+    def read(self, path: str) -> str:
+        """The first 4,096 bytes of a file of the outer /proc. Raises OSError."""
         file = os.open(path, os.O_RDONLY, dir_fd=self.proc)
         try:
             return os.read(file, 4096).decode()

@@ -1,13 +1,17 @@
 """Encodes values as text: tagged JSON in ASCII, which is decoded to exact built-in types only.
 
 null, true, false, strings, small integers and finite floats are written as in JSON. All other values are lists that
-begin with a tag: i (hexadecimal integer), f (nan, inf), c (complex), b (hexadecimal bytes), l, t, s, z (list, tuple,
-set, frozenset), d (key, value, key, value, ...), y (a built-in type, by name) and h (an object that stays in the
-program, by number). Subclasses are written as their base type.
+begin with a tag: i (hexadecimal integer), f (nan, inf), c (complex), b and u (hexadecimal bytes and bytearray), m
+(Decimal), q (Fraction: two hexadecimal integers), r (range: start, stop, step), l, t, s, z (list, tuple, set,
+frozenset), d (key, value, key, value, ...), a (an array: type, shape, flat list) and y (a built-in type, by name).
+Subclasses are written as their base type, NumPy's scalars as Python's. In `check` jobs objects stay where they are and
+are written by number: h (an object of the program), k and n (a function and an iterator of the test).
 """
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
@@ -15,30 +19,25 @@ _decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
 _scan = _decoder.scan_once
 MAX_DEPTH = 200
 SMALL = 1 << 53
-FEW = 64
-"""Number of keys of a set or dictionary that may share a hash; each further one is compared with all before it."""
-
+LONGEST_NUMBER = 4096
+"""Characters of a Decimal, and of each part of a Fraction."""
+MOST_DIMENSIONS, MOST_EMPTY = 32, 1000
+"""Dimensions of an array, and the product of the others if one is 0."""
+INSTEAD = {
+    **dict.fromkeys(("generator", "map", "filter", "zip", "enumerate", "reversed"), "return list(...) of it"),
+    **dict.fromkeys(("dict_keys", "dict_values", "dict_items", "deque"), "return list(...) of it"),
+    **dict.fromkeys(("function", "method", "type", "builtin_function_or_method"), "return what a call of it gives"),
+}
+"""What a program should return in place of other types, by the name of the type."""
+SINGLE = frozenset("ifbumqr")
+"""Tags of values that are written as one or a few texts."""
+STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+NO_BRACKETS = bytes(byte for byte in range(256) if byte not in STEPS)
 
 TYPES = {
     kind.__name__: kind
     for kind in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
 }
-
-
-class Handle:
-    """An object that stays in the program; it equals only itself. `_told` forwards attributes that a test sets on
-    it."""
-
-    _place: int  # names that a test is unlikely to set
-    _told: "Callable[[Handle, str, Any], None] | None"
-
-    def __init__(self, place: int, told: "Callable[[Handle, str, Any], None] | None" = None) -> None:
-        vars(self).update(_place=place, _told=told)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if self._told is not None:
-            self._told(self, name, value)
-        vars(self)[name] = value
 
 
 class Unsupported(TypeError):
@@ -63,7 +62,7 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
     bits, hexed, real_repr, int_repr = int.bit_length, int.__format__, float.__repr__, int.__repr__
     to_hex, str_size, bytes_size, everything = bytes.hex, str.__len__, bytes.__len__, slice(None)
     bool_, int_, float_, str_, bytes_, complex_, small = bool, int, float, str, bytes, complex, SMALL
-    names, meta, handle = {kind: name for name, kind in TYPES.items()}, type, Handle
+    names, meta = {kind: name for name, kind in TYPES.items()}, type
 
     def real_text(value: float) -> str:
         written = real_repr(value)
@@ -96,11 +95,55 @@ def _make_scalar() -> Callable[[type, Any, int], str | None]:
             return '["c",' + real_text(value.real) + "," + real_text(value.imag) + "]"
         if kind is meta and value in names:
             return '["y",' + quote(names[value]) + "]"
-        if kind is handle:
-            return '["h",' + int_repr(value._place) + "]"
         return None
 
     return scalar
+
+
+def _make_foreign() -> Callable[[type, Any, int], tuple[str, Any]]:
+    """A function for values of the standard library's and NumPy's types: ("text", encoded), ("value", a plain value to
+    encode in its place), ("array", parts) or ("", None) for any other type."""
+    modules, subclass, error, range_, bytearray_ = sys.modules, issubclass, Excess, range, bytearray
+    whole, size, most, quote, plain_kinds, kind_of = int.__format__, len, LONGEST_NUMBER, _quote, "biufc", type
+    real, shape = float, list
+
+    def numpy_value(numpy: Any, kind: type, value: Any, room: int) -> tuple[str, Any]:
+        if subclass(kind, numpy.generic):
+            item = value.item()
+            return "value", real(item) if kind_of(item) is kind else item
+        if kind is not numpy.ndarray or value.dtype.kind not in plain_kinds:
+            return "value", value.tolist()
+        if value.size * 2 > room:
+            raise error("result too large")
+        if value.dtype.kind in "fc" and value.dtype.itemsize > (8 if value.dtype.kind == "f" else 16):
+            value = value.astype("float64" if value.dtype.kind == "f" else "complex128")
+        return "array", (value.dtype.name, shape(value.shape), value.ravel().tolist())
+
+    def foreign(kind: type, value: Any, room: int) -> tuple[str, Any]:
+        if kind is range_:
+            return "text", '["r",' + ",".join(
+                ['"' + whole(n, "x") + '"' for n in (value.start, value.stop, value.step)]
+            ) + "]"
+        if subclass(kind, bytearray_):
+            if size(value) > room:
+                raise error("result too large")
+            return "text", '["u","' + value.hex() + '"]'
+        decimal, fractions, numpy = modules.get("decimal"), modules.get("fractions"), modules.get("numpy")
+        if decimal is not None and subclass(kind, decimal.Decimal):
+            text = decimal.Decimal.__str__(value)
+            if size(text) > most:
+                raise error("a Decimal with too many digits")
+            return "text", '["m",' + quote(text) + "]"
+        if fractions is not None and subclass(kind, fractions.Fraction):
+            parts = whole(value.numerator, "x"), whole(value.denominator, "x")
+            if size(parts[0]) > most or size(parts[1]) > most:
+                raise error("a Fraction with too many digits")
+            return "text", '["q","' + parts[0] + '","' + parts[1] + '"]'
+        if numpy is not None and subclass(kind, (numpy.generic, numpy.ndarray)):
+            return numpy_value(numpy, kind, value, room)
+        return "", None
+
+    return foreign
 
 
 def _make_flat() -> Callable[[Any], str | None]:
@@ -128,8 +171,10 @@ def _make_flat() -> Callable[[Any], str | None]:
     return flat
 
 
-def make_encoder(limit: int) -> Callable[[object], str]:
+def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) -> Callable[[object], str]:
     """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
+
+    `keep` writes objects that are not plain data; it returns None for one that it cannot write.
 
     All names that it needs are bound here, so that a program that replaces builtins still reports its results. Values
     are read through the methods of the base types; an overridden `__iter__`, `__len__` or `__class__` is not called.
@@ -144,7 +189,16 @@ def make_encoder(limit: int) -> Callable[[object], str]:
     )
     dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
     name_of = type.__dict__["__name__"].__get__
-    flat, excess = _make_flat(), Excess
+    flat, foreign, excess, instead = _make_flat(), _make_foreign(), Excess, INSTEAD
+
+    def refused(kind: type) -> Unsupported:
+        name = name_of(kind)
+        return error(
+            "a value of type "
+            + name
+            + " is not plain data: "
+            + instead.get(name, "use numbers, texts, lists and dictionaries")
+        )
 
     def encode(value: object) -> str:
         short = flat(value)
@@ -183,7 +237,21 @@ def make_encoder(limit: int) -> Callable[[object], str]:
                         out.append(",")
                         put(item, depth + 1)
                     return out.append("]")
-            raise error("unsupported type " + name_of(kind))
+            how, other = foreign(kind, value, room)
+            if how == "value":
+                return put(other, depth + 1)
+            if how == "array":
+                out.append('["a",')
+                for part in other:
+                    put(part, depth + 1)
+                    out.append(",")
+                out[-1] = "]"
+                return None
+            text = other if how else keep(value) if keep is not None else None
+            if text is None:
+                raise refused(kind)
+            out.append(text)
+            return spend(size(text))
 
         put(value, 0)
         return join(out)
@@ -191,29 +259,79 @@ def make_encoder(limit: int) -> Callable[[object], str]:
     return encode
 
 
-def make_decoder(kept: list[Any]) -> Callable[[object], object]:
+def nested(name: str, shape: list[int], flat: list[Any]) -> Any:
+    """The nested lists of an array. Raises ValueError for a shape that does not fit."""
+    whole = empty = 1
+    for length in shape:
+        if type(length) is not int or not 0 <= length <= max(len(flat), MOST_EMPTY):
+            raise ValueError("not the shape of an array")
+        whole, empty = whole * length, empty * (length or 1)
+        if empty > max(len(flat), MOST_EMPTY):
+            raise ValueError("not the shape of an array")
+    if len(shape) > MOST_DIMENSIONS or whole != len(flat):
+        raise ValueError("not the shape of an array")
+
+    def part(depth: int, items: Iterator[Any]) -> Any:
+        return next(items) if depth == len(shape) else [part(depth + 1, items) for _ in range(shape[depth])]
+
+    return part(0, iter(flat))
+
+
+def array(name: str, shape: list[int], flat: list[Any]) -> Any:
+    """NumPy's array where NumPy can be imported, otherwise nested lists. Raises ValueError."""
+    lists = nested(name, shape, flat)
+    try:
+        import numpy
+    except ImportError:
+        return lists
+    if name not in (
+        "bool",
+        *(f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)),
+    ):
+        raise ValueError("not the type of an array")
+    return numpy.array(flat, dtype=name).reshape(shape)
+
+
+def scalar_of(tag: str, rest: list[Any]) -> object:
+    """The value of a scalar's tag. Raises ValueError, OverflowError or TypeError."""
+    if not rest or any(type(part) is not str for part in rest) or len(rest) != {"q": 2, "r": 3}.get(tag, 1):
+        raise ValueError("not an encoded scalar")
+    if tag in "mq":
+        if max(map(len, rest)) > LONGEST_NUMBER:
+            raise ValueError("a number with too many digits")
+        if tag == "m":
+            from decimal import Decimal, InvalidOperation
+
+            try:
+                return Decimal(rest[0])
+            except InvalidOperation as error:
+                raise ValueError("not a Decimal") from error
+        from fractions import Fraction
+
+        top, bottom = (int(part, 16) for part in rest)
+        if not bottom:
+            raise ValueError("not a Fraction")
+        return Fraction(top, bottom)
+    if tag == "r":
+        return range(*(int(part, 16) for part in rest))
+    if tag in "bu":
+        return bytes.fromhex(rest[0]) if tag == "b" else bytearray.fromhex(rest[0])
+    return int(rest[0], 16) if tag == "i" else float(rest[0])
+
+
+def make_decoder(extra: dict[str, Callable[..., Any]]) -> Callable[[object], object]:
     """A decoder that, like the encoder, needs no name that a program can replace.
 
-    It rebuilds the value of a parsed record; handles are indices of `kept`. Raises ValueError for anything that the
-    encoder never writes.
+    It rebuilds the value of a parsed record; `extra` has functions for the tags of objects and arrays, which get the
+    decoded items. Raises ValueError for anything that the encoder never writes. A program that chooses the hashes of
+    its keys can make it slow, so the caller's process does not use it (envs/sandbox/comparison.py).
     """
-    kind_of, size, pairs, max_depth = type, len, zip, MAX_DEPTH
-    plain, list_, str_, int_, float_ = (bool, str, int, float), list, str, int, float
-    complex_, dict_, unhex = complex, dict, bytes.fromhex
+    kind_of, pairs, max_depth = type, zip, MAX_DEPTH
+    plain, list_, str_, float_ = (bool, str, int, float), list, str, float
+    complex_, dict_, scalar, single = complex, dict, scalar_of, SINGLE
     groups, named = {"t": tuple, "s": set, "z": frozenset}, TYPES
-    kinds, each, scalars, hashed = set, map, {bool, str, int, float, type(None)}, hash
-    few = FEW
+    kinds, each, scalars = set, map, {bool, str, int, float, type(None)}
     broken, awkward = ValueError, (KeyError, IndexError, TypeError, OverflowError)
-
-    def scalar(tag: str, rest: list) -> object:
-        if size(rest) != 1 or kind_of(rest[0]) is not str_:
-            raise broken("not an encoded scalar")
-        return int_(rest[0], 16) if tag == "i" else float_(rest[0]) if tag == "f" else unhex(rest[0])
-
-    def apart(keys: list[Any]) -> list[Any]:
-        if size(keys) > few and 2 * size(kinds(each(hashed, keys))) < size(keys):
-            raise broken("keys that are made to collide")
-        return keys
 
     def decode(node: Any, depth: int = 0) -> object:
         kind = kind_of(node)
@@ -223,7 +341,7 @@ def make_decoder(kept: list[Any]) -> Callable[[object], object]:
             raise broken("not an encoded value")
         tag, rest = node[0], node[1:]
         try:
-            if tag in ("i", "f", "b"):
+            if tag in single:
                 return scalar(tag, rest)
             flat = kinds(each(kind_of, rest)) <= scalars
             items: list[Any] = rest if flat else [decode(item, depth + 1) for item in rest]
@@ -234,43 +352,32 @@ def make_decoder(kept: list[Any]) -> Callable[[object], object]:
                 return complex_(float_(real), float_(imag))
             if tag == "y":
                 return named[items[0]]
-            if tag == "h":
-                return kept[items[0]]
             if tag == "d":
-                return dict_(pairs(apart(items[::2]), items[1::2], strict=True))
-            return groups[tag](items if tag == "t" else apart(items))
+                return dict_(pairs(items[::2], items[1::2], strict=True))
+            if tag in groups:
+                return groups[tag](items)
+            return extra[tag](*items)
         except awkward as error:
             raise broken("not an encoded value") from error
 
     return decode
 
 
-decode = make_decoder([])
+decode = make_decoder({"a": nested})
+
+
+def depth_of(text: str) -> int:
+    """How deeply JSON is nested, up to its first mistake."""
+    outside = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+    marks = outside.encode("utf-8", "replace").translate(None, NO_BRACKETS)
+    return max(accumulate(map(STEPS.__getitem__, marks)), default=0)
 
 
 def parse(text: str) -> Any:
     """Parse the JSON of an untrusted program; text that would make the parser recurse deeply is refused. Raises
     ValueError."""
-    if text.count("[") + text.count("{") > MAX_DEPTH:
-        depth = deepest = 0
-        in_string = escaped = False
-        for char in text:
-            if in_string:
-                if escaped:
-                    escaped = False
-                elif char == "\\":
-                    escaped = True
-                elif char == '"':
-                    in_string = False
-            elif char == '"':
-                in_string = True
-            elif char in "[{":
-                depth += 1
-                deepest = max(deepest, depth)
-            elif char in "]}":
-                depth -= 1
-        if deepest > MAX_DEPTH + 2:
-            raise ValueError("nested too deeply")
+    if text.count("[") + text.count("{") > MAX_DEPTH and depth_of(text) > MAX_DEPTH + 2:
+        raise ValueError("nested too deeply")
     try:
         value, end = _scan(text, 0)
     except RecursionError as error:

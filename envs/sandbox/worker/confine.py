@@ -41,15 +41,22 @@ class Walls:
         tier: "full" (the server is in its own namespaces), "landlock", or "none": limits only.
         uid: the user as whom programs run; None if the server may not change it.
         filters: BPF code by name, "program" and "tools".
-        library: the folder of the standard library.
-        packages: folders of additional libraries.
+        library: folders of the standard library.
+        packages: folders of additional libraries, even from below a folder that is hidden.
+        hidden: folders that programs must not read although they lie below others.
 
     Raises:
         OSError: the kernel lacks a feature that the tier needs.
     """
 
     def __init__(
-        self, tier: str, uid: int | None, filters: dict[str, bytes], library: str, packages: list[str]
+        self,
+        tier: str,
+        uid: int | None,
+        filters: dict[str, bytes],
+        library: list[str],
+        packages: list[str],
+        hidden: list[str],
     ) -> None:
         self.tier, self.uid = tier, uid
         self.checker_uid = None if uid is None else uid ^ (1 << 29)
@@ -58,7 +65,10 @@ class Walls:
         # before version 3, a program without a uid of its own could truncate its user's files
         if tier == "landlock" and version < (3 if uid is None else 1):
             raise OSError(errno.ENOSYS, f"the kernel's Landlock is version {version}, too old or turned off")
-        self.readable, self.landlock, self.ruleset = [*SYSTEM, library, *packages], version, -1
+        seen = [*SYSTEM, *library]
+        if tier == "landlock":  # in a root of its own these folders are empty
+            seen = [path for folder in seen for path in landlock.without(folder, hidden)]
+        self.readable, self.landlock, self.ruleset = [*seen, *packages], version, -1
         self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
         """Whether only these layers protect the files of the program's user, which include the server's folders."""

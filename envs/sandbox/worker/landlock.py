@@ -61,6 +61,20 @@ def ruleset(
     return made
 
 
+def without(folder: str, hidden: list[str]) -> list[str]:
+    """The paths that together allow a folder except what lies below the real paths `hidden`, because Landlock cannot
+    exclude. Folders on the way to a hidden one cannot be listed."""
+    real = os.path.realpath(folder)
+    if any(real == path or real.startswith(f"{path}/") for path in hidden):
+        return []
+    if not any(path.startswith(f"{real}/") for path in hidden):
+        return [folder]
+    with contextlib.suppress(OSError), os.scandir(real) as entries:
+        # a link's target has a rule of its own, or is not allowed
+        return [path for entry in entries if not entry.is_symlink() for path in without(entry.path, hidden)]
+    return []
+
+
 def keep_to(kernels: int, folder: str) -> None:
     """Allow this process to create, remove and rename files only below `folder`, in addition to the layers that it
     already has. Raises OSError."""

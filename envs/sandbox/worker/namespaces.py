@@ -36,19 +36,19 @@ LIBRARIES = "/python"
 example, and would tell programs about the host."""
 
 
-def enter_namespaces(folders: list[str]) -> dict[str, str]:
+def enter_namespaces(folders: list[str], hidden: list[str]) -> dict[str, str]:
     """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
-    `folders` are libraries to include besides those of the system. Returns the new path of each that has one; folders
-    of one parent stay side by side. The outer process waits for the inner one and ends with it; if either is killed, so
-    is the other. Raises OSError.
+    `folders` are libraries to include besides those of the system, even from below the folders `hidden`, which are
+    empty. Returns the new path of each library that has one; folders of one parent stay side by side. The outer process
+    waits for the inner one and ends with it; if either is killed, so is the other. Raises OSError.
     """
     real = {folder: os.path.realpath(folder) for folder in folders}
     parents = list(dict.fromkeys(map(os.path.dirname, folders)))
     moved = {
         folder: f"{LIBRARIES}/{parents.index(os.path.dirname(folder))}/{os.path.basename(folder)}"
         for folder in folders
-        if not real[folder].startswith(f"{SYSTEM}/")
+        if not real[folder].startswith(f"{SYSTEM}/") or any(real[folder].startswith(f"{top}/") for top in hidden)
     }
     user, group = os.getuid(), os.getgid()
     flags = NEW_NS | NEW_PID | NEW_NET | NEW_IPC | NEW_UTS | (NEW_USER if user else 0)
@@ -62,13 +62,13 @@ def enter_namespaces(folders: list[str]) -> dict[str, str]:
         os.closerange(3, 1 << 16)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _build_root({real[folder]: target for folder, target in moved.items()})
+    _build_root({real[folder]: target for folder, target in moved.items()}, hidden)
     return moved
 
 
-def _build_root(libraries: dict[str, str]) -> None:
+def _build_root(libraries: dict[str, str], hidden: list[str]) -> None:
     """Create a root with only the system's programs and libraries, a few devices, and folders of `libraries` at their
-    new paths."""
+    new paths. Folders `hidden` are empty."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", TMP, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     os.makedirs(f"{TMP}/old")
@@ -83,6 +83,10 @@ def _build_root(libraries: dict[str, str]) -> None:
             _bind(path, path, MS_RDONLY | MS_NOSUID | MS_NODEV)
     for path, target in libraries.items():
         _bind(path, target, MS_RDONLY | MS_NOSUID | MS_NODEV)
+    for folder in hidden:
+        for seen in (folder, *_moved(folder, libraries)):
+            if os.path.isdir(f"/new{seen}"):
+                mount("tmpfs", f"/new{seen}", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=755,size=4k")
     for name in ("null", "zero", "full", "random", "urandom"):
         _bind(f"/dev/{name}", f"/dev/{name}", MS_NOSUID)
     os.symlink(TMP, "/new/dev/shm")
@@ -99,6 +103,11 @@ def _build_root(libraries: dict[str, str]) -> None:
     unmount("/gone")
     os.rmdir("/gone")
     mount(None, "/", flags=MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def _moved(folder: str, libraries: dict[str, str]) -> list[str]:
+    """The paths that a folder has below the new paths of libraries."""
+    return [target + folder[len(path) :] for path, target in libraries.items() if folder.startswith(f"{path}/")]
 
 
 def _bind(path: str, place: str, flags: int) -> None:

@@ -20,6 +20,8 @@ import codec
 SOURCE = "<solution>"
 CHANNEL = 3
 """Descriptor of the results, or of the socket to the check process."""
+HEADER = 1 << 16
+"""Bytes kept free for the first line of a build's record."""
 BUILT_IN = {
     kind: name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
@@ -122,10 +124,8 @@ class Tools:
     def __init__(self, limits: dict) -> None:
         most = limits["output_kib"] << 10
         decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
-        self.kept: list[Any] = []
-        """Objects to which the check process refers by index."""
-        self.parse, self.encode = decoder.scan_once, codec.make_encoder(most)
-        self.decode = codec.make_decoder(self.kept)
+        self.parse, self.encode, self.decode = decoder.scan_once, codec.make_encoder(most), codec.decode
+        self.most = most
         self.send, self.line = writer(CHANNEL), reader(CHANNEL, most * 2)
         self.quote, self.describe, self.leave = codec._quote, describe, os._exit
         self.modules = {name: new_module(name) for name in ("solution", "__main__")}
@@ -174,7 +174,7 @@ def warm() -> None:
         describe(ValueError("x"))
 
 
-def _load(job: dict, module: types.ModuleType) -> None:
+def load(job: dict, module: types.ModuleType) -> None:
     """Run the trusted setup and the solution in `module`. A name of the setup that equals the entry point is
     removed."""
     if job["setup"]:
@@ -183,7 +183,7 @@ def _load(job: dict, module: types.ModuleType) -> None:
     exec(compile(job["code"], SOURCE, "exec", dont_inherit=True), module.__dict__)
 
 
-def _entry(job: dict, module: types.ModuleType):
+def entry_of(job: dict, module: types.ModuleType):
     """The function to call: a global that the solution defines, or the method of a class `Solution`, or another global.
     Raises NameError."""
     name = job["entry"]
@@ -203,8 +203,8 @@ def function_body(payload: int, limits: dict, tools: Tools) -> None:
     encode, rebuilt, failure = tools.encode, dict, BaseException
     try:
         module = tools.module("solution")
-        _load(job, module)
-        function = _entry(job, module)
+        load(job, module)
+        function = entry_of(job, module)
     except failure as error:
         send('["load",' + quote(describe_error(error)) + "]\n")
         leave(1)
@@ -224,7 +224,7 @@ def stdio_body(payload: int, limits: dict, tools: Tools) -> None:
     send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
     status, note = 0, ""
     try:
-        _load(job, tools.module("__main__"))
+        load(job, tools.module("__main__"))
     except SystemExit as error:
         code = error.code
         status = 0 if code is None else code & 0xFF if isinstance(code, int) else 1
@@ -258,24 +258,24 @@ def _flush() -> None:
 
 
 def command_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Write the job's files to the current folder, run its commands until one fails, and write one record: the exit
-    statuses and the requested files."""
+    """Write the job's files to the current folder, run its commands until one fails, and write one record: a line with
+    the exit statuses, and names and sizes of the requested files, then their contents."""
     job = tools.read(payload)
     os.set_inheritable(CHANNEL, False)
     import base64  # here, because every program's process has what the module imports
     import glob
     import subprocess
 
-    def contents(room: int) -> dict[str, str]:
-        """Contents in base 64 of the requested files, as far as they fit into `room` bytes."""
-        by_name = {}
+    def wanted(room: int) -> list[tuple[str, bytes]]:
+        """Names and contents of the requested files, as far as they fit into `room` bytes."""
+        found = []
         for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
-            if os.path.isfile(name) and not os.path.islink(name):
-                room -= os.path.getsize(name) * 4 // 3
-                if room > 0:
-                    with open(name, "rb") as file:
-                        by_name[name] = base64.b64encode(file.read()).decode()
-        return by_name
+            if os.path.isfile(name) and not os.path.islink(name) and os.path.getsize(name) <= room:
+                with open(name, "rb") as file:
+                    data = file.read(room)
+                room -= len(data)
+                found.append((name, data))
+        return found
 
     for name, data in job["files"].items():
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
@@ -290,47 +290,9 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
             note = describe(error)
         if statuses[-1]:
             break
-    record = json.dumps([statuses, note, contents(limits["file_mib"] << 20)])
-    tools.send(record)
+    files = wanted((limits["file_mib"] << 20) - HEADER)  # the record too is a file with this limit
+    os.write(CHANNEL, json.dumps([statuses, note, [(name, len(data)) for name, data in files]]).encode() + b"\n")
+    for _, data in files:
+        while data:
+            data = data[os.write(CHANNEL, data) :]
     os._exit(0)
-
-
-def candidate_body(payload: int, limits: dict, tools: Tools) -> None:
-    """Load the solution, then answer calls from the check process, by value, until it closes the socket.
-
-    Requests are (args, kwargs), a call of the entry point; (class, args, kwargs), an object to create and keep here; or
-    ("", (object, name, value), {}), an attribute of one. Of a result that is not plain data only the truth value is
-    sent.
-    """
-    job = tools.read(payload)
-    send, leave, quote, describe_error, decode = tools.send, tools.leave, tools.quote, tools.describe, tools.decode
-    line, encode, parse, kept = tools.line, tools.encode, tools.parse, tools.kept
-    failure, kind, builtin, truth, unsupported = BaseException, type, BUILT_IN, bool, codec.Unsupported
-    put = setattr
-    try:
-        module = tools.module("solution")
-        space = module.__dict__
-        _load(job, module)
-        function = _entry(job, module)
-        send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
-    except failure as error:
-        send('["load",' + quote(describe_error(error)) + "]\n")
-        leave(1)
-    while (request := line()) is not None:
-        try:
-            *wanted, args, kwargs = decode(parse(request, 0)[0])
-            value = (function if not wanted else space[wanted[0]] if wanted[0] else put)(*args, **kwargs)
-            if wanted:
-                record = '["v",true]\n'
-                if wanted[0]:
-                    kept.append(value)
-            else:
-                try:
-                    record = '["v",' + encode(value) + "]\n"
-                except unsupported as error:
-                    record = '["o",' + quote(describe_error(error)) + (",true]\n" if truth(value) else ",false]\n")
-        except failure as error:
-            names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
-            record = '["e",' + quote(describe_error(error)) + "," + quote(names[0]) + "]\n"
-        send(record)
-    leave(0)

@@ -36,7 +36,7 @@ INPUT_CUT = 71
 """Exit status of a driver that did not receive all of its input."""
 NULL = -1
 """Stands for a process's own open file on /dev/null."""
-SOURCES = ("codec", "program", "checker", "waiting", "landlock")
+SOURCES = ("codec", "program", "candidate", "objects", "checker", "waiting", "landlock")
 """Modules of this folder that are sent too; each imports only earlier ones."""
 READABLE = ("/bin", "/lib", "/lib64", "/usr", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -302,8 +302,8 @@ def run_function(header: dict, payload: int, parts: Parts) -> "tuple[list[dict],
 
 def run_check(header: dict, payload: int, parts: Parts) -> "tuple[list[dict], list[bytes]]":
     """The processes of candidate and test, connected by a socket. Returns the data that the test's process wrote."""
+    import candidate as candidates
     import checker
-    import program
 
     limits, walls, quiet = header["limits"], Walls(header["seccomp"]), [NULL, NULL, NULL]
     test_end, candidate_end = socket.socketpair()
@@ -313,7 +313,7 @@ def run_check(header: dict, payload: int, parts: Parts) -> "tuple[list[dict], li
         checker._check(payload, 3, limits)  # the verdict overwrites the test
         os._exit(0)
 
-    candidate, status = fork(program.candidate_body, limits, [*quiet, candidate_end.fileno()], payload, walls), None
+    candidate, status = fork(candidates.candidate_body, limits, [*quiet, candidate_end.fileno()], payload, walls), None
     try:
         candidate_end.close()
         secret = file_of(parts.piece())

@@ -4,23 +4,23 @@ deadline.
 It is executed with a clean environment and never holds a payload: sources, inputs, outputs and tests are in memfds that
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
-First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], imports: [module], beside: [folder], limits,
-processor: number or null}; answered by {ready: layers}. `imports` are modules that programs could not import
-themselves; what they need may lie in the folders `beside`.
+First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
+[module], beside: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
+programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
+programs could not import themselves; what they need may lie in the folders `beside`.
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files, code, signal, other_signal, seconds, disk_full}, or {broken: text}. It
-follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a processor.
+Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken:
+text}. It follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a
+processor.
 A packet, or closing the socket, stops a running program.
 """
 
 import contextlib
 import errno
-import gc
-import importlib
 import json
 import math
 import os
@@ -34,63 +34,19 @@ import checker
 import confine
 import kernel
 import namespaces
+import preloading
 import program
 from clock import Clock
 from modes import Modes
 from process import CheckProcess, Process, Template
 from relocation import relocate
 from template import shared, template_body
+from tree_memory import TreeMemory
 from waiting import EACH_S, Waiting
 from workplace import Workplace
 
-COMMON = """
-abc builtins collections collections.abc contextlib enum functools gc io itertools json math operator os re string sys
-threading time types typing
-"""
-"""Modules in every program's process. Each page of a module makes each fork and each exit slower."""
-LIBRARY = """
-argparse array ast asyncio base64 binascii bisect calendar cmath cmd codecs concurrent.futures copy csv ctypes
-dataclasses datetime decimal difflib errno fileinput fnmatch fractions getpass glob graphlib hashlib heapq hmac html
-inspect keyword linecache locale logging multiprocessing numbers opcode pathlib pickle platform pprint queue random
-reprlib sched secrets select shlex shutil signal socket statistics stringprep struct subprocess tempfile textwrap
-timeit token tokenize traceback unicodedata unittest urllib.parse uuid warnings weakref zlib
-zoneinfo encodings.idna encodings.latin_1 encodings.ascii encodings.utf_16 encodings.utf_32 encodings.cp437
-encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.futures.process unittest.mock
-"""
-"""Other modules that programs import: loaded when a program first names one."""
-OWN = """
-checker clock codec confine held kernel landlock modes namespaces process program relocation server template tree
-waiting workplace
-"""
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
-MODULES = frozenset(LIBRARY.split())
-
-
-def load(name: str) -> bool:
-    """Import a module for all later programs, if it is new. An import that fails here also fails in a program."""
-    if name in sys.modules:
-        return False
-    with contextlib.suppress(Exception, SystemExit):
-        importlib.import_module(name)
-    return True
-
-
-def preload() -> None:
-    """Import what programs commonly import, and define what `site` would define."""
-    import _sitebuiltins
-    import builtins
-
-    for name in COMMON.split():
-        load(name)
-    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
-    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
-    for name in OWN.split():
-        del sys.modules[name]
-    program.warm()
-    gc.collect()
-    gc.freeze()
-    kernel.LIBC.malloc_trim(0)
 
 
 class Server:
@@ -151,7 +107,7 @@ class Server:
         """Fork the requested process, wait for its end or its deadline, report how it ended, and clean up."""
         kind, limits = request["kind"], request["limits"]
         for name in filter(self.has, request["preload"]):
-            if load(name):
+            if preloading.load(name):
                 self.forget_template()
                 self.forget_checker()  # a checker that may not read the library has only the server's modules
         try:
@@ -172,7 +128,7 @@ class Server:
                     process, modes = self.build(limits, folder, [channel, payload, *streams])
                 else:
                     process = self.program(kind, limits, folder, [channel, payload, *streams])
-                reply = self.watch(process, limits, modes)
+                reply = self.watch(process, limits, modes, kind == "command")
             self.raise_alarm()
             self.workplace.look(limits["file_mib"])
             reply["disk_full"] = self.workplace.short
@@ -199,7 +155,9 @@ class Server:
 
     def has(self, name: str) -> bool:
         """Whether programs may import the module."""
-        return name in MODULES or any(name == package or name.startswith(package + ".") for package in self.packages)
+        return name in preloading.MODULES or any(
+            name == package or name.startswith(package + ".") for package in self.packages
+        )
 
     def clear(self, process: Process | None, alone: bool) -> None:
         """End the processes of a request: one that cannot have descendants, or all descendants."""
@@ -304,18 +262,27 @@ class Server:
             finally:
                 os._exit(70)
 
-    def watch(self, process: Process, limits: dict, modes: Modes | None) -> dict:
-        """Wait for a program's process and return how it ended."""
+    def watch(self, process: Process, limits: dict, modes: Modes | None, build: bool) -> dict:
+        """Wait for a program's process and return how it ended. The memory of all processes of a build is watched."""
         started, waiting = time.monotonic(), Waiting([lambda: self.clock.threads(process.fileno())])
-        end = self.wait(process.fileno(), waiting, limits, modes)
+        others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
+        tree = TreeMemory(self.clock, others, self.walls.uid, limits) if build else None
+        end = self.wait(process.fileno(), waiting, limits, modes, tree)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
             reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
 
-    def wait(self, descriptor: int, waiting: Waiting, limits: dict, modes: Modes | None = None) -> str:
-        """Wait until `descriptor` is readable (exit), the deadline (timeout), a request to stop (stopped), or too many
-        files (files). Meanwhile `modes` answers calls.
+    def wait(
+        self,
+        descriptor: int,
+        waiting: Waiting,
+        limits: dict,
+        modes: Modes | None = None,
+        tree: TreeMemory | None = None,
+    ) -> str:
+        """Wait until `descriptor` is readable (exit), the deadline (timeout), a request to stop (stopped), too many
+        files (files), or too much memory of a tree of processes (memory). Meanwhile `modes` answers calls.
 
         Time spent `waiting` for a processor does not count, up to `most_wall_s`. Raises ConnectionResetError.
         """
@@ -328,7 +295,8 @@ class Server:
         deadline = started + limits["wall_s"]
         while True:
             left = max(deadline - time.monotonic(), 0)
-            ready = [number for number, _ in poll.poll(min(left, self.workplace.look_every, EACH_S) * 1000)]
+            pause = min(left, self.workplace.look_every, EACH_S if tree is None else tree.look_every)
+            ready = [number for number, _ in poll.poll(pause * 1000)]
             if descriptor in ready:
                 return "exit"
             if self.control.fileno() in ready:
@@ -339,6 +307,8 @@ class Server:
                 modes.answer()
             if self.workplace.overfull(limits["file_mib"]):
                 return "files"
+            if tree is not None and tree.too_large():
+                return "memory"
             if time.monotonic() < deadline:
                 waiting.look(EACH_S)
                 continue
@@ -368,15 +338,15 @@ def main() -> None:
         searched = sys.path[:]
         sys.path += hello["beside"]
         for name in hello["imports"]:
-            load(name)
+            preloading.load(name)
         sys.path[:] = searched
         if tier == "full":
-            moved = namespaces.enter_namespaces([library, *packages])
+            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"])
             library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
             relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
-        walls = confine.Walls(tier, uid, filters, library, packages)
-        preload()
+        walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
+        preloading.preload()
         server = Server(control, walls, clock, packages)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())

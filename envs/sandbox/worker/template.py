@@ -14,13 +14,14 @@ import gc
 import os
 import socket
 
+import candidate
 import confine
 import kernel
 import program
 
 BODIES = {
     "function": program.function_body,
-    "candidate": program.candidate_body,
+    "candidate": candidate.candidate_body,
     "stdio": program.stdio_body,
     "command": program.command_body,
     "nothing": lambda *_: os._exit(0),

@@ -9,9 +9,8 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from envs.local_models import PACKAGE
-from envs.task import Problem, Prompted, Task
+from envs.task import Problem, Prompted, Task, demonstration
 from recipes.data.completions import encoded
-from recipes.data.training_data import demonstration
 from recipes.models.load import SCRATCH, with_template
 from recipes.tools.memory.network import local_folder
 

@@ -16,6 +16,9 @@ KNOWN: dict[str, dict[str, tuple[str, str]]] = {
     "Measured by the channels": {},
     "Sampling and update": {
         "degenerate_share": ("Degenerate groups", "share of groups whose rewards are all equal"),
+        "prefix/share": ("Reference shown", "share of the reference, mean over groups that were drawn again"),
+        "prefix/groups": ("Drawn again", "groups without a pass, behind the beginning of their reference"),
+        "graded_samples": ("Graded answers", "sent to the channels in the step"),
         "completion_tokens": ("Completion length", "tokens, mean"),
         "truncated": ("Truncated", "share cut off at the length limit"),
         "entropy": ("Entropy", "of the policy"),

@@ -179,6 +179,9 @@ def spans(record: Record, listed: Sequence[Channel], scales: dict[str, float]) -
         rewards = [(n, c.name, c.rewards[index]) for n, c in enumerate(listed) if index < len(c.rewards)]
         styles = [f"--c{n}:{value / scales[name]:.3f}" for n, name, value in rewards if value and finite(value)]
         title = "\n".join(f"{name} {number(value)}" for _, name, value in rewards)
+        if index < record.get("given", 0):  # the beginning of the reference, on which nothing is trained
+            yield {"text": as_text(token), "given": True, "title": "given"}
+            continue
         # A line break has no width to colour, so the page prints a mark before one that earned something.
         only_break = bool(styles) and not as_text(token).strip("\n")
         yield {"text": as_text(token), "style": ";".join(styles), "title": title, "mark": only_break}

@@ -24,7 +24,7 @@ from envs.etk.completion import (
     prompt,
     read_cases,
 )
-from envs.etk.completion.check import MAX_EMPTY_TOTAL, faults
+from envs.etk.completion.check import MAX_LEFT_OUT, faults
 from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.prompts import nearest
 from envs.sandbox import LocalSandbox
@@ -226,7 +226,7 @@ def test_the_embedded_set():
         found = Gap.of(case, FLOW2D)
         assert 1 <= case.count <= 6 and found.original.strip() and found.original != case.broken
         assert not faults(case, case.expected)
-        assert case.expected["empty"]["total"] <= MAX_EMPTY_TOTAL
+        assert case.expected["empty"]["left_out"] <= MAX_LEFT_OUT
 
 
 def test_a_useless_mask_is_rejected():

@@ -204,7 +204,7 @@ def test_other_levels(tmp_path, reference):
     assert scored(reference, tmp_path / "fine").density == pytest.approx(1 - difference / fine.sum())
     with_fine_level(tmp_path / "third", 5.0, ratio=3)
     score = scored(tmp_path / "third", tmp_path / "fine")
-    assert score.density == 0.0 and score.reasons == ("plt00002: refinement levels that do not divide each other",)
+    assert score.density == 0.0 and "levels that cannot be compared" in score.reasons[0]
 
 
 @pytest.mark.parametrize("kind", ["<f4", ">f4", ">f8"])

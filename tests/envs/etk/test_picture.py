@@ -9,9 +9,10 @@ import pytest
 from plotfile_writer import patches, write_plotfile
 
 from envs.etk.build.compare import Metric, Reference
+from envs.etk.build.composite import Field, FieldLevel, Patch
 from envs.etk.build.evaluation import Evaluation
 from envs.etk.build.outputs import Folder
-from envs.etk.build.picture import MOST_CELLS, numbers, packed, small
+from envs.etk.build.picture import MOST_CELLS, drawn, numbers, packed, small
 
 METRIC = Metric(expect=("plt00001",))
 
@@ -36,7 +37,8 @@ def test_one_and_three_dimensions():
     line = np.arange(128.0)
     assert small(line, (128,)).tolist() == [[2 * n + 0.5 for n in range(64)]]
     cube = np.arange(5 * 6 * 7.0).reshape(5, 6, 7)
-    assert np.array_equal(small(cube, (7, 6, 5)), cube[2])
+    field = Field((FieldLevel((7, 6, 5), (Patch((0, 0, 0), cube),)),))
+    assert np.array_equal(numbers(drawn(field, (7, 6, 5))), cube[2])
 
 
 @pytest.mark.parametrize("times", [2, 5])

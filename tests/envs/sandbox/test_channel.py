@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -172,10 +173,37 @@ def test_what_stands_in_a_verdicts_place(raw, ended):
     check = Job("j", "check", "", "f", check_src="")
     is_a_verdict(verdict.judge_check(check, ended, raw, "a nonce"))
     build = Job("j", "command", commands=(("true",),) * 9)
-    outcome = verdict.judge_command(build, LIMITS, ended, raw, b"\xff", b"\0")
+    outcome = verdict.judge_command(build, LIMITS, ended, reading(raw), b"\xff", b"\0")
     assert outcome.verdict != "pass" and outcome.graded
-    outcome = verdict.judge_command(build, LIMITS, ended, b'[[0,0,0,3,0,0,0,0,0],"",{}]', b"", b"")
-    assert outcome.verdict != "pass"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[[0,0,0,3,0,0,0,0,0],"",[]]',
+        '[[0],"",[]]',
+        '[[0,0,0,0,0,0,0,0,0,0],"",[]]',
+        '[[0,0,0,0,0,0,0,0,Infinity],"",[]]',
+        '[[0,0,0,0,0,0,0,0,1e999],"",[]]',
+        '[[0,0,0,0,0,0,0,0,true],"",[]]',
+        '[[0,0,0,0,0,0,0,0,0],"",{}]',
+        '[[0,0,0,0,0,0,0,0,0],"",[["x",-1]]]',
+        '[[0,0,0,0,0,0,0,0,0],"",[["x",2]]]',
+        '[[0,0,0,0,0,0,0,0,0],"",[["x",1e9]]]',
+        '[[0,0,0,0,0,0,0,0,0],"",[["x",67108864],["y",1]]]',
+        '[[0,0,0,0,0,0,0,0,0],"",[[["x"],1]]]',
+        "[" * 9999,
+    ],
+)
+def test_a_builds_record_is_checked_before_it_is_read(line):
+    """A build may write its own record. Nothing of it is taken on trust, and no more is read than was allowed."""
+    build, ended = Job("j", "command", commands=(("true",),) * 9), verdict.Ended("exit", 0, "", "", 0.1)
+    outcome = verdict.judge_command(build, LIMITS, ended, reading(line.encode() + b"\nx"), b"", b"")
+    assert outcome.verdict != "pass" and outcome.files == {}
+
+
+def reading(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda size, start: data[start : start + size]
 
 
 @settings(max_examples=400, deadline=None)

@@ -8,23 +8,26 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from envs.sandbox import Limits
 
 ROOT = Path(__file__).parents[3]
 GRADE = """
 import asyncio, json, os, sys, threading, time
 from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
 
-rows, taken_mib = json.loads(sys.argv[1])
+rows, taken_mib, tier = json.loads(sys.argv[1])
 lowest = [1 << 60]
 def watch():
     while True:
         room = os.statvfs("/tmp")
         lowest[0] = min(lowest[0], room.f_bavail * room.f_frsize >> 20)
         time.sleep(0.002)
-box = LocalSandbox(2, Limits(wall_s=20, cpu_s=10), tier="landlock")
+box = LocalSandbox(2, Limits(wall_s=20, cpu_s=10), tier=tier)
 try:
     asyncio.run(box.layers())
 except RuntimeError as error:
@@ -90,12 +93,12 @@ def f():
 def grade_on_small_disk(request, as_ordinary_user):
     """Grades with a /tmp of 1 GiB, of which a part is taken."""
 
-    def grade(codes: list[str], taken_mib: int = 0) -> tuple[list[list[str]], int]:
+    def grade(codes: list[str], taken_mib: int = 0, tier: str = "landlock") -> tuple[list[list[str]], int]:
         if os.getuid() != 0 or not shutil.which("unshare"):
             pytest.skip("a small disk needs root and unshare")
         if any(Path(path).resolve().is_relative_to("/tmp") for path in (ROOT, sys.prefix, sys.base_prefix)):
             pytest.skip("the small disk would hide this interpreter, which is below /tmp")
-        wanted = json.dumps([codes, taken_mib])
+        wanted = json.dumps([codes, taken_mib, tier])
         run = as_root if request.param == "root" else as_ordinary_user
         answer = json.loads(run(GRADE, wanted, as_root=SMALL_DISK))
         if isinstance(answer, str):
@@ -139,3 +142,37 @@ def test_a_full_disk_leaves_programs_ungraded(grade_on_small_disk):
 
 def test_programs_cannot_hide_their_files(grade_on_small_disk):
     assert grade_on_small_disk([HIDDEN])[0] == [["pass", ""]]
+
+
+AGAIN = HELD + ALLOCATE + MAPPED.replace("range(2000)", "range(64)")
+"""Create, unlink, allocate 64 MiB, map a page, close, again: 4 GiB."""
+
+
+def test_deleted_files_that_stay_mapped_are_bounded_in_both_tiers(grade):
+    """The free space is the whole machine's, so that others may take some meanwhile."""
+    free = shutil.disk_usage("/tmp").free
+    lowest, done = [free], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            lowest[0] = min(lowest[0], shutil.disk_usage("/tmp").free)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        outcome = grade.call(AGAIN, ((), 1), limits=Limits(wall_s=30, cpu_s=20))
+    finally:
+        done.set()
+        thread.join()
+    if grade.sandbox.tiers == ("full",):
+        assert outcome.verdict == "fail" and "No space left" in outcome.note
+    else:
+        assert (outcome.verdict, outcome.note) == ("killed", "file limit")
+    assert free - lowest[0] < 2 << 30
+    assert grade.call("def f(): return 1", ((), 1)).verdict == "pass"
+
+
+def test_a_full_disk_of_the_machine_does_not_matter_in_the_full_tier(grade_on_small_disk):
+    """Its programs write to memory; in the landlock tier they are ungraded, see above."""
+    outcomes, _ = grade_on_small_disk([RIGHT, "def f(): return 2", "def f(): return 1"], taken_mib=1022, tier="full")
+    assert [outcome[0] for outcome in outcomes] == ["pass", "fail", "pass"]

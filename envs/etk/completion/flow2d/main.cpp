@@ -100,7 +100,9 @@ int run(const Options& options) {
 int main(int count, char** arguments) {
     try {
         if (count != 2) throw std::runtime_error("usage: flow INPUTS");
-        return flow::run(flow::read_options(arguments[1]));
+        const int status = flow::run(flow::read_options(arguments[1]));
+        if (status == 0) std::puts("finished");
+        return status;
     } catch (const std::runtime_error& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 2;

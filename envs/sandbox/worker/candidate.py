@@ -1,0 +1,149 @@
+"""The program's side of a `check` job: it answers requests of the check process until that closes the socket.
+
+A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `run` it for its
+effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here.
+Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e", text, exception]. While it
+works, the program may itself request ["c", number, args, kwargs], a call of a function that the test has passed to it.
+
+Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import codec
+import program
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "do": lambda value, *args, **kwargs: value(*args, **kwargs),
+    "get": getattr,
+    "set": setattr,
+    "iter": iter,
+    "next": next,
+    "len": len,
+    "item": operator.getitem,
+    "has": operator.contains,
+    "text": str,
+}
+
+
+class Kept:
+    """Objects that stay in this process, and functions of the test that stay in the other one, by number.
+
+    Args:
+        ask: calls a function of the test.
+    """
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self.ask = ask
+        self.objects: list[Any] = []
+        self.places: dict[int, int] = {}
+        self.functions: dict[int, str] = {}
+        """Text of the functions of the test that were passed, by identity; `held` keeps them alive."""
+        self.held: list[Any] = []
+
+    def keep(self, value: Any, identity=id, truth=bool, kind=type, quote=codec._quote, size=len) -> str:
+        """Encode an object: its number, its truth value and the name of its type."""
+        mine = identity(value)
+        if mine in self.functions:
+            return self.functions[mine]
+        if mine not in self.places:
+            self.places[mine] = size(self.objects)
+            self.objects.append(value)
+        try:
+            true = "true" if truth(value) else "false"
+        except Exception:
+            true = "null"
+        return f'["h",{self.places[mine]},{true},{quote(kind(value).__name__[:80])}]'
+
+    def add(self, value: Any) -> int:
+        self.places[id(value)] = len(self.objects)
+        self.objects.append(value)
+        return len(self.objects) - 1
+
+    def object(self, place: int, *_: Any) -> Any:
+        """An object that the check process names."""
+        return self.objects[place]
+
+    def function(self, number: int) -> Callable[..., Any]:
+        """A function that calls the test's."""
+        ask = self.ask
+
+        def function(*args, **kwargs):
+            return ask(number, args, kwargs)
+
+        return self._passed(function, f'["k",{number}]')
+
+    def iterator(self, number: int) -> Any:
+        """An iterator over the test's."""
+        ask = self.ask
+
+        class iterator:
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                return ask(number, (), {})
+
+        return self._passed(iterator(), f'["n",{number}]')
+
+    def _passed(self, value: Any, text: str) -> Any:
+        self.held.append(value)
+        self.functions[id(value)] = text
+        return value
+
+
+def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
+    """Load the solution, and serve the check process."""
+    job = tools.read(payload)
+    send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
+    line, parse, operations, rebuilt = tools.line, tools.parse, dict(OPERATIONS), dict
+    failure, kind, builtin, refused = BaseException, type, program.BUILT_IN, codec.Unsupported
+
+    def ask(number: int, args: tuple, kwargs: dict) -> Any:
+        send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
+        while True:
+            record = parse(line(), 0)[0]
+            if record[0] == "v":
+                return decode(record[1])
+            if record[0] == "e":
+                raise by_name.get(record[2], failure)(record[1])
+            serve(record)
+
+    kept = Kept(ask)
+    by_name = {name: error for error, name in builtin.items()}
+    encode = codec.make_encoder(tools.most, kept.keep)
+    decode = codec.make_decoder({"h": kept.object, "k": kept.function, "n": kept.iterator, "a": codec.array})
+
+    def answered(operation: str, value: Any, args: Any, kwargs: dict) -> str:
+        if operation == "make":
+            return '["v",' + encode(kept.add(value)) + "]\n"
+        if operation == "run":
+            return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
+        return '["v",' + encode(value) + "]\n"
+
+    def serve(request: list) -> None:
+        try:
+            operation, name, args, kwargs = request
+            args, kwargs = decode(args), rebuilt(decode(kwargs))
+            work = operations.get(operation) or (space[name] if operation == "make" else function)
+            record = answered(operation, work(*args, **kwargs), args, kwargs)
+        except failure as error:
+            names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
+            text = str(error) if kind(error) is refused else describe_error(error)
+            record = '["e",' + quote(text) + "," + quote(names[0]) + "]\n"
+        send(record)
+
+    try:
+        module = tools.module("solution")
+        space = module.__dict__
+        program.load(job, module)
+        function = program.entry_of(job, module)
+        send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
+    except failure as error:
+        send('["load",' + quote(describe_error(error)) + "]\n")
+        leave(1)
+    while (request := line()) is not None:
+        serve(parse(request, 0)[0])
+    leave(0)

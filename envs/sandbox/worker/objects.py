@@ -1,0 +1,311 @@
+"""The check process's side of a `check` job: a stand-in for the entry point, and for objects that stay in the program.
+
+See candidate.py for the records. What the program sends is hostile: it is parsed with limits and rebuilt as plain data.
+An object of the program is a Remote. What is read from it is plain data or another Remote, and it never equals plain
+data, whatever the program's class says. Objects that the test itself creates from the program's classes can be passed
+to the program and linked, nothing else: if they had a truth value or results, a program could define a class with the
+name of a function that the test lacks, and its objects would make the test's assertions true.
+"""
+
+import contextlib
+import functools
+import json
+import sys
+import types
+from collections.abc import Callable
+from opcode import opmap
+from typing import Any
+
+import codec
+import program
+
+CACHE, POP_TOP = opmap.get("CACHE", -1), opmap["POP_TOP"]
+AWKWARD = (
+    *(AssertionError, StopIteration, StopAsyncIteration),
+    *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
+)
+"""Exceptions that are not raised again under their own name: the first would be reported as a failed line of the test,
+the next two would end a `map` or `all` of the test early, and the others need more arguments."""
+FUNCTIONS = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, functools.partial),
+    *(types.WrapperDescriptorType, types.MethodWrapperType),
+)
+NOT_PASSED = {
+    *(eval, exec, compile, open, input, __import__, getattr, setattr, delattr, vars, globals, locals, breakpoint)
+}
+"""Functions that a program could turn against the test."""
+
+
+class CandidateGone(BaseException):
+    """The candidate's process ended or sent invalid data, or the test asked what no program may answer. It is not an
+    Exception, so that few tests can catch it; those that do are not passed."""
+
+
+class CandidateRaised(Exception):
+    """The candidate raised something that is not a built-in exception."""
+
+
+class Remote:
+    """An object of the program. `_claim` is the truth value that the program gives; it counts (`_truth`) for a result
+    of the entry point, which could as well be True or False itself."""
+
+    def __init__(self, owner: "Candidate", place: int, claim: bool | None, what: str) -> None:
+        vars(self).update(_owner=owner, _place=place, _claim=claim, _truth=None, _what=what)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self._owner.ask("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._owner.ask("set", self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._owner.ask("do", self, *args, **kwargs)
+
+    def __iter__(self) -> Any:
+        return self._owner.ask("iter", self)
+
+    def __next__(self) -> Any:
+        return self._owner.ask("next", self)
+
+    def __len__(self) -> Any:
+        return self._owner.ask("len", self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._owner.ask("item", self, key)
+
+    def __contains__(self, item: Any) -> bool:
+        return self._owner.ask("has", self, item) is True
+
+    def __str__(self) -> str:
+        return self._owner.ask("text", self)
+
+    def __bool__(self) -> bool:
+        if self._truth is None:
+            raise self._owner.lost(f"the truth value of {self!r} is no plain data; compare plain values")
+        return self._truth
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Remote) and other._place == self._place
+
+    def __hash__(self) -> int:
+        return hash((Remote, self._place))
+
+    def __repr__(self) -> str:
+        return f"<an object of the program, of type {self._what}>"
+
+
+class Made(Remote):
+    """An object that the test created from a class of the program. The test can pass it on and set its attributes."""
+
+    def __init__(self, owner: "Candidate", place: int, what: str) -> None:
+        Remote.__init__(self, owner, place, None, what)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        Remote.__setattr__(self, name, value)
+        vars(self)[name] = value
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        what = f"the test reads or compares {self!r}, which it can only pass to the entry point"
+        raise vars(self)["_owner"].lost(what)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    __call__ = __iter__ = __next__ = __len__ = __getitem__ = __contains__ = __str__ = __bool__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Remote) and other._place == self._place) or self._refuse()
+
+    __hash__ = Remote.__hash__
+
+    __class__ = property(_refuse)  # isinstance would otherwise answer
+
+
+def plain(value: Any) -> Any:
+    """`value`, if `is` may compare it. Raises CandidateGone."""
+    return value._refuse() if type(value) is Made else value
+
+
+class Candidate:
+    """A proxy for the entry point that forwards calls; it waits first until the program is ready.
+
+    Args:
+        channel: the socket to the program.
+        most: largest size of a message in bytes.
+        arrays: whether arrays of the program become NumPy's; otherwise they become lists.
+
+    Raises CandidateGone.
+    """
+
+    def __init__(self, channel: int, most: int, arrays: bool = False) -> None:
+        self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
+        self._encode, self.calls = codec.make_encoder(most, self._keep), 0
+        self._decode = codec.make_decoder(
+            {"h": self._remote, "k": self._own, "n": self._own, "a": codec.array if arrays else codec.nested}
+        )
+        self._functions: list[Callable[..., Any]] = []
+        self._passed: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self.gone = ""
+        """Why it can no longer be judged; empty while it can."""
+        self.seen = ""
+        """The type of the last object of the program."""
+        self._answers = 0
+        ready = self._receive()
+        if ready[0] != "ready" or len(ready) != 2:
+            raise CandidateGone(str(ready[-1]))
+        names = codec.decode(ready[1])
+        self.classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        value = self._ask("run" if _discarded(sys._getframe(1)) else "call", None, args, kwargs)
+        if isinstance(value, Remote):
+            vars(value).update(_truth=value._claim)
+        return value
+
+    def make(self, name: str, *args: Any, **kwargs: Any) -> Made:
+        """Create an object of a class that the program defines, for a test that passes it to the entry point."""
+        place = self._ask("make", name, args, kwargs)
+        if type(place) is not int:
+            raise self.lost("unreadable answer")
+        return Made(self, place, name)
+
+    def ask(self, operation: str, *args: Any, **kwargs: Any) -> Any:
+        """An operation on an object of the program."""
+        return self._ask(operation, None, args, kwargs)
+
+    def _ask(self, operation: str, name: str | None, args: tuple, kwargs: dict) -> Any:
+        try:
+            request = f'["{operation}",{json.dumps(name)},{self._encode(list(args))},{self._encode(kwargs)}]\n'
+        except codec.Excess as error:
+            if self._answers:  # otherwise the test is the cause
+                raise CandidateRaised(f"the test passes its result on, which cannot be sent: {error}") from error
+            raise
+        self._write(request)
+        while True:
+            record = self._receive()
+            if record[0] != "c" or len(record) != 4:
+                break
+            self._write(self._called(*record[1:]))
+        self._answers += 1
+        with contextlib.suppress(ValueError):
+            if record[0] == "v" and len(record) == (4 if operation == "run" else 2):
+                if operation == "run":
+                    _change_all(args, self._decode(record[2]))
+                    _change(kwargs, self._decode(record[3]))
+                return self._decode(record[1])
+        if record[0] == "e" and len(record) == 3:
+            raise self._raised(str(record[1]), record[2], operation)
+        raise self.lost("unreadable answer")
+
+    def _raised(self, text: str, name: Any, operation: str) -> Exception:
+        if name == "StopIteration" and operation == "next":
+            return StopIteration()
+        for kind, known in program.BUILT_IN.items():
+            if name == known and issubclass(kind, Exception) and kind not in AWKWARD:
+                return kind(text)
+        return CandidateRaised(text)
+
+    def _called(self, number: Any, args: Any, kwargs: Any) -> str:
+        """Call a function that the test has passed to the program, and encode the answer."""
+        try:
+            args, kwargs = self._decode(args), self._decode(kwargs)
+            return '["v",' + self._encode(self._functions[number](*args, **kwargs)) + "]\n"
+        except Exception as error:
+            names = [program.BUILT_IN[base] for base in type(error).__mro__ if base in program.BUILT_IN]
+            return json.dumps(["e", str(error)[:300], names[0]]) + "\n"
+
+    def _keep(self, value: Any) -> str | None:
+        """Encode an object of the program, or a function or an iterator of the test."""
+        if type(value) in (Remote, Made):
+            return f'["h",{value._place}]'
+        function, tag = value, "k"
+        if hasattr(type(value), "__next__"):
+            function, tag = functools.partial(next, value), "n"
+        elif not isinstance(value, FUNCTIONS) or (type(value) is types.BuiltinFunctionType and value in NOT_PASSED):
+            return None
+        number = self._numbers.setdefault(id(value), len(self._passed))
+        if number == len(self._passed):
+            self._functions.append(function)
+            self._passed.append(value)  # which also keeps its identity from being used again
+        return f'["{tag}",{number}]'
+
+    def _own(self, number: int) -> Any:
+        """What the test has passed, which comes back."""
+        return self._passed[number]
+
+    def _remote(self, place: int, truth: bool | None = None, what: str = "object") -> Remote:
+        if type(place) is not int or type(what) is not str or truth not in (True, False, None):
+            raise ValueError("not an object")
+        self.seen = what[:80]
+        return Remote(self, place, truth, self.seen)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._send(text)
+        except OSError as error:
+            raise self.lost("the program ended early") from error
+
+    def _receive(self) -> list:
+        try:
+            text = self._line()
+            record = codec.parse(text) if text is not None else None
+        except (OSError, ValueError) as error:
+            raise self.lost("unreadable answer") from error
+        if type(record) is not list or not record:
+            raise self.lost("the program ended early" if record is None else "unreadable answer")
+        return record
+
+    def lost(self, why: str) -> CandidateGone:
+        self.gone = self.gone or why
+        return CandidateGone(why)
+
+
+def _discarded(frame: types.FrameType) -> bool:
+    """Whether a frame does not use the result of the call that it makes, as in a statement `f(x)`.
+
+    Only then does the test see how the call has changed its arguments. In `assert f(x) == g(x)` the program could
+    otherwise choose what the test expects.
+    """
+    code, place = frame.f_code.co_code, frame.f_lasti + 2
+    while code[place] == CACHE:
+        place += 2
+    return code[place] == POP_TOP
+
+
+def _change_all(old: Any, new: Any) -> None:
+    """Change the items of a sequence in place. Raises ValueError for what is not one of the same length."""
+    if type(new) not in (list, tuple) or len(new) != len(old):
+        raise ValueError("not the arguments of a call")
+    for left, right in zip(old, new, strict=True):
+        _change(left, right)
+
+
+def _change(old: Any, new: Any) -> Any:
+    """Give a list, dictionary, set, bytearray or array of the test the content that it has after a call, in place, and
+    return it; `new` if it is of another type."""
+    if type(old) in (Remote, Made):
+        return old
+    if isinstance(old, list) and type(new) is list:
+        old[:] = [*(_change(left, right) for left, right in zip(old, new, strict=False)), *new[len(old) :]]
+    elif isinstance(old, dict) and type(new) is dict:
+        changed = {key: _change(old[key], value) if key in old else value for key, value in new.items()}
+        old.clear()
+        old.update(changed)
+    elif isinstance(old, set) and type(new) is set:
+        old.clear()
+        old.update(new)
+    elif isinstance(old, bytearray) and type(new) is bytearray:
+        old[:] = new
+    elif isinstance(old, tuple) and type(new) is tuple:
+        _change_all(old, new)
+    elif type(old).__name__ == "ndarray" and getattr(new, "shape", None) == old.shape:
+        old[...] = new
+    else:
+        return new
+    return old

@@ -1,0 +1,67 @@
+"""Measures the resident memory of all processes of a build together; the kernel's own limits are for one process."""
+
+import contextlib
+import os
+
+from clock import Clock
+from kernel import LIBC
+
+LOOK_S = 0.02
+"""Time between two looks in seconds. In it, a processor can fill some 40 MiB."""
+
+
+class TreeMemory:
+    """The memory of the server's descendants, without processes that are not the build's.
+
+    Pages that several processes share count in each of them at first. Only if the sum is above the limit are the exact
+    shares read, which takes longer and needs the rights of the program's user.
+
+    Args:
+        clock: the outer /proc.
+        others: descriptors of processes that are not the build's.
+        uid: the programs' user; None if it is the caller's.
+        limits: with `memory_mib`.
+    """
+
+    look_every = LOOK_S
+
+    def __init__(self, clock: Clock, others: list[int], uid: int | None, limits: dict) -> None:
+        self.clock, self.uid, self.most = clock, uid, limits["memory_mib"] << 10
+        self.others = {clock.pid(descriptor) for descriptor in others}
+
+    def too_large(self) -> bool:
+        """Whether the processes hold more than the limit."""
+        sizes = {pid: self._kib(f"{pid}/status", ("RssAnon:", "RssShmem:")) for pid in self._processes()}
+        if sum(sizes.values()) <= self.most:
+            return False
+        if self.uid is not None:
+            LIBC.setfsuid(self.uid)
+        try:
+            shares = {pid: self._kib(f"{pid}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) for pid in sizes}
+        finally:
+            if self.uid is not None:
+                LIBC.setfsuid(os.geteuid())
+        return sum(shares[pid] or size for pid, size in sizes.items()) > self.most
+
+    def _processes(self) -> set[str]:
+        found: set[str] = set()
+        waiting = self._children("self") - self.others
+        while waiting:
+            pid = waiting.pop()
+            found.add(pid)
+            waiting |= self._children(pid) - found
+        return found
+
+    def _children(self, pid: str) -> set[str]:
+        children: set[str] = set()
+        with contextlib.suppress(OSError):  # it has just ended
+            for task in self.clock.list(f"{pid}/task"):
+                with contextlib.suppress(OSError):
+                    children.update(self.clock.read(f"{pid}/task/{task}/children").split())
+        return children
+
+    def _kib(self, path: str, names: tuple[str, ...]) -> int:
+        """Sum of the named lines of a file; 0 if it cannot be read."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return sum(int(line.split()[1]) for line in self.clock.read(path).splitlines() if line.startswith(names))
+        return 0

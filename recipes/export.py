@@ -1,0 +1,185 @@
+"""A trained run as a folder that other programs load: full weights, tokenizer, chat template, model card.
+
+    python recipes/export.py run=runs/grpo/basics/demo-20-steps to=my-model
+    python recipes/export.py run=... to=my-model step=10                    a checkpoint instead of the end
+    python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
+    python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
+
+LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. The folder is read again before
+it is kept: its greedy answers must equal those of the run's own weights, except where two tokens are equally likely but
+for rounding. README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval,
+the command, the commit, what got worse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from omegaconf import MISSING
+
+from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
+
+FORMATS = ("safetensors", "gguf")
+DTYPES = ("fp32", "bf16", "fp16")
+QUESTIONS = (
+    "Write a function double(n) that returns n twice.",
+    "Write a Python function that counts the vowels of a text.",
+    "Write a Python function that returns the largest number of a list.",
+)
+"""What is asked where the run's own problems are not on this machine."""
+
+
+@dataclass
+class ExportConfig:
+    run: str = MISSING
+    """The run directory."""
+    to: str = MISSING
+    """The folder to write; it must not exist."""
+    step: int | None = None
+    """A checkpoint's step; null: final/, or the newest checkpoint of a run that is not finished."""
+    format: str = "safetensors"
+    """"safetensors", or "gguf" for a GGUF file beside them."""
+    dtype: str | None = None
+    """"fp32", "bf16" or "fp16" for the weights; null: what the run computed in."""
+    push: str | None = None
+    """USER/NAME: upload the folder to the hub."""
+    private: bool = True
+    """Whether a repository that `push` creates is private."""
+    dry_run: bool = False
+    """Write the folder and say what `push` would upload, without asking the hub."""
+    prompts: int = 8
+    """Held-out problems whose greedy answers are compared before and after."""
+
+
+def export(cfg: ExportConfig) -> int:
+    """Write the folder that `cfg` names. Raises UserError before anything is loaded where that cannot work, and where
+    the answers of the written weights differ."""
+    from recipes.tools.export import gguf, hub
+
+    folder = Path(cfg.to).expanduser()
+    check_keys(cfg, folder)
+    if cfg.push:
+        hub.check_name(cfg.push)
+    script = gguf.converter() if cfg.format == "gguf" else None
+    if cfg.push and not cfg.dry_run:
+        hub.check_access(cfg.push)
+    write(cfg, folder)
+    if script:
+        file = gguf.write_gguf(script, folder, cfg.dtype or "fp32")
+        log.info("wrote %s", file)
+    log.info("wrote %s", folder)
+    if cfg.push and cfg.dry_run:
+        files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+        size = sum((folder / path).stat().st_size for path in files) / 1e6
+        log.info(
+            "dry run: would upload %d files, %.1f MB, to %s: %s", len(files), size, cfg.push, ", ".join(map(str, files))
+        )
+    elif cfg.push:
+        log.info("uploaded: %s", hub.upload(folder, cfg.push, cfg.private))
+    return 0
+
+
+def check_keys(cfg: ExportConfig, folder: Path) -> None:
+    """Raise UserError for values that cannot be followed."""
+    if folder.exists():
+        raise UserError(f"to={cfg.to} exists: name another folder, or remove it")
+    if cfg.format not in FORMATS:
+        raise UserError(f"format={cfg.format}: choose {' or '.join(FORMATS)}")
+    if cfg.dtype not in (None, *DTYPES):
+        raise UserError(f"dtype={cfg.dtype}: choose {', '.join(DTYPES)}")
+    if cfg.prompts < 1:
+        raise UserError(f"prompts={cfg.prompts}: the answers to at least one problem are compared")
+    if cfg.dry_run and not cfg.push:
+        raise UserError("dry_run=true says what push=USER/NAME would upload, and push is not given")
+
+
+def write(cfg: ExportConfig, folder: Path) -> None:
+    """Merge, write, read again, compare, add the card; the folder appears only when all of it succeeded."""
+    from transformers import AutoModelForCausalLM
+
+    from recipes.models.load import DTYPES as TORCH
+    from recipes.models.load import carries_adapter, load_policy
+    from recipes.records.directory import write_text
+    from recipes.run.trained import on_this_machine, trained
+    from recipes.tools.card.model_card import Weights, model_card
+    from recipes.tools.export.weights import compare, full_weights, write_weights
+
+    run = trained(cfg.run, cfg.step)
+    given, weights = run.cfg, str(run.weights)
+    cfg.dtype = cfg.dtype or given.hardware.precision
+    four_bit = bool(given.hardware.load_in_4bit) and carries_adapter(weights)
+    note = on_this_machine(given, load_in_4bit=four_bit)
+    for line in filter(None, (*run.notes, note)):
+        log.info(line)
+    if four_bit:
+        log.info("The base was trained on in 4 bits: its weights are dequantised before the adapter is merged.")
+    policy, tokenizer = load_policy(given.model, given.hardware, weights)
+    asked = prompts(given, tokenizer, cfg.prompts)
+    merged = full_weights(given.model, given.hardware, weights, TORCH[cfg.dtype])
+    with appears_whole(folder) as staging:
+        write_weights(merged, tokenizer, staging)
+        del merged
+        again = AutoModelForCausalLM.from_pretrained(staging, dtype=TORCH[cfg.dtype]).eval()
+        found = compare(policy.eval(), again.to(policy.device), tokenizer, asked, given.task.max_new_tokens)
+        if not found.same:
+            raise UserError(
+                f"{found.text}, and others part by {found.apart:.2g} of the largest logit, more than rounding to "
+                f"dtype={cfg.dtype} explains: nothing is written; try dtype=fp32"
+            )
+        log.info(found.text)
+        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype), f"{found.text}."]
+        write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
+
+
+def describe(four_bit: bool, adapter: bool, dtype: str) -> str:
+    """What was done to the weights, as a sentence of the card."""
+    if not adapter:
+        return f"All weights were trained; they are stored in {dtype}."
+    base = "its base, dequantised from the 4 bits (NF4) that it was trained on" if four_bit else "its base"
+    return f"The LoRA adapter is merged into {base}; the weights are stored in {dtype}."
+
+
+def prompts(given: Any, tokenizer: Any, most: int) -> list[list[int]]:
+    """Token ids of held-out problems of the run's task, or of QUESTIONS where their data is not here."""
+    from envs.task import TaskError
+    from recipes.data.completions import encoded, prompt_ids
+    from recipes.run.build import build_task
+
+    try:
+        task = build_task(given, given.evaluation.split)
+        problems = task.problems(given.evaluation.split) or task.problems("train")
+        return [prompt_ids(task, problem, tokenizer) for problem in problems[:most]]
+    except (UserError, TaskError, OSError) as error:
+        log.info("The run's problems are not here (%s): other questions are asked.", str(error).splitlines()[0])
+    return [encoded([{"role": "user", "content": question}], tokenizer) for question in QUESTIONS[:most]]
+
+
+@contextlib.contextmanager
+def appears_whole(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` to write to, which takes its name if the block succeeds and is removed if not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+    staging.mkdir()
+    try:
+        yield staging
+        os.replace(staging, folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+main = small_command(keys_of(ExportConfig), __doc__, export)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Groups in which nothing passes, drawn again from behind the beginning of the reference solution.
+
+Where no answer of a group passes there is nothing to learn. Shown the first part of the reference, as the beginning of
+its own answer, the policy has less left to write, so that some answers pass (BREAD, arXiv 2506.17211; AdaBack, arXiv
+2506.18110; QuestA, arXiv 2507.13266). Tokens that were given are read and never trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from envs.task import Problem, Task
+from recipes.cli.errors import UserError
+from recipes.data.training_data import demonstration
+from rewards.compose import Grade
+
+MEMORY = 0.9
+"""Weight of the past in the share that a problem begins with which was never drawn again: a moving mean."""
+
+
+@dataclass(frozen=True)
+class PrefixSettings:
+    """
+    enabled: whether groups are drawn again.
+    share: part of the reference, in tokens, that is shown at first, between 0 and 1.
+    step: how far a problem's share moves: up by this where nothing passed, down by it where all did.
+    until: part of the training after which nothing is shown. The most that may be shown falls evenly towards it.
+
+    Raises UserError where a number is out of its range.
+    """
+
+    enabled: bool
+    share: float
+    step: float
+    until: float
+
+    def __post_init__(self) -> None:
+        for name, most in (("share", 1.0), ("step", 1.0), ("until", 1.0)):
+            if not 0.0 < (value := getattr(self, name)) <= most:
+                raise UserError(f"recipe.prefix.{name}={value}: choose a number above 0 and up to {most:g}")
+
+
+@dataclass(frozen=True)
+class Prefixed:
+    """A group to draw again: its number, the ids that its answers begin with, which part of the reference that is."""
+
+    group: int
+    begun: list[int]
+    share: float
+
+
+class ReferencePrefixes:
+    """Chooses which groups are drawn again, and how much of its reference each problem is shown.
+
+    A problem's share moves by `step * (1 - 2 * pass rate)` with each group that was drawn behind it: towards a pass
+    rate of one half. Call `failed` after a rollout is graded and `observe` with what the new groups earned.
+
+    Args:
+        rollouts: how many the whole training makes.
+        longest: of an answer, in tokens; a prefix leaves room for at least one more.
+    """
+
+    def __init__(self, settings: PrefixSettings, task: Task, tokenizer: Any, rollouts: int, longest: int):
+        self.settings, self._task, self._tokenizer = settings, task, tokenizer
+        self._rollouts, self._longest = max(1, rollouts), longest
+        self._made = 0
+        self._typical = settings.share
+        self._shares: dict[str, float] = {}
+        self._last: list[float] = []
+
+    def failed(self, problems: Sequence[Problem], grades: Sequence[Grade | None], group: int) -> list[Prefixed]:
+        """The groups to draw again, of a rollout with `group` answers of each problem side by side; it is counted."""
+        most = 1.0 - self._made / (self._rollouts * self.settings.until)
+        self._made += 1
+        chosen = []
+        for number, first in enumerate(range(0, len(problems), group)):
+            problem = problems[first]
+            passed = [g.passed for g in grades[first : first + group] if g is not None and g.passed is not None]
+            if most > 0 and passed and not any(passed) and problem.reference:
+                share = min(most, self._shares.get(problem.id, self._typical))
+                if begun := self._beginning(problem, share):
+                    chosen.append(Prefixed(number, begun, share))
+        self._last = [prefixed.share for prefixed in chosen]
+        return chosen
+
+    def observe(self, problem: Problem, share: float, grades: Sequence[Grade | None]) -> None:
+        """What a group earned that was drawn from behind `share` of its reference."""
+        passed = [float(g.passed) for g in grades if g is not None and g.passed is not None]
+        if passed:
+            moved = min(1.0, max(0.0, share + self.settings.step * (1.0 - 2.0 * fmean(passed))))
+            self._shares[problem.id] = moved
+            self._typical = MEMORY * self._typical + (1.0 - MEMORY) * moved
+
+    def metrics(self) -> dict[str, float]:
+        """Of this process's last rollout: how many groups were drawn again, and the mean share that they were shown, 0
+        where there were none."""
+        return {"prefix/groups": float(len(self._last)), "prefix/share": fmean(self._last) if self._last else 0.0}
+
+    def state(self) -> dict[str, Any]:
+        return {"made": self._made, "typical": self._typical, "shares": dict(self._shares), "last": list(self._last)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._made, self._typical = state["made"], state["typical"]
+        self._shares, self._last = dict(state["shares"]), list(state["last"])
+
+    def _beginning(self, problem: Problem, share: float) -> list[int]:
+        """The first tokens of the reference as an answer: at least one, never all, none that leaves no room."""
+        assert problem.reference is not None
+        answer = demonstration(self._task.messages(problem), problem.reference)
+        ids = list(self._tokenizer(answer, add_special_tokens=False)["input_ids"])
+        return ids[: max(1, min(round(share * len(ids)), len(ids) - 1, self._longest - 1))] if len(ids) > 1 else []
+
+
+def prefixes_of(
+    settings: Mapping[str, Any] | None, task: Task, tokenizer: Any, rollouts: int, longest: int
+) -> ReferencePrefixes | None:
+    """What `recipe.prefix` asks for; None where it is not enabled. Raises UserError for a wrong number."""
+    if not settings or not settings["enabled"]:
+        return None
+    return ReferencePrefixes(PrefixSettings(**settings), task, tokenizer, rollouts, longest)

@@ -1,0 +1,107 @@
+"""Full weights of a trained policy: LoRA merged, 4-bit bases dequantised, greedy answers compared before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, open_dict
+from peft import PeftModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from recipes.models.load import DTYPES, adapter_folder, carries_adapter, load_policy
+from recipes.sampling.generate import Decoding, end_ids, sample
+
+OF_QUANTIZED = ("quantization_config", "_pre_quantization_dtype", "dtype", "_name_or_path")
+"""Fields of a loaded model's configuration that do not belong to the weights written here."""
+ROUNDING = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 3e-2}
+"""By how much, as a share of the largest logit, two computations of the same weights may differ."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of `prompts` greedy answers: how many are equal, how many part at a tie that rounding decides, and of the others
+    the largest difference of two logits where they part, as a share of the largest logit."""
+
+    prompts: int
+    equal: int
+    ties: int
+    apart: float
+
+    @property
+    def same(self) -> bool:
+        return self.equal + self.ties == self.prompts
+
+    @property
+    def text(self) -> str:
+        tied = f", {self.ties} part where two tokens are equally likely but for rounding" if self.ties else ""
+        return f"{self.equal} of {self.prompts} greedy answers equal those before the merge{tied}"
+
+
+def full_weights(model: DictConfig, hardware: DictConfig, adapter: str, dtype: torch.dtype) -> PreTrainedModel:
+    """The policy that `load_policy` gives for these arguments, as a plain model in `dtype`.
+
+    A LoRA is added in float32 and the sum is rounded once, as in the copy that trainings sample from. A base that was
+    trained on in 4 bits is dequantised first, so that the adapter meets the weights that it was trained on.
+    """
+    if not carries_adapter(adapter):
+        return load_policy(model, hardware, adapter)[0].to(dtype).eval()
+    frozen = model.copy()
+    with open_dict(frozen):
+        frozen.lora_rank = frozen.lora_rank or 1  # the base alone is loaded, in the precision of a frozen one
+    base = load_policy(frozen, hardware, None)[0]
+    if hardware.load_in_4bit:
+        base = base.dequantize(DTYPES[hardware.precision])
+    merged: Any = PeftModel.from_pretrained(base.float(), adapter_folder(adapter)).merge_and_unload()
+    config = {name: value for name, value in merged.config.to_dict().items() if name not in OF_QUANTIZED}
+    # a model that was loaded in 4 bits refuses save_pretrained, so the weights move to one that was not
+    plain = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=dtype)
+    plain.load_state_dict({name: value.to(dtype) for name, value in merged.state_dict().items()})
+    plain.generation_config = merged.generation_config
+    return plain.eval()
+
+
+def write_weights(policy: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
+    """Safetensors, configuration, generation configuration with all end tokens, tokenizer and chat template."""
+    ends = end_ids(tokenizer, policy)
+    policy.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0]
+    policy.generation_config.pad_token_id = tokenizer.pad_token_id
+    policy.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def greedy(policy: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], tokens: int) -> list[list[int]]:
+    """Token ids of each prompt's greedy answer, at most `tokens` long."""
+    return sample(policy, prompts, 1, Decoding(tokens, 0.0), end_ids(tokenizer, policy), tokenizer.pad_token_id)
+
+
+def compare(before: Any, after: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], tokens: int) -> Comparison:
+    """The greedy answers of two models to the same prompts. Where they part, rounding may have decided a tie."""
+    allowed = max(ROUNDING[next(policy.parameters()).dtype] for policy in (before, after))
+    answers = [greedy(policy, tokenizer, prompts, tokens) for policy in (before, after)]
+    equal = ties = 0
+    apart = 0.0
+    for prompt, first, second in zip(prompts, *answers, strict=True):
+        if first == second:
+            equal += 1
+            continue
+        difference = max(_preference(p, prompt, first, second) for p in (before, after))
+        if difference <= allowed:
+            ties += 1
+        else:
+            apart = max(apart, difference)
+    return Comparison(len(prompts), equal, ties, apart)
+
+
+@torch.no_grad()
+def _preference(policy: Any, prompt: Sequence[int], first: Sequence[int], second: Sequence[int]) -> float:
+    """How far apart a policy's logits of the two tokens are where two answers part, as a share of the largest logit."""
+    at = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+    if at is None:  # one is the beginning of the other
+        return float("inf")
+    ids = torch.tensor([[*prompt, *first[:at]]], device=policy.device)
+    logits = policy(input_ids=ids).logits[0, -1].float()
+    return float((logits[first[at]] - logits[second[at]]).abs() / logits.abs().max())

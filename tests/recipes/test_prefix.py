@@ -1,0 +1,90 @@
+"""Groups without a pass, drawn again behind the beginning of the reference: which, how much, what is trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envs.basics import Basics
+from recipes.cli.errors import UserError
+from recipes.data.training_data import demonstration
+from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
+from rewards.channel import ChannelResult
+from rewards.compose import Grade
+
+SETTINGS = PrefixSettings(enabled=True, share=0.5, step=0.2, until=0.8)
+TASK = Basics()
+PROBLEMS = TASK.problems("train")
+
+
+def prefixes(tokenizer, settings=SETTINGS, rollouts=10, longest=500) -> ReferencePrefixes:
+    return ReferencePrefixes(settings, TASK, tokenizer, rollouts, longest)
+
+
+def grades(*passed: bool | None) -> list[Grade | None]:
+    return [
+        None if p is None else Grade({"tests": ChannelResult(float(p), passed=p)}, {}, {"tests": 1.0}) for p in passed
+    ]
+
+
+def answer(problem, tokenizer) -> list[int]:
+    return tokenizer(demonstration(TASK.messages(problem), problem.reference), add_special_tokens=False)["input_ids"]
+
+
+def test_only_groups_in_which_nothing_passes_are_drawn_again(smollm2_tokenizer):
+    asked = [p for p in (*PROBLEMS[:4], replace(PROBLEMS[4], reference=None)) for _ in range(2)]
+    earned = grades(False, False, True, False, None, False, None, None, False, False)
+    chosen = prefixes(smollm2_tokenizer).failed(asked, earned, 2)
+    assert [p.group for p in chosen] == [0, 2]  # 1 has a pass, 3 no grade, 4 no reference
+    for prefixed, problem in zip(chosen, (PROBLEMS[0], PROBLEMS[2]), strict=True):
+        whole = answer(problem, smollm2_tokenizer)
+        assert prefixed.begun == whole[: round(0.5 * len(whole))] and prefixed.share == 0.5
+
+
+def test_the_share_moves_towards_a_pass_rate_of_one_half(smollm2_tokenizer):
+    shown, first, other = prefixes(smollm2_tokenizer, rollouts=1000), PROBLEMS[0], PROBLEMS[1]
+
+    def share(problem):
+        (chosen,) = shown.failed([problem], grades(False), 1)
+        return chosen.share
+
+    shown.observe(first, 0.5, grades(False, False))
+    assert share(first) == pytest.approx(0.7)
+    shown.observe(first, 0.7, grades(True, False))
+    assert share(first) == pytest.approx(0.7)
+    shown.observe(first, 0.7, grades(True, True, True, False))
+    assert share(first) == pytest.approx(0.6)
+    assert share(other) == pytest.approx(0.5 + 0.1 * 0.2 + 0.09 * 0.18 + 0.1 * 0.08, abs=0.02)  # the moving mean
+    shown.observe(first, 0.6, grades(None))
+    assert share(first) == pytest.approx(0.6)  # nothing was learnt of it
+
+
+def test_the_most_that_is_shown_falls_to_nothing(smollm2_tokenizer):
+    shown = prefixes(smollm2_tokenizer, PrefixSettings(True, 1.0, 0.2, 0.5), rollouts=8)
+    seen = [shown.failed([PROBLEMS[0]], grades(False), 1) for _ in range(8)]
+    assert [round(chosen[0].share, 2) for chosen in seen[:4]] == [1.0, 0.75, 0.5, 0.25]
+    assert seen[4:] == [[]] * 4
+    whole = answer(PROBLEMS[0], smollm2_tokenizer)
+    assert seen[0][0].begun == whole[:-1]  # never all of it
+
+
+def test_a_prefix_leaves_room_for_a_token(smollm2_tokenizer):
+    (chosen,) = prefixes(smollm2_tokenizer, longest=5).failed([PROBLEMS[0]], grades(False), 1)
+    assert len(chosen.begun) == 4
+
+
+def test_its_state_goes_on_exactly(smollm2_tokenizer):
+    one, two = prefixes(smollm2_tokenizer), prefixes(smollm2_tokenizer)
+    one.failed([PROBLEMS[0]], grades(False), 1)
+    one.observe(PROBLEMS[0], 0.5, grades(False))
+    two.load_state(one.state())
+    asked = [PROBLEMS[0], PROBLEMS[1]]
+    assert one.failed(asked, grades(False, False), 1) == two.failed(asked, grades(False, False), 1)
+    assert one.metrics() == two.metrics() != prefixes(smollm2_tokenizer).metrics()
+
+
+@pytest.mark.parametrize("setting", ["share", "step", "until"])
+def test_a_number_out_of_range_is_named(setting):
+    with pytest.raises(UserError, match=f"recipe.prefix.{setting}=1.5"):
+        PrefixSettings(**{"enabled": True, "share": 0.5, "step": 0.2, "until": 0.8} | {setting: 1.5})
