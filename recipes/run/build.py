@@ -15,7 +15,7 @@ from envs.task import Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
-from recipes.cli.schema import CONF
+from recipes.cli.schema import CONF, as_dict
 from rewards.build import channels, made, task_reward
 from rewards.compose import PLACEMENTS, Reward
 

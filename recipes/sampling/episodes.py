@@ -15,7 +15,7 @@ from typing import Any
 from envs.episode import Dialogue, Episode, Step, with_reply
 from envs.task import Problem, Prompted, Task
 from recipes.data.completions import AnswerComplete, completion_of
-from recipes.data.episodes import Turn, episode_grade, joined
+from recipes.data.episodes import EpisodeCompletion, Turn, episode_grade, joined
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.conversation import Conversation
 from recipes.sampling.replies import Replies
@@ -162,8 +162,9 @@ class EpisodeBatch:
                 self.add(place, turn["ids"], turn["logps"], turn["reply"], turn["reply_ids"])
 
 
-def stored(turns: Sequence[Turn]) -> Stored:
-    """An episode's turns for a checkpoint."""
+def stored(completion: Completion, logps: Sequence[float]) -> Stored:
+    """An episode's turns for a checkpoint. logps: of the row; a row of one turn has none of its own."""
+    turns = completion.turns if isinstance(completion, EpisodeCompletion) else (Turn(completion, logps),)
     return [
         {
             "ids": list(turn.answer.token_ids),

@@ -20,7 +20,6 @@ from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of, encoded
-from recipes.data.episodes import turns_of
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
@@ -159,7 +158,9 @@ class Rollouts:
                 "graded_samples": ahead.graded_samples,
             }
             if self.episodes is not None:
-                sampled["episodes"] = [stored(turns_of(completion)) for completion in ahead.completions]
+                sampled["episodes"] = [
+                    stored(completion, logps) for completion, logps in zip(ahead.completions, ahead.logps, strict=True)
+                ]
         draws = self._draws.get_state() if self._draws is not None else None
         prefixes = self.prefixes.state() if self.prefixes else None
         return {"position": self.stream.position, "draws": draws, "ahead": sampled, "prefixes": prefixes}

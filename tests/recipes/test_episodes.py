@@ -188,24 +188,18 @@ def test_episodes_that_end_early_leave_and_rows_hold_what_was_said(tiny_model, s
     assert all(bool(row["heard"]) == (row["turn"] > 1) for row in rows)
 
 
-class StopsOnce(Asks):
-    """A request to stop comes while the first turns are replied to."""
-
-    stopped = False
-
-    async def step(self, dialogues):
-        if not self.stopped:
-            self.stopped = True
-            raise Stopped
-        return await super().step(dialogues)
-
-
 def test_a_batch_that_was_stopped_half_way_through_its_episodes_is_drawn_again(tiny_model, smollm2_tokenizer):
     whole, model = rollouts(tiny_model, smollm2_tokenizer, Asks(odd))
-    cut, _ = rollouts(tiny_model, smollm2_tokenizer, StopsOnce(odd))
+    cut, _ = rollouts(tiny_model, smollm2_tokenizer, Asks(odd))
     expected = [ids_of(whole.next(model)) for _ in range(2)]
+
+    def stop(*_):
+        raise Stopped
+
+    replying, cut.episodes.reply_ids = cut.episodes.reply_ids, stop  # a request to stop, with the first turns drawn
     with pytest.raises(Stopped):
         cut.next(model)
+    cut.episodes.reply_ids = replying
     assert [ids_of(cut.next(model)) for _ in range(2)] == expected
     whole.close()
     cut.close()
