@@ -15,6 +15,7 @@ stored ones; the exit status is 1 where any differs.
 from __future__ import annotations
 
 import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ class LookConfig:
     """Only completions of this problem; without `step`, of every step."""
     limit: int = 8
     html: str | None = None
-    """Write a page there instead of to the terminal."""
+    """Write a page there instead of to the terminal, or a drawing where it ends in .svg."""
     replay: bool = False
 
 
@@ -76,9 +77,15 @@ def look(cfg: LookConfig) -> int:
         return 0
     page = Console(record=True, width=120, file=io.StringIO())
     page.print(drawing)
-    write_text(Path(cfg.html), page.export_html(inline_styles=True))
+    svg = cfg.html.endswith(".svg")
+    write_text(Path(cfg.html), drawing_of(page) if svg else page.export_html(inline_styles=True))
     print(cfg.html)
     return 0
+
+
+def drawing_of(page: Console) -> str:
+    """What was printed as an SVG that fetches nothing: Rich's own names fonts of another machine."""
+    return re.sub(r"@font-face \{.*?\}\n?", "", page.export_svg(title=""), flags=re.DOTALL)
 
 
 def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:

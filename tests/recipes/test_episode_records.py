@@ -9,8 +9,15 @@ import random
 import pytest
 from rich.console import Console, Group
 
+from envs.sandbox import LocalSandbox
 from recipes import look
-from recipes.look import LookConfig, cards, chosen
+from recipes.cli import schema
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import compose
+from recipes.look import LookConfig, chosen
+from recipes.run.build import build_episode
+from recipes.run.checks import check_grpo, check_one_turn, check_ppo
+from recipes.tools.coloured_tokens import cards
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import History
 from recipes.tools.report.page import write_report
@@ -81,6 +88,28 @@ def test_the_report_shows_an_episode_as_a_conversation(tmp_path):
     assert [each["record"]["completion"] for each in conversation["earlier"]] == ["first = 1\n"]
     page = write_report(folder).read_text()
     assert "Turn 1 of 2, fail" in page and "Turn 2 of 2" in page and "This fails: f(1)" in page and "\x1b" not in page
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["recipe=grpo", "hardware=a100x2_zero3"], "ZeRO-3 and hardware.vllm=colocate sample all processes' rows"),
+        (["recipe=grpo", "recipe.prefix.enabled=true"], "recipe.prefix.enabled=true gives the beginning of one answer"),
+        (["recipe=ppo", "recipe.ratio=sequence"], "recipe.ratio=sequence takes an answer as one action"),
+        (["recipe=ppo", "value=montecarlo"], "value=montecarlo continues one answer"),
+        (["recipe=sft"], "recipe=sft takes answers of one turn"),
+        (["recipe=grpo", "task=pacman"], "task=pacman tells nothing of a failing answer"),
+        (["recipe=ppo", "task=etk"], "task.reward.compile.workdir is null: give"),
+    ],
+)
+def test_what_episodes_do_not_go_with_is_refused_in_one_line(overrides, said):
+    schema.register()
+    cfg = compose([*overrides, "episode=repair"])
+    check = {"grpo": check_grpo, "ppo": check_ppo}.get(cfg.recipe.name, check_one_turn)
+    with pytest.raises(UserError, match=said) as error:
+        check(cfg)
+        build_episode(cfg, LocalSandbox(workers=1))
+    assert "\n" not in str(error.value)
 
 
 def history(**trends) -> History:
