@@ -66,7 +66,7 @@ def joined(turns: Sequence[Turn], token_bytes: TokenBytes) -> Completion:
     last = turns[-1].answer
     at = len(text) - len(last.text)
     span = None if last.code_span is None else (last.code_span[0] + at, last.code_span[1] + at)
-    return EpisodeCompletion(text, ids, offsets, span, last.finished, last.closed, tuple(turns))
+    return EpisodeCompletion(text, ids, offsets, span, last.finished, last.closed, turns=tuple(turns))
 
 
 def turns_of(completion: Completion) -> tuple[Turn, ...]:

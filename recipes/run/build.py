@@ -110,8 +110,8 @@ def _reward(task: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
         raise UserError(str(error)) from error
 
 
-def _instantiate(spec: Any) -> Any:
+def _instantiate(spec: Any, **arguments: Any) -> Any:
     try:
-        return made(spec)
+        return made(spec, **arguments)
     except TaskError as error:
         raise UserError(str(error)) from error

@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from envs.feedback.plain_text import plain
 from recipes.cli.errors import UserError
-from recipes.tools.report.templates import as_text
 
 SUM = "weighted sum"
 
@@ -42,7 +42,7 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
     """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
     if row.get("heard"):  # what the environment said before this turn
-        text.append(f"{as_text(row['heard'])}\n\n", "italic dim")
+        text.append(f"{plain(row['heard'])}\n\n", "italic dim")
     for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
         if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
             text.append(token, "dim italic")
