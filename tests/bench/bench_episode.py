@@ -83,7 +83,6 @@ def steps(args: argparse.Namespace, episode: GoesOn | None) -> tuple[float, floa
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     if args.layers:  # a quick trial
         model.model.layers, model.config.num_hidden_layers = model.model.layers[: args.layers], args.layers
-        model.config.layer_types = model.config.layer_types and model.config.layer_types[: args.layers]
     with tempfile.TemporaryDirectory() as out:
         trainer = DenseGRPOTrainer(
             model=model,
