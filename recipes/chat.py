@@ -238,8 +238,8 @@ class Talk:
             return None
 
         def closed(ids: list[int]) -> bool:
-            found = extract_fenced(self.tokenizer.decode(ids, skip_special_tokens=True))
-            return found is not None and found.closed
+            results = extract_fenced(self.tokenizer.decode(ids, skip_special_tokens=True))
+            return results is not None and results.closed
 
         return closed
 

@@ -113,15 +113,15 @@ class Simulator:
         tasks = {i: Task(p.question, p.reference, p.data.get("ordered")) for i, p in problems.items() if p.reference}
         new = [task for task in dict.fromkeys(tasks.values()) if task not in self.known]
         lost = set()
-        for task, found in zip(new, await references(self.sandbox, new), strict=True):
-            if found is None:
+        for task, matches in zip(new, await references(self.sandbox, new), strict=True):
+            if matches is None:
                 lost.add(task)
             else:
-                self.known[task] = found
+                self.known[task] = matches
         beside = {i: None if task in lost else self.known[task] for i, task in tasks.items()}
         while len(self.known) > MOST_REFERENCES:
             del self.known[next(iter(self.known))]
-        return {i: found for i, found in beside.items() if found is None or found.worlds}
+        return {i: matches for i, matches in beside.items() if matches is None or matches.worlds}
 
     async def _grade_beside(
         self,
@@ -130,13 +130,13 @@ class Simulator:
         results: list[ChannelResult | None],
     ) -> None:
         """Put the results of programs that have a reference into `results`."""
-        with_worlds = {i: found for i, found in beside.items() if found is not None}
-        programs = [(program_of(completions[i].code or ""), found.worlds) for i, found in with_worlds.items()]
+        with_worlds = {i: matches for i, matches in beside.items() if matches is not None}
+        programs = [(program_of(completions[i].code or ""), matches.worlds) for i, matches in with_worlds.items()]
         for i in beside:
             results[i] = None
-        for (i, found), runs in zip(with_worlds.items(), await run_in(self.sandbox, programs), strict=True):
+        for (i, matches), runs in zip(with_worlds.items(), await run_in(self.sandbox, programs), strict=True):
             if runs is not None:
-                results[i] = _behaviour_result(completions[i], found, runs)
+                results[i] = _behaviour_result(completions[i], matches, runs)
 
     def _no_program(self, completion: Completion) -> ChannelResult:
         spans: tuple[Span, ...] = ()
@@ -176,17 +176,19 @@ class Simulator:
 
 def _behaviour_result(completion: Completion, reference: Reference, runs: Sequence[WorldRun]) -> ChannelResult:
     """The result of a program beside its reference."""
-    found = marks(reference, runs)
+    results = marks(reference, runs)
     penalties: dict[tuple[int, int], float] = {}
-    for each in found:
+    for each in results:
         for place, loss in each.places:
             where = _offsets(completion, place)
-            penalties[where] = penalties.get(where, 0.0) + (1 - each.share) * loss / len(found)
-    score, spans = _charged_spans(completion, 1.0, sum(each.share for each in found) / len(found), [*penalties.items()])
-    passed = all(each.share == 1.0 for each in found)
+            penalties[where] = penalties.get(where, 0.0) + (1 - each.share) * loss / len(results)
+    score, spans = _charged_spans(
+        completion, 1.0, sum(each.share for each in results) / len(results), [*penalties.items()]
+    )
+    passed = all(each.share == 1.0 for each in results)
     errors = Counter(_error_name(run) for run in runs if run.status != "success")
     verdict = "ok" if passed else errors.most_common(1)[0][0] if errors else "differs"
-    world = min(range(len(found)), key=lambda number: found[number].share)
+    world = min(range(len(results)), key=lambda number: results[number].share)
     kinds = {"go": "GoTo", **NAMES}
     detail = {
         "world": world,
@@ -195,8 +197,8 @@ def _behaviour_result(completion: Completion, reference: Reference, runs: Sequen
         "trace": [[kinds[deed.kind], deed.room if deed.kind == "go" else deed.text] for deed in runs[world].deeds],
         "error": runs[world].error,
     }
-    note = f"as the reference in {sum(each.share == 1.0 for each in found)} of {len(found)} worlds"
-    note += "" if passed else f"; world {world}: {found[world].note}"
+    note = f"as the reference in {sum(each.share == 1.0 for each in results)} of {len(results)} worlds"
+    note += "" if passed else f"; world {world}: {results[world].note}"
     return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail)
 
 

@@ -62,14 +62,14 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
     given = [list(acts(run.deeds)) for run in runs]
     messages = _messages(reference, wanted, given)
     names = _names(reference)
-    found = []
+    results = []
     for world, run in enumerate(runs):
         matches = matched(reference, wanted[world], given[world], messages, world)
         looked = looking(reference.runs[world].deeds, run.deeds, names)
         wrong_order = disorder(reference, world, wanted[world], matches, given[world])
         shares = Shares(looked, wrong_order, aim(run.deeds, rooms))
-        found.append(_marks(wanted[world], given[world], matches, shares, run))
-    return found
+        results.append(_marks(wanted[world], given[world], matches, shares, run))
+    return results
 
 
 def aim(deeds: Sequence[Deed], rooms: set[str]) -> float:
@@ -119,14 +119,14 @@ def acts(deeds: Sequence[Deed]) -> Iterator[Act]:
     """The acts of a run."""
     for number, (room, stay) in enumerate(_stays(deeds)):
         spans = tuple(deed.span for deed in stay if deed.span is not None)
-        said = [deed for deed in stay if deed.kind == "say"]
+        message = [deed for deed in stay if deed.kind == "say"]
         for deed in stay:
             own = () if deed.span is None else (deed.span,)
             if deed.kind in ("ask", "pick", "place"):
                 yield Act(deed.kind, room, deed.name, deed.text, number, own)
-            elif said and deed is said[0]:
-                spoken = tuple(dict.fromkeys(each.span for each in said if each.span is not None))
-                yield Act("say", room, "", "\n".join(each.text for each in said), number, spoken)
+            elif message and deed is message[0]:
+                spoken = tuple(dict.fromkeys(each.span for each in message if each.span is not None))
+                yield Act("say", room, "", "\n".join(each.text for each in message), number, spoken)
         if number and all(deed.kind == "go" for deed in stay):
             yield Act("visit", room, "", "", number, spans[:1])
 
@@ -148,7 +148,7 @@ def matched(
 
     What the reference does on its return must not be done before leaving.
     """
-    free, found = set(range(len(given))), {}
+    free, results = set(range(len(given))), {}
     for number, act in enumerate(wanted):
         fits = [
             (_likeness(reference, act, given[other], messages, world), -other)
@@ -158,9 +158,9 @@ def matched(
         ]
         quality, other = max(fits, default=(0.0, 0))
         if quality > 0:
-            found[number] = (-other, quality)
+            results[number] = (-other, quality)
             free.discard(-other)
-    return found
+    return results
 
 
 def _likeness(reference: Reference, wanted: Act, given: Act, messages: Mapping[str, Messages], world: int) -> float:
@@ -207,17 +207,17 @@ def _messages(
     """What is said, by room; of several stays in one world all messages together."""
 
     def by_room(worlds: Sequence[Sequence[Act]]) -> dict[str, dict[int, str]]:
-        found: dict[str, dict[int, str]] = {}
+        results: dict[str, dict[int, str]] = {}
         for world, done in enumerate(worlds):
             for act in done:
                 if act.kind == "say":
-                    texts = found.setdefault(act.room, {})
+                    texts = results.setdefault(act.room, {})
                     texts[world] = f"{texts[world]}\n{act.text}" if world in texts else act.text
-        return found
+        return results
 
-    theirs, values = by_room(given), value_words(reference)
+    expected, values = by_room(given), value_words(reference)
     return {
-        room: Messages(reference.instruction, values, texts, theirs.get(room, {}))
+        room: Messages(reference.instruction, values, texts, expected.get(room, {}))
         for room, texts in by_room(wanted).items()
     }
 
@@ -240,12 +240,12 @@ def value_words(reference: Reference) -> frozenset[str]:
     options: dict[str, set[str]] = {}
     for question, answer in asked:
         options.setdefault(question, set()).add(answer)
-    found: set[str] = set()
+    results: set[str] = set()
     for names in [*groups, *options.values()]:
         sets = [frozenset(words(name)) for name in names]
         if len(sets) > 1:
-            found |= frozenset.union(*sets) - frozenset.intersection(*sets)
-    return frozenset(found - {"not", "yes"})
+            results |= frozenset.union(*sets) - frozenset.intersection(*sets)
+    return frozenset(results - {"not", "yes"})
 
 
 # --- looking around -----------------------------------------------------------------------------------------------

@@ -179,13 +179,13 @@ async def known_runs(
         }
         for program, rooms in programs
     ]
-    found: list[list[Run] | None] = []
+    results: list[list[Run] | None] = []
     for request, answer in zip(requests, await _answers(sandbox, requests, None), strict=True):
         try:
-            found.append(None if answer is None else list(_replayed(answer.parts[0]["none"], request)))
+            results.append(None if answer is None else list(_replayed(answer.parts[0]["none"], request)))
         except (ImpossibleReport, IndexError, KeyError, TypeError):
-            found.append([])
-    return found
+            results.append([])
+    return results
 
 
 async def _answers(

@@ -54,16 +54,16 @@ def words(
 ) -> tuple[str, ...]:
     """The words of a text in order: lower case, without endings and articles; numbers as digits; any negation is
     "not"."""
-    found: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     word = ""
     for letter in text.lower() + " ":
         if letter.isalnum():
             word += letter
         elif word and letter not in "'\u2019":
             if word not in dropped:
-                found += (same[word] if word in same else stem(word),)
+                results += (same[word] if word in same else stem(word),)
             word = ""
-    return found
+    return results
 
 
 def likeness(asked: Sequence[str], known: Sequence[str], bag: Any = frozenset) -> int:
@@ -97,15 +97,15 @@ def option_for(
 
     If no option says it, the reply is yes or no: that of the answer, or whether the question names the answer.
     """
-    fits, found = 0, 0
+    fits, results = 0, 0
     number = 0
     for option in options:
         level = likeness(option, answer)
         if level > fits:
-            fits, found = level, number
+            fits, results = level, number
         number += 1  # noqa: SIM113  enumerate may not be the builtin
     if fits:
-        return found
+        return results
     yes = answer[0] == "yes" if answer and answer[0] in ("yes", "not") else likeness(question, answer) > 1
     number = 0
     for option in options:
@@ -127,13 +127,13 @@ def find_person(
     """The person with this name among those who are here; a room's only person also answers to a name that nobody else
     in the world has."""
     asked = words(name)
-    found = best(asked, here)
-    if found is None and here and (not asked or anybody & bag(asked)):
+    results = best(asked, here)
+    if results is None and here and (not asked or anybody & bag(asked)):
         return here[0]
-    if found is None and here and not here[1:]:
+    if results is None and here and not here[1:]:
         known = best(asked, [each for names in people.values() for each in names])
         return here[0] if known is None or words(here[0])[:1] == ("person",) else None
-    return found
+    return results
 
 
 def find_answer(
@@ -197,35 +197,35 @@ def reference_world(
         name = arguments[0] if arguments else ""
         if call == "check":
             looked[room] = looked.get(room, 0) + 1
-        stocks, times, found = things.get(room, {}), looked.get(room, 0), None
+        stocks, times, results = things.get(room, {}), looked.get(room, 0), None
         here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= times]
         if call in ("check", "pick"):
-            found = best(words(name), [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times])
-        if call == "check" and found is None and words(name):
-            found = best(words(name), here) or (here[0] if here and anybody & bag(words(name)) else None)
-        reply = ("ok", room if call == "where" else [*rooms] if call == "rooms" else found is not None)
+            results = best(words(name), [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times])
+        if call == "check" and results is None and words(name):
+            results = best(words(name), here) or (here[0] if here and anybody & bag(words(name)) else None)
+        reply = ("ok", room if call == "where" else [*rooms] if call == "rooms" else results is not None)
         if call == "go":
-            found = best(words(name), rooms)
-            room = room if found is None else found
-            reply = ("ok", None) if found else ("error", "RobotGoToError: no such place")
+            results = best(words(name), rooms)
+            room = room if results is None else results
+            reply = ("ok", None) if results else ("error", "RobotGoToError: no such place")
         elif call == "ask":
-            found = find_person(arguments[3], here, people)
+            results = find_person(arguments[3], here, people)
             reply = ("error", "RobotAskError: nobody gave an answer")
-            if found is not None and arguments[1]:
-                reply = ("ok", find_answer(people[room][found][1], name, arguments[1]))
+            if results is not None and arguments[1]:
+                reply = ("ok", find_answer(people[room][results][1], name, arguments[1]))
         elif call == "pick":
-            if held is not None or found is None:
+            if held is not None or results is None:
                 reply = ("error", "RobotPickError: holds something, or nothing like it is here")
             else:
-                stocks[found][0] -= 1
-                held = found
+                stocks[results][0] -= 1
+                held = results
         elif call == "place":
             if held is None or best(words(name), [held]) is None:
                 reply = ("error", "RobotPlaceError: does not hold it")
             else:
                 things.setdefault(room, {}).setdefault(held, [0, 0])[0] += 1
-                found, held = held, None
-        deed = [room, "" if found is None or call == "go" else found]
+                results, held = held, None
+        deed = [room, "" if results is None or call == "go" else results]
 
 
 def keeping_calls(

@@ -95,15 +95,15 @@ async def references(sandbox: Sandbox, tasks: Sequence[Task]) -> list[Reference 
     explored = await known_runs(sandbox, [(task.program, listed_rooms(task.program)) for task in tasks], MOST_RUNS)
     made = [[] if runs is None else worlds_of(task, runs) for task, runs in zip(tasks, explored, strict=True)]
     programs = [(task.program, worlds) for task, worlds in zip(tasks, made, strict=True)]
-    found: list[Reference | None] = []
+    results: list[Reference | None] = []
     for task, worlds, known, runs in zip(tasks, made, explored, await run_in(sandbox, programs), strict=True):
         if known is None or runs is None:
-            found.append(None)
+            results.append(None)
             continue
         well = [(world, run) for world, run in zip(worlds, runs, strict=True) if run.status == "success"]
         ordered = is_ordered(task)
-        found.append(Reference(task.instruction, ordered, [world for world, _ in well], [run for _, run in well]))
-    return found
+        results.append(Reference(task.instruction, ordered, [world for world, _ in well], [run for _, run in well]))
+    return results
 
 
 def is_ordered(task: Task) -> bool:
@@ -120,11 +120,11 @@ async def run_in(
     requests = [{"program": program, "compat": False, "worlds": list(worlds)} for program, worlds in programs]
     with_worlds = [index for index, request in enumerate(requests) if request["worlds"]]
     reports = await closed_reports(sandbox, [requests[index] for index in with_worlds], None)
-    found: list[list[WorldRun] | None] = [[] for _ in programs]
+    results: list[list[WorldRun] | None] = [[] for _ in programs]
     for index, report in zip(with_worlds, reports, strict=True):
         _, worlds = programs[index]
-        found[index] = None if report is None else [world_run(*pair) for pair in zip(worlds, report, strict=True)]
-    return found
+        results[index] = None if report is None else [world_run(*pair) for pair in zip(worlds, report, strict=True)]
+    return results
 
 
 def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
@@ -166,7 +166,7 @@ def listed_rooms(program: str) -> list[str]:
         tree = ast.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [START]
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             texts = [node.left]
@@ -176,8 +176,8 @@ def listed_rooms(program: str) -> list[str]:
             continue
         for text in texts:
             if isinstance(text, ast.Constant) and isinstance(text.value, str) and words(text.value):
-                found.update(dict.fromkeys(f"{text.value} {number}" for number in (1, 2, 3)))
-    return [START, *list(found)[:9], *spare_rooms(program, LISTED_SPARE)]
+                results.update(dict.fromkeys(f"{text.value} {number}" for number in (1, 2, 3)))
+    return [START, *list(results)[:9], *spare_rooms(program, LISTED_SPARE)]
 
 
 def spare_rooms(text: str, number: int) -> list[str]:
@@ -239,8 +239,8 @@ def facts_of(run: Run) -> Facts:
             stock.moved += 1
         elif name == "ask" and value is not None:
             person, question, options = arguments
-            said = f"{question} {' '.join(options)}"
-            facts.answers.setdefault((room, person), []).append([said, options[value]])
+            message = f"{question} {' '.join(options)}"
+            facts.answers.setdefault((room, person), []).append([message, options[value]])
         if name in ("ask", "say", "pick", "place"):
             deeds.append((name, room, *map(str, arguments), str(value) if name == "ask" else ""))
     facts.signature = tuple(deeds)
@@ -249,35 +249,35 @@ def facts_of(run: Run) -> Facts:
 
 def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
     """At most MOST_WORLDS worlds of a reference's runs, in which it does as many different things as possible."""
-    found: list[Facts] = []
+    results: list[Facts] = []
     for run in runs:
         if run.outcome == "ok":
             try:
-                found.append(facts_of(run))
+                results.append(facts_of(run))
             except Inconsistent:
                 continue
-    people = people_of(task, found)
+    people = people_of(task, results)
     listed = listed_rooms(task.program)
-    others = {room for facts in found for room in facts.visited} | {
+    others = {room for facts in results for room in facts.visited} | {
         *spare_rooms(task.program + task.instruction, MOST_SPARE)
     }
     seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
     chance, made = random.Random(seed), []
-    for facts in most_different(found):
+    for facts in most_different(results):
         order = [*listed]
         for room in sorted(others - {*listed}):  # the listed ones stay in the order in which the reference saw them
             order.insert(chance.randint(0, len(order)), room)
-        made.append(world_of(facts, people, order, always_asked(found)))
+        made.append(world_of(facts, people, order, always_asked(results)))
     if is_ordered(task):
         made += [world for world in (filled(world, made) for world in made[: MOST_WORLDS // 2]) if world not in made]
     return made[:MOST_WORLDS]
 
 
-def most_different(found: Sequence[Facts]) -> list[Facts]:
+def most_different(results: Sequence[Facts]) -> list[Facts]:
     """At most MOST_WORLDS of them: the first, then each time the one that differs most from those before."""
-    waiting = list(found)
+    waiting = list(results)
     chosen: list[Facts] = []
-    distances = {id(facts): len(facts.signature) + 1 for facts in found}
+    distances = {id(facts): len(facts.signature) + 1 for facts in results}
     while waiting and len(chosen) < MOST_WORLDS:
         facts = max(waiting, key=lambda each: distances[id(each)])
         waiting.remove(facts)
@@ -287,11 +287,11 @@ def most_different(found: Sequence[Facts]) -> list[Facts]:
     return chosen
 
 
-def people_of(task: Task, found: Sequence[Facts]) -> frozenset[str]:
+def people_of(task: Task, results: Sequence[Facts]) -> frozenset[str]:
     """Names of people: who is asked, has a name or a trade, and is never picked."""
-    names = {name for facts in found for _, name in facts.stocks}
-    picked = {name for facts in found for (_, name), stock in facts.stocks.items() if stock.moved}
-    asked = {name for facts in found for _, name in facts.answers}
+    names = {name for facts in results for _, name in facts.stocks}
+    picked = {name for facts in results for (_, name), stock in facts.stocks.items() if stock.moved}
+    asked = {name for facts in results for _, name in facts.answers}
     capitals = {word.lower() for word in re.findall(r"(?<=[\w,] )[A-Z][a-z]+", task.instruction)}
     given = {
         name for name in names - picked if not name or {*name.split()} & capitals or {*words(name)} & (ANYBODY | PEOPLE)
@@ -299,11 +299,11 @@ def people_of(task: Task, found: Sequence[Facts]) -> frozenset[str]:
     return frozenset(given | asked)
 
 
-def always_asked(found: Sequence[Facts]) -> dict[tuple[str, str], list[list[str]]]:
+def always_asked(results: Sequence[Facts]) -> dict[tuple[str, str], list[list[str]]]:
     """People whom the reference asks without having looked for them, with the answers of the first run: they are there
     in every world."""
     asked: dict[tuple[str, str], list[list[str]]] = {}
-    for facts in found:
+    for facts in results:
         looked = {room for (room, _), stock in facts.stocks.items() if stock.least or stock.misses}
         for (room, name), answers in facts.answers.items():
             if (room, name) not in facts.stocks and not (room in looked and {*words(name)} <= ANYBODY):

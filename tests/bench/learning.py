@@ -138,11 +138,11 @@ def store(arm: str, seed: int) -> None:
 
 def by_problem(rows: Any) -> dict[str, Shares]:
     """Share of right answers to each problem, greedy and sampled; an answer without a verdict does not count."""
-    found: dict[str, dict[str, list[bool]]] = {"greedy": defaultdict(list), "sampled": defaultdict(list)}
+    results: dict[str, dict[str, list[bool]]] = {"greedy": defaultdict(list), "sampled": defaultdict(list)}
     for row in rows:
         if row["passed"] is not None:
-            found["sampled" if row["temperature"] else "greedy"][row["task_id"]].append(row["passed"])
-    return {how: {name: float(np.mean(v)) for name, v in each.items()} for how, each in found.items()}
+            results["sampled" if row["temperature"] else "greedy"][row["task_id"]].append(row["passed"])
+    return {how: {name: float(np.mean(v)) for name, v in each.items()} for how, each in results.items()}
 
 
 def of_set(run: Mapping[str, Any], how: str, name: str) -> Shares:

@@ -128,12 +128,14 @@ MUTANTS: dict[str, Callable[[str], Iterator[str]]] = {
 
 def groups(rows: Sequence[Row]) -> dict[str, list[tuple[int, str]]]:
     """Kind of program: (number of the row, program)."""
-    found = {name: [(n, made(row)) for n, row in enumerate(rows)] for name, made in USELESS.items()}
-    found["another task's program"] = [(n, rows[(n + 7) % len(rows)]["program"]) for n in range(len(rows))]
+    results = {name: [(n, made(row)) for n, row in enumerate(rows)] for name, made in USELESS.items()}
+    results["another task's program"] = [(n, rows[(n + 7) % len(rows)]["program"]) for n in range(len(rows))]
     for name, mutants in MUTANTS.items():
-        found[f"the reference, {name}"] = [(n, each) for n, row in enumerate(rows) for each in mutants(row["program"])]
-    found["the reference"] = [(n, row["program"]) for n, row in enumerate(rows)]
-    return found
+        results[f"the reference, {name}"] = [
+            (n, each) for n, row in enumerate(rows) for each in mutants(row["program"])
+        ]
+    results["the reference"] = [(n, row["program"]) for n, row in enumerate(rows)]
+    return results
 
 
 async def measured(rows: Sequence[Row], root: Path) -> dict[str, list[float]]:
@@ -168,9 +170,9 @@ def main() -> None:
     lines = (root / "envs/roboeval/data/train.jsonl").read_text(encoding="utf-8").splitlines()
     shares = asyncio.run(measured([json.loads(line) for line in lines], root))
     print("| program | number | mean | maximum | full marks |\n|---|---|---|---|---|")
-    for name, found in shares.items():
-        full = sum(share > 0.999 for share in found)
-        print(f"| {name} | {len(found)} | {statistics.mean(found):.1%} | {max(found):.1%} | {full} |")
+    for name, results in shares.items():
+        full = sum(share > 0.999 for share in results)
+        print(f"| {name} | {len(results)} | {statistics.mean(results):.1%} | {max(results):.1%} | {full} |")
     useless = [*USELESS, "another task's program"]
     print(json.dumps({"useless_best": max(max(shares[name]) for name in useless), "rows": len(lines)}))
 

@@ -101,9 +101,9 @@ def test_prompts_of_both_styles_and_their_answers():
     assert text.endswith("\ndef task_program():") and text.count("# Instruction:") == 7
     body = "\n    say('hello')\n"
     assert not completion.complete(body) and completion.complete(body + "# Instruction: more")
-    found = completion.extract(body + "# Instruction: more")
+    results = completion.extract(body + "# Instruction: more")
     assert (
-        program_of((body + "# Instruction: more")[found.start : found.end]).rstrip()
+        program_of((body + "# Instruction: more")[results.start : results.end]).rstrip()
         == f"def task_program():{body}".rstrip()
     )
     whole = "def task_program():\n    say('a')\n"

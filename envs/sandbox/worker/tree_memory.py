@@ -52,13 +52,13 @@ class TreeMemory:
         return sum(shares[pid] or size for pid, size in sizes.items())
 
     def _processes(self) -> set[str]:
-        found: set[str] = set()
+        results: set[str] = set()
         waiting = self._children("self") - self.others
         while waiting:
             pid = waiting.pop()
-            found.add(pid)
-            waiting |= self._children(pid) - found
-        return found
+            results.add(pid)
+            waiting |= self._children(pid) - results
+        return results
 
     def _children(self, pid: str) -> set[str]:
         children: set[str] = set()

@@ -170,5 +170,5 @@ def test_a_program_cannot_learn_a_world_without_asking(sandbox):
     told = '\nsay("found " + ("sword" + "fish") if ("sword" + "fish") in repr(found) else "nothing")'
     programs = [(body(textwrap.dedent(dig).strip() + told), reference.worlds) for dig in DIGGERS.values()]
     for name, runs in zip(DIGGERS, asyncio.run(run_in(sandbox, programs)), strict=True):
-        said = [deed.text for run in runs for deed in run.deeds if deed.kind == "say"]
-        assert not [text for text in said if "swordfish" in text], name
+        message = [deed.text for run in runs for deed in run.deeds if deed.kind == "say"]
+        assert not [text for text in message if "swordfish" in text], name

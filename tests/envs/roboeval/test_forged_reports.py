@@ -92,15 +92,15 @@ def explored(*runs, paths: int = 500):
 def test_only_the_good_run_is_reported():
     """A coin was thrown, so the run on its other side is missing, and what is missing did not end well."""
     good = ["ok", None, [["check", "mug"], ["pick", "mug"]]]
-    found = explored(good)
-    assert found.outcomes == {"ok": "1/2"} and found.unexplored == "1/2" and not found.complete
+    results = explored(good)
+    assert results.outcomes == {"ok": "1/2"} and results.unexplored == "1/2" and not results.complete
     both = explored(good, ["RobotPickError", [0, 4], [["check", "mug"], ["pick", "mug"]]])
     assert both.outcomes == {"RobotPickError": "1/2", "ok": "1/2"} and both.complete
 
 
 def test_events_and_probabilities_are_computed_here():
-    found = explored(["ok", None, [["go", "lab"], ["pick", "lab"], ["ask", "", "x", ["a"]]]])
-    assert found.events == [("GoTo", "lab", None), ("Ask", "x", ["a"])]  # no such thing can be picked
+    results = explored(["ok", None, [["go", "lab"], ["pick", "lab"], ["ask", "", "x", ["a"]]]])
+    assert results.events == [("GoTo", "lab", None), ("Ask", "x", ["a"])]  # no such thing can be picked
     assert explored(["all is well", None, []]).outcomes == {"Python:Error": "1/1"}
     assert explored(*[["ok", None, []]] * 3, paths=2).outcomes == {"timeout": "1/1"}
 
@@ -109,13 +109,13 @@ def test_text_that_cannot_be_printed_raises_as_in_the_original(sandbox):
     calls = ["say(chr(0xD83D))", "go_to(chr(0xD83D))", "is_in_room(chr(0xD83D))", "ask('', chr(0xD83D), ['a'])"]
     programs = [f"def task_program():\n    {call}\n" for call in [*calls, "pick(chr(0xD83D))"]]
     for mode in ("compat", "hardened"):
-        for found in asyncio.run(explore(sandbox, programs, mode=mode, shaking="none")):
-            assert found.outcomes == {"Python:UnicodeEncodeError": "1/1"}
+        for results in asyncio.run(explore(sandbox, programs, mode=mode, shaking="none")):
+            assert results.outcomes == {"Python:UnicodeEncodeError": "1/1"}
     caught = (
         "def task_program():\n    try:\n        say(chr(0xD83D))\n    except UnicodeEncodeError:\n        go_to('a')\n"
     )
-    [found] = asyncio.run(explore(sandbox, [caught], shaking="none"))
-    assert found.outcomes == {"ok": "1/1"} and found.events == [("GoTo", "a", None)]
+    [results] = asyncio.run(explore(sandbox, [caught], shaking="none"))
+    assert results.outcomes == {"ok": "1/1"} and results.events == [("GoTo", "a", None)]
 
 
 WORLD = {"rooms": ["start_loc", "lab"], "things": {"lab": {"mug": [1, 0]}}, "people": {}}

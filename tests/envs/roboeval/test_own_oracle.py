@@ -117,13 +117,13 @@ def random_trace(chance):
 
 
 def test_conditions_on_random_traces():
-    chance, found = random.Random(0), Counter()
+    chance, results = random.Random(0), Counter()
     for _ in range(6000):
         condition, trace = random_condition(chance), random_trace(chance)
         wanted = expected(condition, trace)
         assert satisfied(condition, trace) == wanted, (condition, trace)
-        found[wanted] += 1
-    assert min(found.values()) > 1000
+        results[wanted] += 1
+    assert min(results.values()) > 1000
 
 
 # --- open worlds, from the rules: every list of coins is tried ----------------------------------------------------
@@ -193,7 +193,7 @@ MOST_COINS = 6
 
 def probabilities(program: str) -> dict[str, Fraction]:
     """Each list of coins has the same probability; a run uses its first ones."""
-    found: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     for coins in itertools.product((0, 1), repeat=MOST_COINS):
         world = World(coins)
         names = ("go_to", "is_in_room", "ask", "pick", "place", "say")
@@ -201,10 +201,10 @@ def probabilities(program: str) -> dict[str, Fraction]:
         exec(program, space)
         try:
             space["task_program"]()
-            found["ok"] += 1
+            results["ok"] += 1
         except Failed as error:
-            found[str(error)] += 1
-    return {name: Fraction(number, 2**MOST_COINS) for name, number in found.items()}
+            results[str(error)] += 1
+    return {name: Fraction(number, 2**MOST_COINS) for name, number in results.items()}
 
 
 def random_program(chance) -> str:
@@ -227,8 +227,8 @@ def test_probabilities_of_random_programs(sandbox):
     chance = random.Random(0)
     programs = [random_program(chance) for _ in range(150)]
     kinds: Counter[str] = Counter()
-    for program, found in zip(programs, asyncio.run(explore(sandbox, programs, shaking="none", runs=0)), strict=True):
+    for program, results in zip(programs, asyncio.run(explore(sandbox, programs, shaking="none", runs=0)), strict=True):
         wanted = probabilities(program)
-        assert {name: Fraction(share) for name, share in found.outcomes.items()} == wanted, program
+        assert {name: Fraction(share) for name, share in results.outcomes.items()} == wanted, program
         kinds.update(wanted)
     assert {"ok", "RobotTypeError", "RobotPickError", "RobotPlaceError", "RobotAskError"} <= set(kinds), kinds
