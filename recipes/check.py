@@ -69,11 +69,11 @@ def audit_split(cfg, task, reward, runner, splits) -> None:
     from rewards.audit.measure import audit, sampled
 
     _, problems = sampled(task, splits, cfg.recipe.audit, cfg.seed)
-    found = runner.run(audit(reward, task, problems, cfg.seed))
-    for line in found.table().splitlines():
+    results = runner.run(audit(reward, task, problems, cfg.seed))
+    for line in results.table().splitlines():
         log.info(line)
-    for complaint in found.complaints:
-        log.warning("%s: %s", found.task, complaint)
+    for complaint in results.complaints:
+        log.warning("%s: %s", results.task, complaint)
 
 
 def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:

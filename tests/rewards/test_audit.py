@@ -57,13 +57,13 @@ def test_the_examples_that_a_prompt_shows_are_found():
 
 
 def test_useless_answers_hold_no_work():
-    found = codes(ADD, DOUBLE.reference)
-    assert found["nothing"] == "" and not found["empty code"].strip() and found["a comment alone"].startswith("#")
-    assert "def add(x)" in found["another problem's reference"]
+    results = codes(ADD, DOUBLE.reference)
+    assert results["nothing"] == "" and not results["empty code"].strip() and results["a comment alone"].startswith("#")
+    assert "def add(x)" in results["another problem's reference"]
     scope: dict = {}
-    exec(found["the examples shown, hard-coded"], scope)
+    exec(results["the examples shown, hard-coded"], scope)
     assert (scope["add"](1, 2), scope["add"](2, 5)) == (3, None)
-    exec(found["returns its argument"], scope)
+    exec(results["returns its argument"], scope)
     assert scope["add"](7, 8) == 7
     program = Problem(
         "t/p", "Print twice the number. 2 gives 4.", None, (StdioCase("2\n", "4\n"), StdioCase("3\n", "6\n"))
@@ -81,9 +81,9 @@ def test_useless_answers_hold_no_work():
     ],
 )
 def test_damage_is_one_change_outside_comments(code, kind):
-    found = damaged(code, kind, 50, "seed")
-    assert found and len(set(found)) == len(found) and found == damaged(code, kind, 50, "seed")
-    for text in found:
+    results = damaged(code, kind, 50, "seed")
+    assert results and len(set(results)) == len(results) and results == damaged(code, kind, 50, "seed")
+    for text in results:
         assert text != code and all(note in text for note in ("1 + 1", "2 < 3") if note in code)
         assert all(note in text for note in ("/* 1 + 2 */", "// 3 < 4") if note in code)
 
@@ -100,14 +100,14 @@ def test_moves_and_code_with_fences_are_answers_as_they_stand():
 
 def test_the_audit_ranks_answers_by_what_they_earn(sandbox):
     paid = Reward({"unit_tests": UnitTests(sandbox), "form": Form()}, {"unit_tests": 1.0, "form": 0.25})
-    found = asyncio.run(audit(paid, TASK, [ADD, DOUBLE]))
-    assert found.reference == Earned(1.0, 2) and found.ungraded == 0
-    assert found.useless["nothing"].share == found.useless["empty code"].share == 0
-    assert found.useless["a comment alone"].share == 0  # 8: an empty block earned what form pays
-    assert found.useless["early exit, os._exit"].share == pytest.approx(0.2)
-    assert found.useless["the examples shown, hard-coded"].share == pytest.approx((0.2 + (0.5 + 0.25) / 1.25) / 2)
-    assert found.row()["useless_name"] == found.best == "the examples shown, hard-coded"
-    assert "| reference | as it stands | 100.0% | 2 |" in found.table()
+    results = asyncio.run(audit(paid, TASK, [ADD, DOUBLE]))
+    assert results.reference == Earned(1.0, 2) and results.ungraded == 0
+    assert results.useless["nothing"].share == results.useless["empty code"].share == 0
+    assert results.useless["a comment alone"].share == 0  # 8: an empty block earned what form pays
+    assert results.useless["early exit, os._exit"].share == pytest.approx(0.2)
+    assert results.useless["the examples shown, hard-coded"].share == pytest.approx((0.2 + (0.5 + 0.25) / 1.25) / 2)
+    assert results.row()["useless_name"] == results.best == "the examples shown, hard-coded"
+    assert "| reference | as it stands | 100.0% | 2 |" in results.table()
 
 
 def test_a_task_is_named_for_a_fifth_of_full_marks_or_for_more_than_an_honest_wrong_answer():

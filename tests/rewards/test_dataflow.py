@@ -37,14 +37,14 @@ def test_every_pair_of_the_oracle():
     rows = oracle()
     assert len(rows) == 299
     for row in rows:
-        found = match(row["candidate"], row["reference"])
+        results = match(row["candidate"], row["reference"])
         if row["dataflow_match_ordered"] is None:
-            assert found is None, row["id"]
+            assert results is None, row["id"]
             continue
-        assert found.recall == pytest.approx(row["dataflow_match_ordered"]), row["id"]
-        assert (found.candidate_flows, found.reference_flows) == (row["candidate_flows"], row["reference_flows"])
+        assert results.recall == pytest.approx(row["dataflow_match_ordered"]), row["id"]
+        assert (results.candidate_flows, results.reference_flows) == (row["candidate_flows"], row["reference_flows"])
         if row["dataflow_match"] is not None and row["candidate"].isascii() and row["reference"].isascii():
-            assert found.recall == pytest.approx(row["dataflow_match"]), row["id"]
+            assert results.recall == pytest.approx(row["dataflow_match"]), row["id"]
 
 
 def test_recall_can_be_bought_and_f1_cannot():
@@ -67,8 +67,8 @@ def f(a, b):
 
 
 def test_a_string_that_is_unpacked_is_one_value():
-    found = match('a, b, c = "xyz"\nd = a\n', "a, b, c = x\nd = a\n")
-    assert found is not None and found.f1 == 1 and found.unmatched == []
+    results = match('a, b, c = "xyz"\nd = a\n', "a, b, c = x\nd = a\n")
+    assert results is not None and results.f1 == 1 and results.unmatched == []
 
 
 def test_spans_lead_back_through_comments_docstrings_and_wide_characters():

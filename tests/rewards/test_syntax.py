@@ -46,9 +46,9 @@ def test_the_command_says_the_same(tmp_path, capsys):
     path = tmp_path / "texts.jsonl"
     path.write_text("\n".join([*map(json.dumps, rows), "not json", '{"id": 1}']))
     assert main(["check", str(path)]) == 0
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["id"], r["first_illegal"]) for r in said[:50]] == [(r["id"], r["first_illegal"]) for r in rows]
-    assert "error" in said[50] and "error" in said[51]
+    message = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(r["id"], r["first_illegal"]) for r in message[:50]] == [(r["id"], r["first_illegal"]) for r in rows]
+    assert "error" in message[50] and "error" in message[51]
     assert main(["check", str(tmp_path / "absent")]) == 1
 
 

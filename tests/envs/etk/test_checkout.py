@@ -95,8 +95,8 @@ def test_r7_a_thorn_list_counts_below_checkout_alone_and_keeps_its_order(linked)
 def test_r7_a_list_looks_into_every_checkout_and_names_what_is_no_thorn(tmp_path, linked):
     thorn(tmp_path / "other" / "Mine" / "New")
     (tmp_path / "other" / "Mine" / "empty").mkdir()
-    found = find_thorns([linked, tmp_path / "other"], ["Mine/New", "Mine/empty", "CactusBase/IOUtil"])
-    assert [t.name for t in found.found] == ["Mine/New", "CactusBase/IOUtil"] and found.skipped == {PARTIAL: 1}
+    results = find_thorns([linked, tmp_path / "other"], ["Mine/New", "Mine/empty", "CactusBase/IOUtil"])
+    assert [t.name for t in results.found] == ["Mine/New", "CactusBase/IOUtil"] and results.skipped == {PARTIAL: 1}
 
 
 def test_r7_the_checkout_that_has_the_whole_thorn_gives_it(tmp_path):
@@ -287,5 +287,5 @@ def test_sigterm_leaves_no_temporary_file(tmp_path):
     while process.poll() is None and not list(tmp_path.glob(".rows.jsonl.gz.*")):
         time.sleep(0.01)
     process.terminate()
-    said = process.communicate()[1]
-    assert (process.returncode, [path.name for path in tmp_path.iterdir()]) == (130, ["checkout"]), said
+    message = process.communicate()[1]
+    assert (process.returncode, [path.name for path in tmp_path.iterdir()]) == (130, ["checkout"]), message
