@@ -23,9 +23,11 @@ def main(cfg) -> None:
 
     from recipes.evaluation.preference_pairs import read_pairs
     from recipes.models.load import lora
+    from recipes.run.checks import check_one_turn
     from recipes.run.lifecycle import fit, prepare
     from recipes.trainers.sft_dpo import DpoTrainer
 
+    check_one_turn(cfg)
     pairs = read_pairs(cfg.recipe.pairs)
     run = prepare(cfg, DPOConfig)
     trainer = DpoTrainer(

@@ -2,9 +2,12 @@
 
     python recipes/eval.py task=humaneval model=smollm2_135m
     python recipes/eval.py task=basics adapter=runs/grpo/basics/smollm2_135m-dense-seed0 evaluation.samples=16
+    python recipes/eval.py task=mbpp episode=repair evaluation.samples=8
     python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
 
-Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. The run directory
+Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. With
+episode=repair they have several turns: pass@1 is reported after each, beside what independent samples of as many tokens
+reach with the shown tests as a filter. The run directory
 holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict); for HumanEval and
 MBPP+ also evalplus.jsonl, which EvalPlus's own command reads; for masked lines of a simulation also fields.svg, a few
 computed fields beside their reference. Each evaluation adds a line to results.csv beside the run directory.
@@ -24,9 +27,11 @@ from recipes.cli.recipe import recipe
 @recipe("eval", together=False)
 def main(cfg) -> None:
     import asyncio
+    from functools import partial
 
     from envs.task import Filtered
     from recipes.cli.console import log, log_to
+    from recipes.evaluation.episodes import evaluate_episodes
     from recipes.evaluation.exports import append_results, evalplus_samples
     from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
     from recipes.evaluation.pictures import MOST
@@ -34,7 +39,7 @@ def main(cfg) -> None:
     from recipes.models.load import check_model, load_policy, sampling_dtype
     from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
     from recipes.records.jsonl import write_jsonl
-    from recipes.run.build import build_reward, build_sandbox, build_task, ready
+    from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
     from recipes.tools.report.fields import field_drawings, standalone
 
     split = cfg.evaluation.split
@@ -45,8 +50,12 @@ def main(cfg) -> None:
     with remove_if_setup_fails(folder):
         if not task.problems(split):
             raise UserError(f"evaluation.split={split}: task={cfg.task.name} has no {split} problems")
-        reward = build_reward(cfg, build_sandbox(cfg))  # before the model loads, so that an error comes at once
+        sandbox = build_sandbox(cfg)
+        reward = build_reward(cfg, sandbox)  # before the model loads, so that an error comes at once
         ready(reward, task, split)
+        episode = build_episode(cfg, sandbox)
+        if episode is not None:
+            ready(episode, task, split)
         if cfg.task.drop_invalid:
             dropped = invalid(task, reward, split)
             if len(dropped) == len(task.problems(split)):
@@ -57,7 +66,8 @@ def main(cfg) -> None:
     summaries, rows = [], []
     with asyncio.Runner() as runner:
         for decoding, samples in decodings(cfg.evaluation):
-            result = evaluate_policy(
+            evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
+            result = evaluate(
                 policy,
                 tokenizer,
                 task,

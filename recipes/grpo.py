@@ -2,13 +2,14 @@
 
     python recipes/grpo.py task=basics
     python recipes/grpo.py task=humaneval reward=sparse recipe.trl.learning_rate=1e-4
+    python recipes/grpo.py task=humaneval episode=repair
     python recipes/grpo.py -m seed=0,1 recipe.trl.max_steps=2
 
 A token's advantage is (reward of its completion - mean of its group) + recipe.shaping * (the token's own part of that
 reward - its mean over the group's tokens). With reward=sparse only the first bracket is left; recipe.trl.scale_rewards
 may divide it. The algorithm is recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while others are
 sampled; recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until each
-group has answers of different reward.
+group has answers of different reward. With episode=repair the policy is told what failed and answers again.
 
 Numbers: conf/recipe/grpo.yaml for the algorithm (recipe.trl are fields of trl.GRPOConfig), conf/task/ for the rewards'
 weights, conf/hardware/ for rows and precision. The run directory holds config.yaml, metrics.jsonl, completions.jsonl,
@@ -51,6 +52,7 @@ def main(cfg) -> None:
         sampling_dtype=sampling_dtype(cfg.hardware),
         rollout_rows=cfg.hardware.rollout_rows,
         logits_at_once=cfg.hardware.logits_at_once,
+        episode=run.episode,
         server=cfg.hardware.vllm_url if cfg.hardware.vllm == "server" else None,
         **trainer_knobs(cfg),
     )

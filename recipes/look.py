@@ -5,15 +5,17 @@
     python recipes/look.py run=... step=37 html=look.html                           the same as a page
     python recipes/look.py run=... replay=true                                      grade every stored row again
 
-Positive rewards are green, negative ones red; the strongest token shown has the full colour. Tokens that were given, as
-the beginning of an answer, are pale and slanted. A replay builds the run's task, sandbox and channels from its
-config.yaml, grades every row of completions.jsonl and compares scores and token rewards with the stored ones; the exit
-status is 1 where any differs.
+An episode of several turns is shown as a conversation: a panel for each turn, which begins with what the environment
+said before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. Tokens
+that were given, as the beginning of an answer, are pale and slanted. A replay builds the run's task, sandbox and
+channels from its config.yaml, grades every row of completions.jsonl and compares scores and token rewards with the
+stored ones; the exit status is 1 where any differs.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +46,7 @@ class LookConfig:
     """Only completions of this problem; without `step`, of every step."""
     limit: int = 8
     html: str | None = None
-    """Write a page there instead of to the terminal."""
+    """Write a page there instead of to the terminal, or a drawing where it ends in .svg."""
     replay: bool = False
 
 
@@ -75,9 +77,15 @@ def look(cfg: LookConfig) -> int:
         return 0
     page = Console(record=True, width=120, file=io.StringIO())
     page.print(drawing)
-    write_text(Path(cfg.html), page.export_html(inline_styles=True))
+    svg = cfg.html.endswith(".svg")
+    write_text(Path(cfg.html), drawing_of(page) if svg else page.export_html(inline_styles=True))
     print(cfg.html)
     return 0
+
+
+def drawing_of(page: Console) -> str:
+    """What was printed as an SVG that fetches nothing: Rich's own names fonts of another machine."""
+    return re.sub(r"@font-face \{.*?\}\n?", "", page.export_svg(title=""), flags=re.DOTALL)
 
 
 def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:
@@ -88,7 +96,14 @@ def chosen(rows: list[dict[str, Any]], cfg: LookConfig) -> list[dict[str, Any]]:
         steps = sorted({row["step"] for row in rows})
         named = " ".join(f"{k}={v}" for k, v in (("step", step), ("problem", cfg.problem)) if v is not None)
         raise UserError(f"{named}: the run stored no such completion; choose from steps {steps[0]} to {steps[-1]}")
-    return matching[: cfg.limit]
+    return matching[: whole_episodes(matching, cfg.limit)]
+
+
+def whole_episodes(rows: list[dict[str, Any]], limit: int) -> int:
+    """How many rows to show: `limit`, and the rest of an episode whose first turns are among them."""
+    while 0 < limit < len(rows) and rows[limit].get("turn", 1) > 1:
+        limit += 1
+    return limit
 
 
 main = small_command(keys_of(LookConfig), __doc__, look)

@@ -31,7 +31,9 @@ def main(cfg) -> None:
     from recipes.records.directory import open_run_dir, remove_if_setup_fails
     from recipes.records.jsonl import read_jsonl, write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
+    from recipes.run.checks import check_one_turn
 
+    check_one_turn(cfg)
     count = cfg.recipe.samples_per_prompt
     if count < 2:
         raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")

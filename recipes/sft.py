@@ -25,9 +25,11 @@ def main(cfg) -> None:
 
     from recipes.data.training_data import demonstrations
     from recipes.models.load import lora
+    from recipes.run.checks import check_one_turn
     from recipes.run.lifecycle import fit, prepare
     from recipes.trainers.sft_dpo import SftTrainer
 
+    check_one_turn(cfg)
     run = prepare(cfg, SFTConfig)
     trainer = SftTrainer(
         model=run.policy,

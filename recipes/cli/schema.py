@@ -101,12 +101,31 @@ class TaskConfig:
     """Tokens of the longest prompt, for recipes/plan.py; null: counted in the problems."""
     also_evaluate: list[str] = field(default_factory=list)
     """Other tasks whose held-out problems are evaluated before and after training: greedily, or as the task says."""
+    feedback: dict[str, Any] | None = None
+    """What an episode of several turns tells of a failing answer: a class of envs/feedback and its arguments."""
     drop_invalid: bool = False
     """Only problems whose reference passes its own tests and whose tests refuse nonsense: trainings leave the others
     out of what they train on, recipes/eval.py out of what it evaluates."""
     pass_rates: str | None = None
     """A pass_rates.jsonl of recipes/check.py: train only on problems with a pass rate in `pass_rate_range`."""
     pass_rate_range: list[float] = field(default_factory=lambda: [0.05, 0.95])
+
+
+@dataclass
+class EpisodeConfig:
+    name: str = MISSING
+    turns: int = MISSING
+    """Turns of the policy, at most."""
+    pay: str = MISSING
+    """"last" pays the last turn alone, "improvement" each turn what it adds to the turn before."""
+    gamma: float = MISSING
+    """Discount between turns."""
+    max_chars: int = MISSING
+    """Longest feedback, in characters."""
+    template: str = MISSING
+    """The reply; {feedback} stands for what failed."""
+    kind: str = MISSING
+    """The class of the episode."""
 
 
 @dataclass
@@ -162,6 +181,8 @@ class Config:
     """PPO's critic (ValueConfig); no other recipe has one."""
     etk_prompt: Any = None
     """What conf/etk_prompt/ has beside settings of task.env: `template`."""
+    episode: Any = None
+    """conf/episode/: answers of several turns (EpisodeConfig); null: one turn."""
     seed: int = MISSING
     adapter: str | None = None
     """A run directory, adapter folder or full checkpoint to start from."""
@@ -200,6 +221,7 @@ def register() -> None:
         ("hardware", HardwareConfig),
         ("task", TaskConfig),
         ("reward", RewardConfig),
+        ("episode", EpisodeConfig),
         ("value", ValueConfig),
     ):
         store.store(group=group, name="schema", node=node)

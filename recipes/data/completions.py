@@ -73,8 +73,15 @@ def sandbox_seconds(grades: Sequence[Grade | None]) -> list[float]:
 
 def rollout_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
     """Up to `limit` rows of completions.jsonl, evenly over the batch; advantages (B,) or (B, T)."""
-    picked = torch.linspace(0, len(rollout.grades) - 1, min(limit, len(rollout.grades))).round().int().tolist()
-    return [_row(rollout, advantages, step, i) for i in sorted(set(picked))]
+    return [
+        completion_row(rollout.problems[i], rollout.completions[i], rollout.grades[i], advantages[i], step)
+        for i in picked(len(rollout.grades), limit)
+    ]
+
+
+def picked(count: int, limit: int) -> list[int]:
+    """At most `limit` places of `count`, evenly over them."""
+    return sorted(set(torch.linspace(0, count - 1, min(limit, count)).round().int().tolist()))
 
 
 def _mean_advantage(advantage: torch.Tensor, tokens: int) -> float:
@@ -82,8 +89,10 @@ def _mean_advantage(advantage: torch.Tensor, tokens: int) -> float:
     return (advantage[: max(1, tokens)] if advantage.dim() else advantage).float().mean().item()
 
 
-def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[str, Any]:
-    problem, completion, grade = rollout.problems[i], rollout.completions[i], rollout.grades[i]
+def completion_row(
+    problem: Problem, completion: Completion, grade: Grade | None, advantage: torch.Tensor, step: int
+) -> dict[str, Any]:
+    """A row of completions.jsonl; advantage: a number, or (T,) or longer."""
     edges = [start for start, _ in completion.offsets] + [len(completion.text)]
     row: dict[str, Any] = {
         "step": step,
@@ -96,7 +105,7 @@ def _row(rollout: Rollout, advantages: torch.Tensor, step: int, i: int) -> dict[
         "finished": completion.finished,
         "closed": completion.closed,
         **({"given": completion.given} if completion.given else {}),
-        "advantage": None if grade is None else _mean_advantage(advantages[i], len(completion.sampled_ids)),
+        "advantage": None if grade is None else _mean_advantage(advantage, len(completion.sampled_ids)),
         "reward": None,
         "verdict": "not graded",
     }

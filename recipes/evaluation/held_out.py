@@ -77,19 +77,19 @@ def evaluate_policy(
             "sample": i % samples,
             "completion": completion.text,
             "tokens": len(completion.token_ids),
-            **_grade_columns(grade),
+            **grade_columns(grade),
             **({"base_passed": base[i]} if based else {}),
         }
         for i, (problem, completion, grade) in enumerate(zip(repeated, completions, grades, strict=True))
     ]
     how = {"samples": samples, "temperature": decoding.temperature}
     what = {"task": task.name, "split": split, "problems": len(problems)}
-    measured = _measures(problems, completions, grades, base, samples, k)
+    measured = measures_of(problems, completions, grades, base, samples, k)
     summary = what | how | measured | {"seconds": time.perf_counter() - started}
     return Evaluation(summary, with_pictures(rows, grades, drawn))
 
 
-def _measures(
+def measures_of(
     problems: Sequence[Problem],
     completions: Sequence[Completion],
     grades: Sequence[Grade | None],
@@ -144,7 +144,8 @@ def _means(rows: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float
     return {name: total / weights for name, (total, weights) in sums.items() if weights}
 
 
-def _grade_columns(grade: Grade | None) -> dict[str, Any]:
+def grade_columns(grade: Grade | None) -> dict[str, Any]:
+    """An answer's verdict, whether it passed, its reward, notes and details, as rows of samples have them."""
     if grade is None:
         return {"verdict": "error", "passed": None, "reward": None, "note": "could not be graded"}
     notes = "; ".join(f"{name}: {r.note}" for name, r in grade.results.items() if r.note)
@@ -217,11 +218,21 @@ def describe(summary: dict[str, Any]) -> str:
     if summary.get("base_pass@k"):
         passes = f"base tests {_passes(summary['base_pass@k'])}  base + extra tests {passes}"
     best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
+    episodes = _episodes(summary) if "turns" in summary else ""
     return (
         f"{summary['task']} {summary['split']} ({summary['problems']} problems, {decoding})  {passes}  "
         f"reward {summary['reward']:.3f}{best}  "
-        f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s"
+        f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s{episodes}"
     )
+
+
+def _episodes(summary: dict[str, Any]) -> str:
+    """What an evaluation of episodes adds: pass@1 after each turn, and the rival at equal tokens."""
+    after = [f"{turn['turn']}: {turn['pass@1']['value']:.1%}" for turn in summary["turns"] if turn["pass@1"]]
+    text = f"  after turn {', '.join(after)}" if after else ""
+    if rival := summary["equal_tokens"]:
+        text += f"  {rival['samples']:.1f} independent samples of as many tokens: {rival['pass@1']['value']:.1%}"
+    return text
 
 
 def _passes(shares: Mapping[str, Mapping[str, float]]) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from envs.episode import Episode
 from envs.sandbox import Sandbox
 from envs.task import Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
-from recipes.cli.schema import CONF
+from recipes.cli.schema import CONF, as_dict
 from rewards.build import channels, made, task_reward
 from rewards.compose import PLACEMENTS, Reward
 
@@ -76,8 +77,26 @@ def build_reward(cfg: DictConfig, sandbox: Sandbox) -> Reward:
     return _reward(cfg.task, cfg.reward.placement, sandbox)
 
 
-def ready(reward: Reward, task: Task, *splits: Split) -> None:
-    """Have channels prepare what grading those problems takes, before a model loads. Raises UserError."""
+def build_episode(cfg: DictConfig, sandbox: Sandbox) -> Episode | None:
+    """The episode of `cfg.episode` with the task's feedback; None where answers have one turn.
+
+    Raises UserError for a task without feedback, and for values that the episode or the feedback refuses.
+    """
+    if cfg.episode is None:
+        return None
+    if cfg.task.feedback is None:
+        raise UserError(
+            f"episode={cfg.episode.name}: task={cfg.task.name} tells nothing of a failing answer (task.feedback=null); "
+            "set episode=null, or give the task a class of envs/feedback"
+        )
+    spec = as_dict(cfg.task.feedback)
+    runs = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
+    given = {key: value for key, value in as_dict(cfg.episode).items() if key not in ("name", "kind")}
+    return _instantiate({"_target_": cfg.episode.kind, **given}, feedback=_instantiate(spec, **runs))
+
+
+def ready(reward: Reward | Episode, task: Task, *splits: Split) -> None:
+    """Have channels, or an episode, prepare what those problems take, before a model loads. Raises UserError."""
     try:
         asyncio.run(reward.ready([problem for split in splits for problem in task.problems(split)]))
     except (ValueError, RuntimeError, OSError) as error:
@@ -91,8 +110,8 @@ def _reward(task: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
         raise UserError(str(error)) from error
 
 
-def _instantiate(spec: Any) -> Any:
+def _instantiate(spec: Any, **arguments: Any) -> Any:
     try:
-        return made(spec)
+        return made(spec, **arguments)
     except TaskError as error:
         raise UserError(str(error)) from error

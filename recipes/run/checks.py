@@ -58,6 +58,7 @@ def check_grpo(cfg: DictConfig) -> None:
             f"hardware.logits_at_once={hardware.logits_at_once} needs the output matrix whole, which ZeRO-3 spreads: "
             "set hardware.logits_at_once=0"
         )
+    _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
     if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
         raise UserError(
@@ -75,6 +76,15 @@ def check_grpo(cfg: DictConfig) -> None:
         )
 
 
+def check_one_turn(cfg: DictConfig) -> None:
+    """Raise UserError where a recipe that knows answers of one turn alone is asked for episodes."""
+    if cfg.episode is not None:
+        raise UserError(
+            f"episode={cfg.episode.name}: recipe={cfg.recipe.name} takes answers of one turn; leave it out (grpo, ppo, "
+            "reinforce and eval take episodes)"
+        )
+
+
 def check_ppo(cfg: DictConfig) -> None:
     """Raise UserError for settings that PPO and REINFORCE cannot follow."""
     recipe, zero = cfg.recipe, cfg.hardware.zero_stage
@@ -86,6 +96,7 @@ def check_ppo(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
         )
+    _check_episode(cfg)
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         _check_monte_carlo(cfg)
     if zero > 2:
@@ -123,4 +134,31 @@ def _check_monte_carlo(cfg: DictConfig) -> None:
         raise UserError(
             "recipe.ratio=sequence takes a whole completion as one action, value=montecarlo its segments: set "
             "recipe.ratio=token"
+        )
+
+
+def _check_episode(cfg: DictConfig) -> None:
+    """Raise UserError for settings that answers of several turns do not go with."""
+    if cfg.episode is None:
+        return
+    recipe, hardware, said = cfg.recipe, cfg.hardware, f"episode={cfg.episode.name}"
+    if hardware.zero_stage == 3 or hardware.vllm == "colocate":
+        raise UserError(
+            f"{said}: ZeRO-3 and hardware.vllm=colocate sample all processes' rows together, and episodes of several "
+            "turns end at different times: set episode=null, hardware.zero_stage=2 or hardware.vllm=server"
+        )
+    if recipe.prefix.enabled:
+        raise UserError(
+            f"recipe.prefix.enabled=true gives the beginning of one answer, and {said} has several: set episode=null "
+            "or recipe.prefix.enabled=false"
+        )
+    if recipe.name == "ppo" and cfg.value.name == "montecarlo":
+        raise UserError(
+            f"value=montecarlo continues one answer from its lines, and {said} has several: set value=shared or "
+            "episode=null"
+        )
+    if recipe.name == "ppo" and recipe.ratio == "sequence":
+        raise UserError(
+            f"recipe.ratio=sequence takes an answer as one action, and {said} has several turns: set "
+            "recipe.ratio=token or episode=null"
         )

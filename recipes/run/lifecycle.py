@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 from transformers import set_seed
 
+from envs.episode import Episode
 from envs.task import Task
 from recipes.cli.console import log, log_to
 from recipes.cli.errors import UserError
@@ -24,6 +25,7 @@ from recipes.records.directory import open_run_dir, remove_if_setup_fails, write
 from recipes.records.log import RunLog
 from recipes.run.build import (
     OtherTask,
+    build_episode,
     build_reward,
     build_sandbox,
     build_task,
@@ -53,6 +55,8 @@ class Run:
     policy: Any
     tokenizer: Any
     log: RunLog
+    episode: Episode | None
+    """The environment of answers of several turns."""
     args: Any
     """The trainer's arguments, of TRL's own class."""
 
@@ -87,6 +91,9 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
         reward = build_reward(cfg, sandbox)
         others = [(other, other.reward(sandbox)) for other in also]
         ready(reward, task, "train", *evaluated_split(cfg))
+        episode = build_episode(cfg, sandbox)
+        if episode is not None:
+            ready(episode, task, "train", *evaluated_split(cfg))
         for other, other_reward in others:
             ready(other_reward, other.task, cfg.evaluation.split)
         task = training_problems(cfg, task, reward)
@@ -94,7 +101,8 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     log = RunLog(folder, cfg.run.completions_per_step)
-    return Run(cfg, folder, task, reward, others, policy, tokenizer, log, args or trl_arguments(cfg, kind))
+    args = args or trl_arguments(cfg, kind)
+    return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)
 
 
 def _require_a_step(cfg: DictConfig, task: Task) -> None:
@@ -121,7 +129,7 @@ def fit(run: Run, trainer: Any) -> None:
     trainer.add_callback(TrimBetweenPasses())
     trainer.add_callback(WarnOfGamedTests(run.folder))
     with listening(), asyncio.Runner() as runner:
-        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log)
+        stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log, run.episode)
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
         if run.cfg.evaluation.before:

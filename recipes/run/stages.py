@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from rich.console import Console
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
+from envs.episode import Episode
 from envs.task import Task
 from recipes.cli import memory_use
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import current_phase, phase
+from recipes.evaluation.episodes import evaluate_episodes
 from recipes.evaluation.held_out import comparison, decodings, describe, evaluate_policy, policy_to_sample
 from recipes.evaluation.pictures import MOST
 from recipes.models.load import sampling_dtype
@@ -73,7 +76,7 @@ class Stages:
     """Evaluations and the report of one run. A resumed run does not repeat what it has done before.
 
     Args:
-        task, reward: the run's own.
+        task, reward, episode: the run's own.
         others: tasks of `task.also_evaluate` with their rewards, decoded greedily where the task's settings say so.
     """
 
@@ -87,9 +90,10 @@ class Stages:
         others: Sequence[tuple[OtherTask, Reward]],
         runner: asyncio.Runner,
         log: RunLog,
+        episode: Episode | None = None,
     ):
         self.cfg, self.folder, self.trainer = cfg, folder, trainer
-        self.runner, self.log = runner, log
+        self.runner, self.log, self.task, self.episode = runner, log, task, episode
         self.evaluations = [(task, reward, decoding, samples) for decoding, samples in decodings(cfg.evaluation)]
         self._own = len(self.evaluations)
         for other, other_reward in others:
@@ -114,7 +118,9 @@ class Stages:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
             policy = policy or policy_to_sample(weights, sampling_dtype(self.cfg.hardware))
-            result = evaluate_policy(
+            episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn
+            evaluates = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
+            result = evaluates(
                 policy,
                 self.trainer.processing_class,
                 task,

@@ -43,6 +43,7 @@ def ppo_arguments(run: Any) -> dict[str, Any]:
         "rows_per_pass": cfg.hardware.rows_per_device,
         "zero_stage": cfg.hardware.zero_stage,
         "server": cfg.hardware.vllm_url if cfg.hardware.vllm else None,
+        "episode": run.episode,
         **trainer_knobs(cfg),
     }
 

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from envs.task import Problem
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
+
+T = TypeVar("T")
 
 
 class Grader:
@@ -31,7 +33,8 @@ class Grader:
         """A new batch of answers to be graded."""
         return Batch(self)
 
-    def start(self, work: Coroutine[Any, Any, list[Grade | None]]) -> Future[list[Grade | None]]:
+    def start(self, work: Coroutine[Any, Any, list[T]]) -> Future[list[T]]:
+        """Begin other work of the same kind beside the grading."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="grader", daemon=True)

@@ -19,6 +19,9 @@ import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
 Complete = Callable[[list[int]], bool]
+Keep = Callable[[int, DynamicCache, int, torch.Tensor], None]
+"""Given a completion that ended: which it is, the cache, its row there and that row's mask. The cache holds all of its
+tokens but the newest."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,18 @@ def sample(
     generator: torch.Generator | None = None,
     ended: Ended | None = None,
     begun: Sequence[Sequence[int]] | None = None,
+    kept: Keep | None = None,
 ) -> list[list[int]]:
     """Draw `num_samples` completions of each prompt.
 
     Returns token ids, prompt-major (`len(prompts) * num_samples` lists). Each ends with an end-of-sequence token, or
     where `complete` says of its ids that nothing further is needed, or is cut at `max_new_tokens`. `ended` hears of
-    each as it ends, while others go on.
+    each as it ends, while others go on; `kept` just before, so that a row can be taken up again.
 
     begun: for each prompt the ids at its end that are the beginning of its answer. They are not returned, `complete`
     reads them before the sampled ids, and they count towards `max_new_tokens`; at least one token is drawn.
     """
     device = model.device
-    begun = [list(ids) for ids in begun] if begun is not None else [[] for _ in prompts]
     width = max(len(p) for p in prompts)
     ids_BT = torch.full((len(prompts), width), pad_id, device=device)
     mask_BT = torch.zeros_like(ids_BT)
@@ -68,16 +71,39 @@ def sample(
         ids_BT[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
         mask_BT[row, width - len(prompt) :] = 1
     cache = DynamicCache(config=model.config)
-    logits = _forward(model, ids_BT, mask_BT, cache)
+    logits = forward(model, ids_BT, mask_BT, cache)
     cache.batch_repeat_interleave(num_samples)
     logits = logits.repeat_interleave(num_samples, 0)
     mask_BT = mask_BT.repeat_interleave(num_samples, 0)
+    begins = None if begun is None else [list(ids) for ids in begun for _ in range(num_samples)]
+    return continue_sampling(model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, ended, begins, kept)
 
-    rows = torch.arange(len(prompts) * num_samples, device=device)  # which completion each row of the batch is
+
+@torch.no_grad()
+def continue_sampling(
+    model: PreTrainedModel,
+    logits: torch.Tensor,
+    mask_BT: torch.Tensor,
+    cache: DynamicCache,
+    decoding: Decoding,
+    eos_ids: Sequence[int],
+    complete: Complete | None = None,
+    generator: torch.Generator | None = None,
+    ended: Ended | None = None,
+    begun: Sequence[list[int]] | None = None,
+    kept: Keep | None = None,
+) -> list[list[int]]:
+    """Completions of rows that have been read: one for each row of `logits` (B, vocabulary), `mask_BT` and `cache`.
+
+    begun: for each row. The rest as in `sample`.
+    """
+    device = model.device
+    begins = begun if begun is not None else [[] for _ in range(len(logits))]
+    rows = torch.arange(len(logits), device=device)  # which completion each row of the batch is
     live = torch.ones_like(rows, dtype=torch.bool)
     eos = torch.tensor(list(eos_ids), device=device)
-    room = torch.tensor([max(1, decoding.max_new_tokens - len(ids)) for ids in begun], device=device)
-    room = room.repeat_interleave(num_samples)  # tokens that each row may have at most
+    # tokens that each row may have at most
+    room = torch.tensor([max(1, decoding.max_new_tokens - len(ids)) for ids in begins], device=device)
     completions: list[list[int]] = [[] for _ in range(len(rows))]
     drawn_with: list[list[float]] = [[] for _ in range(len(rows))]
     for step in range(int(room.max())):
@@ -88,8 +114,10 @@ def sample(
             if going[place]:
                 completions[row].append(token)
                 drawn_with[row].append(logp)
-                if over[place] or (complete and complete(begun[row // num_samples] + completions[row])):
+                if over[place] or (complete and complete(begins[row] + completions[row])):
                     last[place] = True
+                    if kept:
+                        kept(row, cache, place, mask_BT[place])
                     if ended:
                         ended(row, completions[row], drawn_with[row])
         live = live & ~last
@@ -100,7 +128,7 @@ def sample(
             cache.batch_select_indices(keep)
             rows, tokens, mask_BT, live = rows[keep], tokens[keep], mask_BT[keep], live[keep]
         mask_BT = torch.cat([mask_BT, mask_BT.new_ones(len(rows), 1)], 1)
-        logits = _forward(model, tokens[:, None], mask_BT, cache)
+        logits = forward(model, tokens[:, None], mask_BT, cache)
     return completions
 
 
@@ -111,7 +139,7 @@ def _shrink(live: torch.Tensor) -> torch.Tensor:
     return order[:size].sort().values
 
 
-def _forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
+def forward(model, ids_BT, mask_BT, cache) -> torch.Tensor:
     """Logits of the last position, float32, shape (B, vocabulary)."""
     positions = (mask_BT.cumsum(1) - 1).clamp(min=0)[:, -ids_BT.shape[1] :]
     out = model(

@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,52 +19,22 @@ from datasets import Dataset
 from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, Rollout, completion_of, encoded
+from recipes.data.completions import AnswerComplete, completion_of, encoded
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
+from recipes.sampling.episodes import Episodes, stored
+from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, sum_counts
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.sampling.sampler import Sampler
 from recipes.sampling.vllm import ServerSampler
 from rewards.attribution import TokenBytes
-from rewards.compose import Grade
 
 External = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
 
 
-PER_ROW = ("problems", "completions", "grades", "rows", "prompt_ids", "logps")
-
-
 class GivenUp(RuntimeError):
     """Sampling was given up because training has ended."""
-
-
-@dataclass
-class GroupRollout(Rollout):
-    """One batch of this process. Rows of a group lie side by side.
-
-    rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
-    clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
-    failed. prefix_metrics: of prefix.py. graded_samples: answers that were graded for this batch, left-out ones too.
-    """
-
-    rows: list[int] = field(default_factory=list)
-    prompt_ids: list[list[int]] = field(default_factory=list)
-    logps: list[list[float]] = field(default_factory=list)
-    clock: dict[str, float] = field(default_factory=dict)
-    left_out: tuple[int, int, int] = (0, 0, 0)
-    prefix_metrics: dict[str, float] = field(default_factory=dict)
-    graded_samples: int = 0
-
-    def take(self, places: Sequence[int]) -> GroupRollout:
-        """Some of the rows."""
-        some: dict[str, Any] = {name: [getattr(self, name)[i] for i in places] for name in PER_ROW}
-        return replace(self, **some)
-
-    def __add__(self, other: GroupRollout) -> GroupRollout:
-        both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
-        clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
-        return replace(self, **both, clock=clock, graded_samples=self.graded_samples + other.graded_samples)
 
 
 @dataclass(frozen=True)
@@ -90,6 +60,7 @@ class Rollouts:
         task, problems: what is asked, by `problem_id`.
         tokenizer, template: of the prompts; further arguments of apply_chat_template.
         sampler, grader: how answers are drawn and graded.
+        episodes: rows are episodes of several turns; None: answers of one turn.
         external: samples in place of the sampler (vLLM, a policy in shards): prompts' ids to completions' ids and,
             where known, log-probabilities.
         prefixes: which groups are drawn again behind the beginning of the reference, and behind how much; None: none.
@@ -109,11 +80,13 @@ class Rollouts:
         seed: int,
         external: External | None = None,
         prefixes: ReferencePrefixes | None = None,
+        episodes: Episodes | None = None,
     ):
         self.prefixes = prefixes
         self.settings, self.dataset, self.stream = settings, dataset, stream
         self.task, self.problems = task, problems
         self.sampler, self.grader, self.external = replace(sampler, complete=self._complete), grader, external
+        self.episodes = episodes
         # fast tokenizers refuse two threads at once
         self._tokenizer, self._template = copy.deepcopy(tokenizer), dict(template)
         self._token_bytes, self._end_ids = TokenBytes(self._tokenizer), sampler.eos_ids
@@ -124,6 +97,11 @@ class Rollouts:
         self._stopped = False
         self._draws: torch.Generator | None = None
         self._seed = seed
+
+    @property
+    def turns_and_discount(self) -> tuple[int, float]:
+        """How many turns an episode has at most, and the discount between them."""
+        return (1, 1.0) if self.episodes is None else (self.episodes.episode.turns, self.episodes.episode.gamma)
 
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
         """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False).
@@ -179,6 +157,10 @@ class Rollouts:
                 "prefix_metrics": ahead.prefix_metrics,
                 "graded_samples": ahead.graded_samples,
             }
+            if self.episodes is not None:
+                sampled["episodes"] = [
+                    stored(completion, logps) for completion, logps in zip(ahead.completions, ahead.logps, strict=True)
+                ]
         draws = self._draws.get_state() if self._draws is not None else None
         prefixes = self.prefixes.state() if self.prefixes else None
         return {"position": self.stream.position, "draws": draws, "ahead": sampled, "prefixes": prefixes}
@@ -192,12 +174,18 @@ class Rollouts:
             self.prefixes.load_state(state["prefixes"])
         if state["ahead"] is None:
             return
-        sampled, batch = state["ahead"], self.grader.batch()
+        sampled = state["ahead"]
         begun = [ids[:given] for ids, given in zip(sampled["ids"], sampled["given"], strict=True)]
         rollout = self._empty(sampled["rows"], begun)
-        for place, ids in enumerate(sampled["ids"]):
-            self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
-        rollout.grades = batch.collect()
+        if self.episodes is not None:
+            played = self.episodes.batch()
+            played.restore(rollout.problems, sampled["episodes"])
+            rollout.take_episodes(played)
+        else:
+            batch = self.grader.batch()
+            for place, ids in enumerate(sampled["ids"]):
+                self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
+            rollout.grades = batch.collect()
         rollout.left_out = tuple(sampled["left_out"])
         rollout.prefix_metrics, rollout.graded_samples = sampled["prefix_metrics"], sampled["graded_samples"]
         self._ahead = Future()
@@ -247,8 +235,8 @@ class Rollouts:
         best_first = sorted(range(len(degenerate)), key=degenerate.__getitem__)  # those that teach, in their order
         kept, left = sorted(best_first[: wanted // group]), sorted(best_first[wanted // group :])
         rollout = drawn.take([row for n in kept for row in range(n * group, (n + 1) * group)])
-        further = _count([drawn.grades[n * group : (n + 1) * group] for n in left])
-        rollout.left_out = _sum(drawn.left_out, further)
+        further = count_groups([drawn.grades[n * group : (n + 1) * group] for n in left])
+        rollout.left_out = sum_counts(drawn.left_out, further)
         return rollout
 
     def _again_from_prefixes(self, policy: Any, drawn: GroupRollout, generator: torch.Generator) -> GroupRollout:
@@ -268,17 +256,21 @@ class Rollouts:
         order = list(range(len(drawn.rows)))
         for new, place in enumerate(places, len(drawn.rows)):
             order[place] = new
-        left = _count([drawn.grades[p.group * group : (p.group + 1) * group] for p in chosen])
+        left = count_groups([drawn.grades[p.group * group : (p.group + 1) * group] for p in chosen])
         return replace(both.take(order), left_out=left, prefix_metrics=self.prefixes.metrics())
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""
-        return degenerate_groups(rewards_of(rollout.grades).view(-1, self.settings.group)).tolist()
+        signals = rollout.signals(self.settings.group, *self.turns_and_discount)
+        by_turn = [degenerate_groups(signal) for signal in signals]
+        return torch.stack(by_turn).all(0).tolist()
 
     def _round(
         self, policy: Any, rows: list[int], generator: torch.Generator, begun: list[list[int]] | None = None
     ) -> GroupRollout:
         """Sample one completion a row and grade it. begun: ids that each row's answer begins with."""
+        if self.episodes is not None:
+            return self._played(policy, rows, generator, self.episodes)
         started = time.perf_counter()
         rollout, batch = self._empty(rows, begun), self.grader.batch()
         size = max(1, self.settings.at_once or len(rows))
@@ -301,6 +293,25 @@ class Rollouts:
         sampled = time.perf_counter()
         rollout.grades = batch.collect()
         rollout.graded_samples = len(rows)
+        rollout.clock = {
+            "seconds/rollout": sampled - started,
+            "seconds/grade": time.perf_counter() - sampled,
+            "seconds/grading": batch.seconds,
+        }
+        return rollout
+
+    def _played(self, policy: Any, rows: list[int], generator: torch.Generator, episodes: Episodes) -> GroupRollout:
+        """Play one episode a row and grade its turns."""
+        started = time.perf_counter()
+        rollout, batch = self._empty(rows), episodes.batch()
+        size = max(1, self.settings.at_once or len(rows))
+        for first in range(0, len(rows), size):
+            part, repeats = slice(first, first + size), self._repeats(rows[first : first + size])
+            with self.sampler.conversation(policy, generator) as conversation:
+                batch.play(conversation, rollout.problems[part], rollout.prompt_ids[part][::repeats], repeats)
+        sampled = time.perf_counter()
+        rollout.take_episodes(batch)
+        rollout.graded_samples = batch.graded
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,
@@ -335,28 +346,3 @@ class Rollouts:
         completion = completion_of(ids, self._token_bytes, self.task, self._end_ids, given)
         rollout.completions[place], rollout.logps[place] = completion, logps
         batch.add(place, rollout.problems[place], completion)
-
-
-def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:
-    """Total rewards (B,), NaN where a completion could not be graded."""
-    return torch.tensor([torch.nan if grade is None else grade.total for grade in grades])
-
-
-def degenerate_groups(rewards_NG: torch.Tensor) -> torch.Tensor:
-    """Which groups teach nothing, since all graded rewards are equal or fewer than two completions are graded: (N,).
-
-    rewards_NG: NaN where a completion could not be graded.
-    """
-    low = rewards_NG.nan_to_num(nan=torch.inf).min(1).values
-    high = rewards_NG.nan_to_num(nan=-torch.inf).max(1).values
-    return ~(high - low > 1e-6)
-
-
-def _sum(a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-
-def _count(groups: Sequence[Sequence[Grade | None]]) -> tuple[int, int, int]:
-    """How many groups there are, and of them how many where all that were graded passed, or failed."""
-    passed = [[g.passed for g in group if g is not None and g.passed is not None] for group in groups]
-    return len(groups), sum(bool(p) and all(p) for p in passed), sum(bool(p) and not any(p) for p in passed)

@@ -12,6 +12,7 @@ from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel
 
 from recipes.sampling import vllm as vllm_server
+from recipes.sampling.conversation import Cached, Conversation, Reread, keeps_cache
 from recipes.sampling.generate import Complete, Decoding, Ended, sample
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.vllm import ServerSampler
@@ -59,6 +60,18 @@ class Sampler:
                 return completions
             room = [max(1, self.decoding.max_new_tokens - len(ids)) for ids in begun for _ in range(num_samples)]
             return [ids[:most] for ids, most in zip(completions, room, strict=True)]
+
+    @contextmanager
+    def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:
+        """Conversations with the policy as it is."""
+        with self._ready(policy) as model:
+            how = (self.decoding, self.eos_ids, self.pad_id)
+            if self.stock:
+                yield Reread(lambda prompts, n, ended: _tell(generate(model, prompts, n, *how), ended))
+            elif keeps_cache(model):
+                yield Cached(model, *how, self.complete, generator)
+            else:
+                yield Reread(lambda prompts, n, ended: sample(model, prompts, n, *how, self.complete, generator, ended))
 
     @contextmanager
     def _ready(self, policy: Any) -> Iterator[PreTrainedModel]:
@@ -133,6 +146,11 @@ def generate(
         for holder, own_config in zip(holders, own_configs, strict=True):
             holder.generation_config = own_config
     return [cut_after(row, set(eos_ids)) for row in out[:, width:].tolist()]
+
+
+def _tell(completions: list[list[int]], ended: Ended) -> None:
+    for place, ids in enumerate(completions):
+        ended(place, ids, [])
 
 
 def cut_after(ids: Sequence[int], eos_ids: set[int]) -> list[int]:

@@ -7,13 +7,15 @@ by TRL's client, which is what needs the package vllm and a GPU here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from recipes.cli.errors import UserError
+from recipes.sampling.conversation import Conversation, Reread
 from recipes.sampling.generate import Complete, Decoding, Ended
 
 TRIES = 6
@@ -78,6 +80,11 @@ class ServerSampler:
         seeds = torch.randint(SEEDS, (len(prompts),), generator=generator, device=device).tolist()
         answers = [list(ids) for ids in begun] if begun is not None else [[] for _ in prompts]
         return asyncio.run(self._all(prompts, num_samples, seeds, ended or (lambda place, ids, logps: None), answers))
+
+    @contextmanager
+    def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:
+        """Conversations on the server, each sent whole; what it has read before it finds in its own cache."""
+        yield Reread(lambda prompts, n, ended: self(policy, prompts, n, generator, ended))
 
     async def _all(
         self,

@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from envs.feedback.plain_text import plain
 from recipes.cli.errors import UserError
 
 SUM = "weighted sum"
@@ -40,6 +41,8 @@ def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
 def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
     """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
+    if row.get("heard"):  # what the environment said before this turn
+        text.append(f"{plain(row['heard'])}\n\n", "italic dim")
     for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
         if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
             text.append(token, "dim italic")
@@ -54,9 +57,14 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
     verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
     place = "" if row["step"] is None else f"step {row['step']}  "
     advantage = "" if row["advantage"] is None else f", advantage {row['advantage']:+.3f}"
-    title = f"{place}{row['task_id']}  {reward}{verdict}{advantage}"
+    turn = f"  turn {row['turn']} of {row['turns']}, paid {_paid(row)}" if "turn" in row else ""
+    title = f"{place}{row['task_id']}{turn}  {reward}{verdict}{advantage}"
     legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
     return Panel(Group(text, Text(), scores, legend), title=Text(title), title_align="left")
+
+
+def _paid(row: dict[str, Any]) -> str:
+    return "nothing known" if row["paid"] is None else f"{row['paid']:+.3f}"
 
 
 def colour(share: float) -> str:

@@ -24,22 +24,27 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad, use_adapter
 
+from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.data.completions import rollout_rows
+from recipes.data.episodes import episode_rows, written_tokens
 from recipes.data.prompt_order import PromptRows
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
+from recipes.sampling.episodes import episodes_of
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_rollouts import GroupRollout, Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
+from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics
 from recipes.trainers.micro_batches import micro_batches
+from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns, turn_metrics, written_columns
 from rewards.compose import Reward
 
 MEANS_OVER_ROWS = ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
@@ -67,6 +72,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
             ratio is then of the policy to the sampler, token by token, and clipped as ever.
         server: address of a vLLM server to sample from; the ratio is to what it drew with.
+        episode: the environment of episodes of several turns (turns.py); None: answers of one turn.
     Other arguments are GRPOTrainer's.
     """
 
@@ -102,11 +108,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
         first = self.accelerator.process_index * len(rollout.rows)
         local = slice(first, first + len(rollout.rows))  # of what all processes have
-        advantages = group_relative(rewards_NG, self.scale_rewards).flatten()[local]
-        if self.reward.placement != "sparse" and self.shaping:
-            advantages = advantages[:, None] + self.shaping * self._own_rewards(rollout, batch, rewards_NG)[local]
-        degenerate = degenerate_groups(rewards_NG).repeat_interleave(self.num_generations)[local]
-        advantages[degenerate] = 0.0
+        signals = self._signals(rollout) if self._turns > 1 else [rewards_NG]
+        advantages = self._advantages(rollout, signals)[local]
+        if advantages.dim() > 1:
+            advantages = advantages[:, : batch["completion_ids"].shape[1]]
         learns = ~rewards_NG.flatten()[local].isnan()
         if self.beta == 0 and not self._entropy_bonus_enabled:  # else rows of zero advantage have a gradient too
             learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
@@ -115,7 +120,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             self._add_old_logps(batch, rollout)
             self._add_reference_logps(batch)
-        self._log_rollout(rollout, rewards_NG, advantages)
+        self._log_rollout(rollout, rewards_NG, signals, advantages)
         return batch
 
     def _next_rollout(self) -> GroupRollout:
@@ -141,23 +146,58 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 f"{name}_ids": padded.to(self.accelerator.device),
                 f"{name}_mask": mask.to(self.accelerator.device),
             }
+        if self._turns > 1:  # what the environment said is read and has no loss
+            width = batch["completion_ids"].shape[1]
+            written = written_columns(rollout.completions, width).to(self.accelerator.device)
+            batch["tool_mask"] = written.to(batch["completion_mask"].dtype)
         if self.mask_truncated_completions:
             finished = torch.tensor([c.finished for c in rollout.completions], device=self.accelerator.device)
             batch["completion_mask"] = batch["completion_mask"] * finished[:, None]
-        batch["num_items_in_batch"] = gather(batch["completion_mask"].sum()).sum()
+        trained = batch["completion_mask"] * batch.get("tool_mask", 1)
+        batch["num_items_in_batch"] = gather(trained.sum()).sum()
         return batch
 
-    def _own_rewards(self, rollout: GroupRollout, batch: dict[str, Any], rewards_NG: torch.Tensor) -> torch.Tensor:
-        """What each token itself earned, as shaping of its advantage: (all processes' B, T)."""
-        own = torch.zeros(len(rollout.grades), self.max_completion_length, device=rewards_NG.device)
+    def _signals(self, rollout: GroupRollout) -> list[torch.Tensor]:
+        """For each turn what is paid from there on, of all processes: (N, G) each."""
+        signals = rollout.signals(self.num_generations, *self.rollouts.turns_and_discount)
+        return [gather(each.to(self.accelerator.device)) for each in signals]
+
+    def _advantages(self, rollout: GroupRollout, signals: list[torch.Tensor]) -> torch.Tensor:
+        """Of all processes: (B,), or where tokens or turns differ (B, T) or wider."""
+        device, completions = self.accelerator.device, rollout.completions
+        width = self._width(rollout)
+        own = self._own_rewards(rollout, width) if self.reward.placement != "sparse" and self.shaping else None
+        lengths = gather(lengths_by_turn(completions, self._turns).to(device))
+        if self._turns == 1:
+            return self._of_one_turn(signals[0], own, lengths[:, 0])
+        columns = gather(turn_columns(completions, width).to(device))
+        return advantages_by_turn(self._of_one_turn, signals, own, lengths, columns)
+
+    def _of_one_turn(
+        self, rewards_NG: torch.Tensor, own_BT: torch.Tensor | None, lengths_B: torch.Tensor
+    ) -> torch.Tensor:
+        advantages = group_relative(rewards_NG, self.scale_rewards).flatten()
+        if own_BT is not None:
+            shaping = token_shaping(own_BT, lengths_B, rewards_NG, self.scale_rewards)
+            advantages = advantages[:, None] + self.shaping * shaping
+        advantages[degenerate_groups(rewards_NG).repeat_interleave(self.num_generations)] = 0.0
+        return advantages
+
+    def _own_rewards(self, rollout: GroupRollout, width: int) -> torch.Tensor:
+        """What each token itself earned, of all processes: (B, width)."""
+        own = torch.zeros(len(rollout.grades), width, device=self.accelerator.device)
         for row, grade in enumerate(rollout.grades):
             if grade is not None:
                 sampled = grade.token_rewards[rollout.completions[row].given :]
                 own[row, : len(sampled)] = torch.tensor(sampled, device=own.device)
-        tokens = [len(completion.sampled_ids) for completion in rollout.completions]
-        lengths = gather(torch.tensor(tokens, device=own.device))
-        shaping = token_shaping(gather(own), lengths, rewards_NG, self.scale_rewards)
-        return shaping[:, : batch["completion_ids"].shape[1]]
+        return gather(own)
+
+    def _width(self, rollout: GroupRollout) -> int:
+        """Columns that all processes agree on: of one turn, those of the longest possible answer."""
+        if self._turns == 1:
+            return self.max_completion_length
+        longest = max(len(completion.token_ids) for completion in rollout.completions)
+        return int(gather(torch.tensor([longest], device=self.accelerator.device)).max())
 
     def _add_old_logps(self, batch: dict[str, Any], rollout: GroupRollout) -> None:
         """Log-probabilities (B, T) that the loss's ratio is to, where they are not those of the policy as it is.
@@ -190,18 +230,26 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         width, rows = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
         return self._get_per_token_logps_and_entropies(model, ids, mask, width, rows)[0]
 
-    def _log_rollout(self, rollout: GroupRollout, rewards_NG: torch.Tensor, advantages: torch.Tensor) -> None:
+    def _log_rollout(
+        self,
+        rollout: GroupRollout,
+        rewards_NG: torch.Tensor,
+        signals: list[torch.Tensor],
+        advantages: torch.Tensor,
+    ) -> None:
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
-        metrics |= group_metrics(rollout, rewards_NG)
+        metrics |= group_metrics(rollout, rewards_NG, signals)
         graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
         metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.prefix_metrics}
+        if self._turns > 1:
+            metrics |= turn_metrics(rollout, self._turns, self.accelerator.device)
         if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
-            metrics["tokens_per_second"] = sum(len(c.sampled_ids) for c in rollout.completions) / seconds
+            metrics["tokens_per_second"] = sum(map(written_tokens, rollout.completions)) / seconds
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
-        rows = rollout_rows(rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
-        rows = gather_object(rows)
+        rows_of = episode_rows if self._turns > 1 else rollout_rows
+        rows = gather_object(rows_of(rollout, advantages, self.state.global_step + 1, self.run_log.per_step))
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
 
@@ -259,6 +307,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         lookahead: bool | int = False,
         prefix: Mapping[str, Any] | None = None,
         server: str | None = None,
+        episode: Episode | None = None,
         **kwargs: Any,
     ):
         super().__init__(model=model, args=args, reward_funcs=_never_called, callbacks=[run_log], **kwargs)
@@ -272,6 +321,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
         elsewhere = self.use_vllm or self._zero3
+        self._turns = 1 if episode is None else episode.turns
+        grader, ends = Grader(reward, grading_chunk), end_ids(self._tokenizer, self.policy)
+        template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
         self.rollouts = Rollouts(
             RolloutSettings(
                 rows=args.per_device_train_batch_size * args.steps_per_generation,
@@ -285,17 +337,17 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             self.task,
             self.problems,
             self._tokenizer,
-            {"chat_template": self.chat_template, **self.chat_template_kwargs},
+            template,
             sampler_of(
                 self,
                 self._tokenizer,
                 Decoding(self.max_completion_length, self.temperature, self.top_p),
-                end_ids(self._tokenizer, self.policy),
+                ends,
                 server=server,
                 copy_dtype=None if lookahead else sampling_dtype,
                 autocast=nullcontext if lookahead else self.accelerator.autocast,
             ),
-            Grader(reward, grading_chunk),
+            grader,
             args.seed * self.accelerator.num_processes + self.accelerator.process_index,
             self._sample_by_trl if elsewhere else None,
             prefixes_of(
@@ -306,6 +358,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout),
                 self.max_completion_length,
             ),
+            episodes_of(episode, task, self._tokenizer, template, ends, grader),
         )
 
     def _prompt_order(self) -> PromptRows:

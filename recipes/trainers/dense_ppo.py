@@ -10,50 +10,43 @@
 
 With sparse placement and TRL's settings its updates match TRL's numerically. Nothing of shape (B, T, V) is ever made
 (log_probs.py). A run resumes exactly: policy, critic, optimizer, data position, random states; what begins, saves and
-undoes a step is in resumable_ppo.py.
+undoes a step is in resumable_ppo.py; passes through the models are in ppo_passes.py, metrics in ppo_log.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel
-from torch import nn
 from transformers import PreTrainedModel
 from trl.experimental.ppo import PPOConfig
 
+from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, Rollout, completion_of, rollout_rows
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.data.prompt_order import PromptStream
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.records.log import RunLog
+from recipes.sampling.background_grading import Grader
+from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
 from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
-from recipes.trainers.log_probs import (
-    Rows,
-    backbone_of,
-    causal_lm,
-    completion_logps,
-    full_attention,
-    hidden_states,
-    require_plain_head,
-)
-from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_metrics
+from recipes.trainers.log_probs import causal_lm, full_attention, require_plain_head
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.ppo_log import StepLog
+from recipes.trainers.ppo_passes import ForwardPasses
+from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.resumable_ppo import ResumablePPOTrainer
 from rewards.attribution import TokenBytes
 from rewards.channel import Completion
@@ -62,7 +55,7 @@ from rewards.compose import Grade, Reward
 Statistics = dict[str, torch.Tensor]
 
 
-class DensePPOTrainer(ResumablePPOTrainer):
+class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
     """
     Args:
         model: the policy.
@@ -86,9 +79,18 @@ class DensePPOTrainer(ResumablePPOTrainer):
         prefix: prompts of which no completion passes are drawn again behind the beginning of the reference: the fields
             of recipes/sampling/prefix.py's PrefixSettings. None: never.
         zero_stage: DeepSpeed's, over several processes: 1 spreads optimizer states, 2 gradients too.
+        episode: the environment of episodes of several turns (ppo_turns.py), of which `grading_chunk` turns are graded
+            together while others are sampled; None: answers of one turn.
     """
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
+        """Train, then stop what grades in the background."""
+        try:
+            self._train(resume_from_checkpoint)
+        finally:
+            self.close()
+
+    def _train(self, resume_from_checkpoint: str | None) -> None:
         self.begin(resume_from_checkpoint)
         while self.state.global_step < self.state.max_steps and not self.control.should_training_stop:
             with self.undone_if_stopped():
@@ -110,29 +112,33 @@ class DensePPOTrainer(ResumablePPOTrainer):
             self.save_if_due()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
 
+    def close(self) -> None:
+        """Stop grading in the background; a later training starts it again."""
+        if self.turns is not None:
+            self.turns.episodes.grader.close()
+
     # rollout and score ------------------------------------------------------------------------------------------
 
     def rollout(self, batch: dict[str, list]) -> Experience:
         """`samples_per_prompt` completions of each prompt."""
         started, n = time.perf_counter(), self.samples_per_prompt
-        completions = self._sampler(self.policy, batch["input_ids"], n)
+        problems = [self.problems[i] for i in batch["problem_id"] for _ in range(n)]
+        if self.turns is not None:
+            e = self.turns.play(self.policy, problems, batch["input_ids"], n)
+        else:
+            prompts = [p for p in batch["input_ids"] for _ in range(n)]
+            e = Experience(problems, prompts, self._sampler(self.policy, batch["input_ids"], n), n)
         seconds = time.perf_counter() - started
-        self._clock: dict[str, float] = {
-            "seconds/rollout": seconds,
-            "tokens_per_second": sum(map(len, completions)) / seconds,
-        }
-        return Experience(
-            problems=[self.problems[i] for i in batch["problem_id"] for _ in range(n)],
-            prompts=[p for p in batch["input_ids"] for _ in range(n)],
-            completions=completions,
-            samples_per_prompt=n,
-        )
+        written = sum(map(len, e.completions)) if self.turns is None else self.turns.written(e)
+        self._clock: dict[str, float] = {"seconds/rollout": seconds, "tokens_per_second": written / seconds}
+        return e
 
     def score(self, e: Experience) -> None:
         """Grades, scores and masks; a completion that could not be graded is masked out whole."""
         started = time.perf_counter()
-        e.answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in e.completions]
-        e.grades = self._grade(e.problems, e.answers)
+        if not e.answers:  # episodes have been graded turn by turn
+            e.answers = [completion_of(ids, self._token_bytes, self.task, self._end_ids) for ids in e.completions]
+            e.grades = self._grade(e.problems, e.answers)
         self.set_masks(e)
         self._clock["seconds/grade"] = time.perf_counter() - started
 
@@ -154,6 +160,8 @@ class DensePPOTrainer(ResumablePPOTrainer):
         graded = ~e.scores.isnan()[:, None]
         e.mask = (column < lengths[:, None]) & graded
         e.states = (column < lengths[:, None] + int(self.reward.placement == "sparse")) & graded
+        if self.turns is not None:
+            self.turns.mark(e)
 
     def _grade(self, problems: Sequence[Problem], answers: Sequence[Completion]) -> list[Grade | None]:
         return self._loop.run(self.reward.grade(problems, answers))
@@ -194,7 +202,11 @@ class DensePPOTrainer(ResumablePPOTrainer):
         lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
         rows = (~e.scores.isnan()).nonzero().squeeze(1)
         if self.reward.placement == "sparse":
-            rewards[rows, lengths_B[rows].clamp(max=e.width - 1)] += e.scores[rows]
+            last_B = e.scores
+            if self.turns is not None:
+                earlier = self.turns.earlier(e)
+                rewards, last_B = rewards + earlier, e.scores - earlier.sum(1)
+            rewards[rows, lengths_B[rows].clamp(max=e.width - 1)] += last_B[rows]
         else:
             for row in rows.tolist():
                 grade = e.grades[row]
@@ -210,7 +222,10 @@ class DensePPOTrainer(ResumablePPOTrainer):
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Advantages, whitened over all tokens of the step, and returns."""
-        advantages, returns = gae(e.rewards, e.values, self.args.gamma, self.args.lam)
+        if self.turns is None:
+            advantages, returns = gae(e.rewards, e.values, self.args.gamma, self.args.lam)
+        else:
+            advantages, returns = self.turns.gae(e)
         return whiten(advantages, e.mask, total=self.total) * e.mask, returns
 
     # update -----------------------------------------------------------------------------------------------------
@@ -294,84 +309,6 @@ class DensePPOTrainer(ResumablePPOTrainer):
         plain, clipped = (values - e.returns).square(), (near - e.returns).square()
         return 0.5 * (torch.max(plain, clipped) * e.states).sum(), ((clipped > plain) & e.states).sum()
 
-    # metrics, and what the next step is made with -----------------------------------------------------------------
-
-    def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
-        """One line of metrics under TRL's names, and this step's sampled completions."""
-        rollout = Rollout(e.problems, e.answers, e.grades)
-        metrics = {
-            **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
-            **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
-            "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
-            **(self.prefixes.metrics() if self.prefixes else {}),
-            **statistics,
-            **self._clock,
-            "lr": self.lr_scheduler.get_last_lr()[0],
-        }
-        self.state.episode += self.args.batch_size * self.samples_per_prompt
-        self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
-        rows = gather_object(rollout_rows(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
-        if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
-        self.log({**metrics, "episode": self.state.episode})
-
-    def graded_samples(self, e: Experience) -> int:
-        """How many answers of this process were sent to the channels in this step."""
-        return len(e.completions) + self._drawn_again
-
-    def adapt(self, e: Experience) -> None:
-        """KL coefficient and learning rate of the next update."""
-        kl = mean_of_graded(e, e.kl.sum(1), self.total)
-        if not math.isnan(kl):
-            self.kl_coefficient.update(kl, self.args.batch_size * self.samples_per_prompt)
-        self.lr_scheduler.step()
-
-    # forward passes ---------------------------------------------------------------------------------------------
-
-    def forward(self, e: Experience, with_policy: bool, with_critic: bool, with_entropy: bool = False):
-        """Log-probabilities, entropies and values, (B, T) or None where not asked for or where there is no critic."""
-        rows = self._rows(e)
-        logps = entropy = values = None
-        with_critic = with_critic and not isinstance(self.value, NoValue)
-        with self.accelerator.autocast():
-            if with_policy or (with_critic and self.value.shared):
-                hidden = hidden_states(backbone_of(self.policy), rows)
-            if with_policy:
-                head = causal_lm(self.policy).get_output_embeddings()
-                logps, entropy = completion_logps(head, hidden, rows, self.args.temperature + 1e-7, with_entropy)
-            if with_critic:
-                if not self.value.shared:
-                    hidden = hidden_states(self.value.backbone, rows)
-                elif not with_policy:
-                    hidden = hidden.detach()  # the critic's warm-up leaves the policy alone
-                values = self.value(hidden)
-        return logps, entropy, values
-
-    def _logps(self, policy: nn.Module, e: Experience) -> torch.Tensor:
-        rows = self._rows(e)
-        with self.accelerator.autocast():
-            hidden = hidden_states(backbone_of(policy), rows)
-            head = causal_lm(policy).get_output_embeddings()
-            return completion_logps(head, hidden, rows, self.args.temperature + 1e-7)[0]
-
-    @contextmanager
-    def _reference_policy(self) -> Iterator[nn.Module]:
-        if self._reference is not None:
-            with self._reference(self.policy):
-                yield self.policy
-        elif self.ref_model is None:
-            with self.policy.disable_adapter():
-                yield self.policy
-        else:
-            yield self.ref_model
-
-    def _rows(self, e: Experience) -> Rows:
-        return Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device, self.packing_max_tokens)
-
-    def total(self, x: torch.Tensor) -> torch.Tensor:
-        """Sum over all processes."""
-        return self.accelerator.reduce(x, "sum") if self.accelerator.num_processes > 1 else x
-
     # construction -----------------------------------------------------------------------------------------------
 
     def __init__(
@@ -398,6 +335,8 @@ class DensePPOTrainer(ResumablePPOTrainer):
         value_warmup_updates: int = 0,
         prefix: Mapping[str, Any] | None = None,
         zero_stage: int = 0,
+        grading_chunk: int = 8,
+        episode: Episode | None = None,
         **kwargs: Any,
     ):
         self.samples_per_prompt, self.rows_per_pass = samples_per_prompt, rows_per_pass
@@ -429,4 +368,9 @@ class DensePPOTrainer(ResumablePPOTrainer):
         )
         self._drawn_again = 0
         self._loop = asyncio.Runner()
+        self.turns: PpoTurns | None = None
+        if episode is not None and episode.turns > 1:
+            grader = Grader(reward, grading_chunk)
+            episodes = Episodes(episode, task, processing_class, {}, self._end_ids, grader)
+            self.turns = PpoTurns(episodes, self._sampler, args.gamma, args.lam)
         self.steps = steps_of(self, zero_stage)

@@ -21,7 +21,8 @@ class Experience:
     """B completions of one process; every tensor is (B, T) unless it says otherwise, T the longest completion.
 
     mask: tokens that were sampled, in rows that were graded. states: where the critic is asked; equal to `mask`, and
-    in sparse placement one column more, the state that carries the score (as in TRL).
+    in sparse placement one column more, the state that carries the score (as in TRL). Of episodes of several turns also
+    `said`, the environment's tokens, `turn`, the number of each column's turn, and `discounts` of what follows a token.
     """
 
     problems: list[Problem]
@@ -34,6 +35,9 @@ class Experience:
     scores: torch.Tensor = EMPTY  # (B,), NaN where not graded
     mask: torch.Tensor = EMPTY
     states: torch.Tensor = EMPTY
+    said: torch.Tensor = EMPTY
+    turn: torch.Tensor = EMPTY
+    discounts: torch.Tensor = EMPTY
     logps: torch.Tensor = EMPTY
     ref_logps: torch.Tensor = EMPTY
     values: torch.Tensor = EMPTY

@@ -9,7 +9,8 @@ import torch
 from accelerate.utils import gather, gather_object
 
 from recipes.data.completions import Rollout, measured, sandbox_seconds
-from recipes.sampling.group_rollouts import GroupRollout, degenerate_groups
+from recipes.data.episodes import written_tokens
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import Total, alone, masked_mean
 from recipes.trainers.experience import Experience
 
@@ -24,7 +25,7 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
         "pass_rate": [_number(None if g is None else g.passed) for g in grades],
         "truncated": [float(not c.finished) for c in completions],
         "format_rate": [float(c.closed) for c in completions],
-        "completion_tokens": [float(len(c.sampled_ids)) for c in completions],
+        "completion_tokens": [float(written_tokens(c)) for c in completions],
         "ungraded": [float(g is None) for g in grades],
         **{f"scores/{name}": [_number(None if g is None else g.scores.get(name)) for g in grades] for name in channels},
         **{name: [_number(None if g is None else g.measures.get(name)) for g in grades] for name in measured(grades)},
@@ -38,18 +39,22 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
     return metrics
 
 
-def group_metrics(rollout: GroupRollout, rewards_NG: torch.Tensor) -> dict[str, float]:
+def group_metrics(
+    rollout: GroupRollout, rewards_NG: torch.Tensor, signals: Sequence[torch.Tensor] = ()
+) -> dict[str, float]:
     """How many groups there are, teach nothing, pass or fail whole; all processes call it.
 
     rewards_NG: of all processes, NaN where there is no grade. Groups that a refilled batch has left out count too.
+    signals: of episodes, what is paid from each turn on (GroupRollout.signals); a group teaches where any does.
     """
+    degenerate = torch.stack([degenerate_groups(signal) for signal in signals or [rewards_NG]]).all(0)
     passed = [_number(None if g is None else g.passed) for g in rollout.grades]
     passed_NG = gather(torch.tensor(passed, device=rewards_NG.device)).view_as(rewards_NG)
     judged = (~passed_NG.isnan()).any(1)
     total, all_pass, all_fail = gather(torch.tensor([rollout.left_out], device=rewards_NG.device)).sum(0).tolist()
     return {
         "groups_total": float(len(rewards_NG) + total),
-        "groups_skipped": float(degenerate_groups(rewards_NG).sum() + total),
+        "groups_skipped": float(degenerate.sum() + total),
         "groups_all_pass": float((judged & (passed_NG.nan_to_num(1) > 0).all(1)).sum() + all_pass),
         "groups_all_fail": float((judged & (passed_NG.nan_to_num(0) <= 0).all(1)).sum() + all_fail),
     }

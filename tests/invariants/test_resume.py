@@ -46,6 +46,13 @@ RUNS = {
         "value.warmup_updates=1",
         "task.env.train_size=5",  # epochs of two batches: the kill falls in the second
     ),
+    "grpo, episodes of two turns, a batch ahead": (*GRPO, "episode=repair", "episode.gamma=0.9", "recipe.lookahead=1"),
+    "ppo, episodes paid by improvement": (
+        "ppo",
+        "recipe.samples_per_prompt=4",
+        "episode=repair",
+        "episode.pay=improvement",
+    ),
     "reinforce": ("reinforce", "recipe.samples_per_prompt=4", "recipe.baseline=group"),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.sampling.group_rollouts import degenerate_groups
+from recipes.sampling.group_batch import degenerate_groups
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.log_probs import Rows, packed_logps, token_logps
 

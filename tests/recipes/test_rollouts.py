@@ -18,7 +18,8 @@ from recipes.data.prompt_order import PromptRows
 from recipes.data.training_data import demonstration, prompt_dataset
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.generate import Decoding
-from recipes.sampling.group_rollouts import Rollouts, RolloutSettings, degenerate_groups, rewards_of
+from recipes.sampling.group_batch import degenerate_groups, rewards_of
+from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.metrics import group_metrics

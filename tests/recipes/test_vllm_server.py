@@ -64,6 +64,21 @@ def test_answers_come_in_order_with_the_numbers_they_were_drawn_with(server, mod
     assert again == found
 
 
+def test_the_turns_of_a_conversation_are_drawn_behind_all_that_was_said(server, model):
+    heard = []
+    with sampler(server, tokens=5).conversation(None, torch.Generator().manual_seed(1)) as conversation:
+        conversation.begin(PROMPTS, 2, lambda *what: heard.append(what))
+        first = {row: ids for row, ids, _ in heard}
+        conversation.go_on([0, 5], [[20, 21], [22]], lambda *what: heard.append(what))
+    assert sorted(row for row, *_ in heard[6:]) == [0, 5]
+    for row, ids, logps in heard[6:]:
+        before = PROMPTS[row // 2] + first[row] + {0: [20, 21], 5: [22]}[row]
+        with torch.no_grad():
+            logits = model(torch.tensor([before + ids])).logits[0, len(before) - 1 : -1]
+        drawn = logits.log_softmax(-1)[torch.arange(len(ids)), torch.tensor(ids)]
+        torch.testing.assert_close(torch.tensor(logps), drawn, atol=1e-4, rtol=1e-4)
+
+
 def test_a_short_answer_is_heard_of_while_a_long_one_is_still_sampled(server):
     server.held = {5: threading.Event()}
     heard = []

@@ -227,6 +227,18 @@ def test_bleu_is_sacrebleus(candidate, reference):
     assert (sum(found.matches) > 0) == (found.score > 0)
 
 
+def test_a_reference_of_comments_alone_is_compared_by_words():
+    """26.5: the perfect answer scored 0."""
+    reference = "/* Nothing to do here: see evolve.c */\n// schedule\n"
+    problem = Problem("p", "", reference=reference, language="c")
+    texts = [reference, "/* Nothing to do */\n", "", "int x;"]
+    answers = [
+        Completion(text, range(len(text)), [(i, i + 1) for i in range(len(text))], (0, len(text))) for text in texts
+    ]
+    scores = [result.score for result in asyncio.run(Similarity().score([problem] * 4, answers))]
+    assert scores[0] == pytest.approx(1) and 0 < scores[1] < 1 and scores[2] == scores[3] == 0
+
+
 def test_similarity_is_one_for_the_reference_and_zero_without_code():
     same = answer(f"```python\n{PROBLEM.reference}```")
     assert [round(r.score, 6) for r in score(Similarity(), same, NONE)] == [1.0, 0.0]

@@ -124,3 +124,16 @@ def test_the_command(tmp_path, capsys):
     assert main(["match", str(path)]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert first == {"id": 1, "score": pytest.approx(2 / 3), "recall": 0.5} and "error" in second
+
+
+@pytest.mark.parametrize("word", ["for i in x:", "while x:", "if x:"])
+def test_nested_loops_and_huge_programs_are_not_similar_and_do_not_stall(box, word):
+    """12: sixteen loops around each other took 38 s."""
+    nested = "".join("    " * depth + word + "\n" for depth in range(24)) + "    " * 24 + "x = x + 1\n"
+    huge = ["".join(f"v{n} = v{n - 1} + 1\n" for n in range(20_000)), "x = " + "(" * 100_000, "x = " + "-a" * 30_000]
+    texts = [*[nested] * 20, *huge, "a = b\n"]
+    problems = [Problem("p", "", reference="a = b\nc = d\n")] * len(texts)
+    results = asyncio.run(Dataflow(box).score(problems, [completion(text) for text in texts]))
+    assert all(result is not None and result.score < 0.2 for result in results[:-1])
+    assert results[-1].score == pytest.approx(2 / 3)
+    assert all("crashes" not in result.note for result in results)

@@ -32,6 +32,7 @@ def score(judge: Judge, *codes: str | None) -> list[ChannelResult]:
     ("reply", "value"),
     [
         (" 8", 0.8),
+        ("\u0668", None),  # 26.5: an Arabic 8 was read as one
         ("8/10", 0.8),
         ("I'd say 7.5 of 10", 0.75),
         ("10", 1.0),

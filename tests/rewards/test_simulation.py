@@ -55,8 +55,8 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
     broken = found[3].picture() if found[3].picture else None
     assert (broken is None) == (found[3].verdict in ("build", "run"))
     expected = problem.data["case"].expected
-    assert found[2].score == pytest.approx(expected["empty"]["total"], abs=1e-3)
-    assert found[3].score == pytest.approx(expected["broken"]["total"], abs=1e-3) and not found[3].passed
+    assert found[2].score == 0 and found[2].detail["left_out"] == pytest.approx(expected["empty"]["left_out"], abs=1e-3)
+    assert found[3].score == pytest.approx(expected["broken"]["skill"], abs=1e-3) and not found[3].passed
 
 
 def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(sandbox, tmp_path):

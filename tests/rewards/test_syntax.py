@@ -115,7 +115,8 @@ def test_an_answer_that_ends_too_early(sandbox):
     assert rewards_of(sandbox, bare)[-1] == -1.0  # the end of sequence
     cut = completion("```python\nif x:", (10, 15), finished=False)
     assert not any(rewards_of(sandbox, cut))
-    assert not any(rewards_of(sandbox, completion("no code", None)))
+    assert rewards_of(sandbox, completion("no code", None))[-1] == -1.0
+    assert sum(rewards_of(sandbox, completion("```python\n# x\n```", (10, 14), closed=True))) == pytest.approx(-1)
     assert not any(rewards_of(sandbox, completion("```python\nx = 1\n```", (10, 16), closed=True)))
 
 

@@ -6,14 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from recipes.tools.diagnosis import grading, hacking, held_out, learning
+from recipes.tools.diagnosis import grading, hacking, held_out, learning, turns
 from recipes.tools.diagnosis.finding import RANK, Finding
 from recipes.tools.diagnosis.history import MIN_STEPS, History
 from recipes.tools.diagnosis.windows import mean, percent, three_digits, values
 
 AT_ONCE = (learning.not_finite, grading.ungraded, hacking.gaming)
 """Rules that apply from the first step on: they judge no trend, and the alarm of the last one is a sequential test."""
-TRENDS = (*learning.RULES, *held_out.RULES, *grading.RULES)
+TRENDS = (*learning.RULES, *turns.RULES, *held_out.RULES, *grading.RULES)
 """Rules that apply from MIN_STEPS on."""
 CONSEQUENCES: dict[str, Collection[str]] = {
     "loss not finite": (

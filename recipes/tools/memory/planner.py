@@ -60,6 +60,12 @@ def plan_of(cfg: DictConfig, lengths: Lengths) -> Plan:
     return Plan(phases, planner.budget, lengths.notes)
 
 
+CHARS_A_TOKEN = 3
+"""Of feedback, which is code and numbers."""
+MARKS_OF_A_REPLY = 40
+"""Tokens of the template and of the chat's marks."""
+
+
 def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
     """Lengths by `task.prompt_tokens`, else counted in the problems of `task`, which may be None where that is set."""
     answer, recipe = cfg.task.max_new_tokens, cfg.recipe.name
@@ -75,6 +81,14 @@ def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
     test = longest_prompt(task, tested, count)
     note = f"prompts of up to {max(train, test)} tokens, {how}"
     return Lengths(train or test, test or train, answer, len(tested), (note,))
+
+
+def row_tokens(cfg: DictConfig, answer: int) -> int:
+    """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between."""
+    if cfg.episode is None:
+        return answer
+    said = cfg.episode.max_chars // CHARS_A_TOKEN + MARKS_OF_A_REPLY
+    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * said
 
 
 class Planner:
@@ -184,9 +198,9 @@ class Planner:
 
     @cached_property
     def completion(self) -> int:
-        """Tokens of the longest completion that is trained on."""
+        """Tokens of the longest completion that is trained on; of an episode, all turns and what is said between."""
         trl = self.cfg.recipe.trl
-        return trl.max_completion_length if self.name == "grpo" else trl.response_length
+        return row_tokens(self.cfg, trl.max_completion_length if self.name == "grpo" else trl.response_length)
 
     def rollout(self) -> Parts:
         """Sampling of a step's completions, or of as many as are sampled together."""
@@ -311,7 +325,7 @@ class Planner:
         for each in samples:
             problems = max(1, self.cfg.hardware.eval_rows // each)
             problems = min(problems, self.lengths.test_problems or problems)
-            lengths = (self.lengths.test, settings.max_new_tokens)
+            lengths = (self.lengths.test, row_tokens(self.cfg, settings.max_new_tokens))
             moments.append(self.sampling(network, problems, problems * each, lengths, autocast))
         return added(base, fuller(*moments))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -15,12 +15,14 @@ from recipes.tools.report.templates import as_text
 
 
 class Sample(NamedTuple):
-    """A graded completion; `offset` is where its line starts in completions.jsonl, in bytes."""
+    """A graded completion; `offset` is where its line starts in completions.jsonl, in bytes, and `earlier` where those
+    of the earlier turns of its episode do."""
 
     offset: int
     step: int
     task_id: str
     reward: float
+    earlier: tuple[int, ...] = ()
 
 
 class Channel(NamedTuple):
@@ -49,11 +51,7 @@ def sample_sections(path: Path) -> tuple[list[Record], dict[str, float]]:
 
 def choose(path: Path) -> list[tuple[str, str, list[Record]]]:
     """The completions to show, as (title, note, records) by section. Completions without a grade are left out."""
-    samples = [
-        Sample(offset, int(record["step"]), str(record.get("task_id", "")), float(record["reward"]))
-        for offset, record in stream_jsonl(path)
-        if finite(record.get("reward")) and finite(record.get("step"))
-    ]
+    samples = list(last_turns(stream_jsonl(path)))
     if not samples:
         return []
     first, last = min(s.step for s in samples), max(s.step for s in samples)
@@ -72,11 +70,27 @@ def choose(path: Path) -> list[tuple[str, str, list[Record]]]:
     ]
     with path.open("rb") as file:
 
-        def load(sample: Sample) -> Record:
-            file.seek(sample.offset)
+        def read(offset: int) -> Record:
+            file.seek(offset)
             return json.loads(file.readline())
 
+        def load(sample: Sample) -> Record:
+            return read(sample.offset) | {"earlier": [read(offset) for offset in sample.earlier]}
+
         return [(title, note, [load(s) for s in chosen]) for title, note, chosen in sections if chosen]
+
+
+def last_turns(rows: Iterable[tuple[int, Record]]) -> Iterator[Sample]:
+    """The graded completions of (offset, record); of an episode its last turn, which knows the earlier ones."""
+    earlier: list[int] = []
+    for offset, record in rows:
+        if (record.get("turn") or 1) == 1:
+            earlier = []
+        if (record.get("turn") or 1) < (record.get("turns") or 1):
+            earlier.append(offset)
+        elif finite(record.get("reward")) and finite(record.get("step")):
+            task, step = str(record.get("task_id", "")), int(record["step"])
+            yield Sample(offset, step, task, float(record["reward"]), tuple(earlier))
 
 
 def take(pool: Sequence[Sample], count: int, sign: int) -> list[Sample]:
@@ -144,7 +158,19 @@ def card(record: Record, listed: Sequence[Channel], scales: dict[str, float]) ->
         tokens.append({"text": as_text(completion[len(joined) :])})
     agree = completion.startswith(joined) or joined.startswith(completion)
     shown = {"record": record, "prompt": as_text(record.get("prompt", "")), "channels": listed, "tokens": tokens}
+    shown |= {
+        "earlier": [turn(each) for each in record.get("earlier") or []],
+        "heard": as_text(record.get("heard") or ""),
+    }
     return shown | {"plain": "" if agree else as_text(completion)}
+
+
+def turn(record: Record) -> Record:
+    """An earlier turn of an episode: what it heard, its tokens in the colour of their weighted sum, its verdict."""
+    listed = channels(record)
+    scales = {c.name: max((abs(v) for v in c.rewards if finite(v)), default=0.0) or 1.0 for c in listed}
+    tokens = list(spans(record, listed, scales))
+    return {"record": record, "tokens": tokens, "heard": as_text(record.get("heard") or "")}
 
 
 def spans(record: Record, listed: Sequence[Channel], scales: dict[str, float]) -> Iterator[Record]:

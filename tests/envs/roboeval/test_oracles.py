@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from envs.roboeval import Benchmark, Request, judge
 from envs.roboeval.checks import conditions
+from envs.roboeval.exploration import explorations
 from envs.roboeval.extraction import robo_instruct
 from envs.roboeval.trace import satisfied
-from envs.roboeval.verdicts import explorations
 
 
 def test_every_program_in_every_world(sandbox, oracle, benchmark_folder):

@@ -46,7 +46,7 @@ def test_sizes_kinds_and_fields():
     assert len(TRAIN) >= 72 and len(TASKS) == 20 and len(EXAMPLES) == 6
     assert {row["kind"] for row in TRAIN} == WORK == {task["kind"] for task in TASKS}
     assert min(Counter(row["kind"] for row in TRAIN).values()) >= 8
-    assert {tuple(row) for row in TRAIN} == {("id", "kind", "text", "program", "nouns", "actions", "open")}
+    assert {tuple(row) for row in TRAIN} == {("id", "kind", "text", "program", "nouns", "actions", "open", "ordered")}
     assert {tuple(task) for task in TASKS} == {("id", "kind", "text", "worlds", "conditions", "program", "wrong")}
     for rows in (TRAIN, TASKS):
         assert len({row["id"] for row in rows}) == len({row["program"] for row in rows}) == len(rows)

@@ -1,0 +1,208 @@
+"""Python code: the first test of the prompt that fails, where it raised, a syntax error, a time-out, Ruff's word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from envs.feedback.observation import Observation
+from envs.feedback.plain_text import cut, quoted
+from envs.feedback.shown_tests import shown_problem
+from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
+from envs.task import Problem
+
+EXPLAIN = (Path(__file__).parent / "explain.py").read_text()
+SHOWN = 240
+"""Characters of a value, an input or an output that a reply shows."""
+MOST_FINDINGS = 3
+BREAKS = ("E9", "F63", "F7", "F82")
+"""Ruff's rules that find errors, such as an undefined name; the others find taste."""
+
+
+class Finds(Protocol):
+    """A linter: findings of each text, None for one that crashes it (rewards/lint.py has Ruff's)."""
+
+    async def findings(self, texts: Sequence[str]) -> list[Any]: ...
+
+
+class PythonTests:
+    """
+    Args:
+        sandbox: where programs run.
+        linter: adds what it finds to what fails; where the prompt shows no test, its findings are all there is beside
+            loading the code. None: no such word.
+
+    A program is fine where it passes all tests that the prompt shows, or, of a prompt that shows none, where it loads
+    and the linter finds no error.
+    """
+
+    def __init__(self, sandbox: Sandbox, linter: Finds | None = None):
+        self.sandbox, self.linter = sandbox, linter
+        self._shown: dict[str, Problem | None] = {}
+
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Leave out shown tests that a problem's own reference does not pass: some prompts show a wrong value."""
+        shown = [(p, s) for p in problems if (s := shown_problem(p)) is not None and p.reference]
+        single = [(p, s, case) for p, s in shown for case in s.cases]
+        jobs = [_with(s, (case,)).job(p.reference, str(n)) for n, (p, s, case) in enumerate(single)]
+        passed: dict[str, list[Any]] = {p.id: [] for p, _ in shown}
+        for (problem, _, case), outcome in zip(single, await self.sandbox.run(jobs), strict=True):
+            if outcome.verdict == "pass":
+                passed[problem.id].append(case)
+        for problem, tests in shown:
+            kept = passed[problem.id]
+            self._shown[problem.id] = _with(tests, tuple(kept)) if kept else None
+
+    async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
+        """What is seen of each program."""
+        shown = [self._tests(problem) for problem in problems]
+        tested = [i for i, tests in enumerate(shown) if tests is not None]
+        outcomes: dict[int, Outcome] = dict(
+            zip(tested, await self.sandbox.run([_job(shown[i], codes[i], i) for i in tested]), strict=True)
+        )
+        look = [
+            i for i in range(len(codes)) if i not in outcomes or outcomes[i].verdict in ("fail", "killed", "timeout")
+        ]
+        jobs = [self._explain(problems[i], shown[i], codes[i], outcomes.get(i), str(i)) for i in look]
+        seen = dict(zip(look, await self.sandbox.run(jobs), strict=True))
+        found = dict(zip(look, await self._lint([problems[i] for i in look], [codes[i] for i in look]), strict=True))
+        return [
+            self._observation(shown[i], outcomes.get(i), seen.get(i), found.get(i, ()), codes[i])
+            for i in range(len(codes))
+        ]
+
+    def _tests(self, problem: Problem) -> Problem | None:
+        if problem.id not in self._shown:
+            self._shown[problem.id] = shown_problem(problem)
+        return self._shown[problem.id]
+
+    def _explain(self, problem: Problem, shown: Problem | None, code: str, outcome: Outcome | None, name: str) -> Job:
+        case = None if shown is None or outcome is None else shown.cases[_first(outcome)]
+        begun = problem.job("").code
+        row = {
+            "code": code,
+            "begun": begun,
+            "setup": problem.setup,
+            "entry_point": problem.entry_point,
+            "call": repr((case.args, dict(case.kwargs))) if isinstance(case, FunctionCase) else None,
+            "stdin": case.stdin if isinstance(case, StdioCase) else "" if problem.entry_point is None else None,
+        }
+        return Job(name, "program", EXPLAIN, stdin=json.dumps(row), limits=problem.limits)
+
+    async def _lint(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Sequence[Any]]:
+        """Findings in each code, read behind what the prompt supplies; their places are in the code."""
+        if self.linter is None or not codes:
+            return [()] * len(codes)
+        heads = [p.job("").code or (f"{p.setup}\n" if p.setup else "") for p in problems]
+        found = await self.linter.findings([head + code for head, code in zip(heads, codes, strict=True)])
+        return [
+            [replace(f, start=f.start - len(head), end=f.end - len(head)) for f in each or () if f.start >= len(head)]
+            for head, each in zip(heads, found, strict=True)
+        ]
+
+    def _observation(
+        self,
+        shown: Problem | None,
+        outcome: Outcome | None,
+        seen: Outcome | None,
+        found: Sequence[Any],
+        code: str,
+    ) -> Observation:
+        if seen is None:
+            graded = outcome is not None and outcome.graded
+            return Observation(fine=graded, failed=not graded)
+        if not seen.graded:
+            return Observation(False, failed=True)
+        facts, words = _facts(seen), _words(code, found)
+        if outcome is None:
+            said = _said(facts, None) or ("" if seen.verdict == "pass" else _stopped(seen, None))
+            if not said and not any(f.rule.startswith(BREAKS) for f in found):
+                return Observation(fine=True)
+            return Observation(False, "\n".join(filter(None, [said, words])))
+        assert shown is not None
+        case = shown.cases[_first(outcome)]
+        said = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _said(facts, (shown, case))
+        return Observation(False, "\n".join(filter(None, [said or _noted(outcome, shown, case), words])))
+
+
+def _with(problem: Problem, cases: tuple[Any, ...]) -> Problem:
+    return replace(problem, cases=cases)
+
+
+def _job(shown: Problem | None, code: str, number: int) -> Job:
+    assert shown is not None
+    return shown.job(code, str(number))
+
+
+def _first(outcome: Outcome) -> int:
+    """The index of the first case that did not pass."""
+    return next((n for n, passed in enumerate(outcome.cases) if not passed), 0)
+
+
+def _facts(seen: Outcome) -> dict[str, Any]:
+    try:
+        facts = json.loads(seen.stdout.splitlines()[-1])
+    except (ValueError, IndexError, RecursionError):
+        return {}  # it was stopped, or the candidate wrote over it
+    return facts if isinstance(facts, dict) else {}
+
+
+def _said(facts: dict[str, Any], test: tuple[Problem, Any] | None) -> str:
+    """A failure in words; "" where the facts hold none."""
+    if "syntax" in facts:
+        return "\n".join(["The code does not compile.", quoted(cut(str(facts["syntax"]), SHOWN)), *_places(facts)])
+    head = "The code fails when it is loaded." if test is None else f"This fails: {_call(*test)}"
+    if "error" in facts:
+        return "\n".join([head, "It raised:", quoted(cut(str(facts["error"]), SHOWN)), *_places(facts)])
+    if test is None:
+        return ""
+    case = test[1]
+    if isinstance(case, StdioCase) and "output" in facts:
+        expected, got = case.stdout.strip("\n"), str(facts["output"]).strip("\n")
+        return "\n".join([head, "Expected output:", quoted(cut(expected, SHOWN)), "Output:", quoted(cut(got, SHOWN))])
+    if isinstance(case, FunctionCase) and "value" in facts and str(facts["value"]) != repr(case.expected):
+        expected = cut(repr(case.expected), SHOWN)
+        return "\n".join([head, f"Expected: {expected}", "Got:", quoted(cut(str(facts["value"]), SHOWN))])
+    return ""
+
+
+def _noted(outcome: Outcome, problem: Problem, case: Any) -> str:
+    """The sandbox's own note, where the second run did not fail as the first."""
+    return "\n".join([f"This fails: {_call(problem, case)}", quoted(cut(outcome.note, SHOWN))])
+
+
+def _stopped(outcome: Outcome, call: str | None) -> str:
+    where = f": {call}" if call else " when the code is loaded."
+    if outcome.verdict == "timeout" or "time" in outcome.note:
+        return f"The program did not end in time{where}"
+    return f"The program was stopped ({cut(outcome.note, 80)}){where}"
+
+
+def _call(problem: Problem, case: Any) -> str:
+    if isinstance(case, StdioCase):
+        return "with the input\n" + quoted(cut(case.stdin.strip("\n"), SHOWN))
+    given = [*map(repr, case.args), *(f"{name}={value!r}" for name, value in case.kwargs.items())]
+    return cut(f"{problem.entry_point}({', '.join(given)})", SHOWN)
+
+
+def _places(facts: dict[str, Any]) -> list[str]:
+    """The candidate's own lines of a traceback."""
+    places = facts.get("lines")
+    lines = []
+    for place in places if isinstance(places, list) else []:
+        if isinstance(place, list) and len(place) == 2 and isinstance(place[0], int):
+            lines.append(quoted(f"line {place[0]}: {cut(str(place[1]), 120)}"))
+    return lines
+
+
+def _words(code: str, found: Any) -> str:
+    """Ruff's first findings with their lines."""
+    if not found:
+        return ""
+    said = [
+        f"line {code.count(chr(10), 0, f.start) + 1}: {f.rule} {cut(f.message, 120)}" for f in found[:MOST_FINDINGS]
+    ]
+    return "\n".join(["Ruff says:", *map(quoted, said)])

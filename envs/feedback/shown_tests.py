@@ -1,0 +1,83 @@
+"""The tests that a problem's prompt itself shows: the only ones whose values an environment may speak of.
+
+They are read from the question's text, never from the graded tests: examples of a docstring, `f(1) == 2`,
+`f(1) -> 2`, asserts. Of a program that reads standard input, a graded case counts as shown where the question holds its
+input and its output.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from envs.sandbox import FunctionCase, StdioCase
+from envs.task import Problem
+
+ARROW = re.compile(r"\s*(?:==|-+>|=+>|[\u279e\u2192\u27f6\u21d2])\s*")
+PROMPTED = re.compile(r"^\s*>>>\s*(?P<call>.*)\n(?P<value>\s*[^\s>].*)$", re.MULTILINE)
+MOST = 8
+"""Shown tests of a problem that are run."""
+
+
+def shown_problem(problem: Problem) -> Problem | None:
+    """The problem with its shown tests alone; None where the prompt shows none that can be read."""
+    if problem.entry_point is None:
+        question = _lines(problem.question)
+        cases = [c for c in problem.cases if isinstance(c, StdioCase) and _shows(question, c)]
+        return replace(problem, cases=tuple(cases[:MOST]), check_src=None) if cases else None
+    found: dict[str, FunctionCase] = {}
+    for case in _calls(problem.question, problem.entry_point):
+        found.setdefault(repr((case.args, sorted(case.kwargs.items()))), case)
+    return replace(problem, cases=tuple(found.values())[:MOST], check_src=None) if found else None
+
+
+def _lines(text: str) -> str:
+    return "\n" + "\n".join(line.strip() for line in text.split("\n")) + "\n"
+
+
+def _shows(question: str, case: StdioCase) -> bool:
+    """Whether the question holds the case's input and its output, as whole lines."""
+    return all(each.strip() and f"\n{_lines(each).strip()}\n" in question for each in (case.stdin, case.stdout))
+
+
+def _calls(question: str, name: str) -> Iterator[FunctionCase]:
+    for match in PROMPTED.finditer(question):
+        if (case := _case(match["call"], match["value"], name)) is not None:
+            yield case
+    for line in question.split("\n"):
+        if ">>>" not in line and f"{name}(" in line:
+            yield from _in_line(line[line.index(f"{name}(") :], name)
+
+
+def _in_line(text: str, name: str) -> Iterator[FunctionCase]:
+    """The first `name(...) == value` of a line that begins with the call."""
+    for arrow in ARROW.finditer(text):
+        call, value = text[: arrow.start()], text[arrow.end() :]
+        for end in (value.rstrip().removesuffix("."), *_shorter(value)):
+            if (case := _case(call, end, name)) is not None:
+                yield case
+                return
+
+
+def _shorter(value: str) -> Iterator[str]:
+    """Beginnings of what stands behind an arrow, the longest first: a sentence may go on behind the value."""
+    for end in range(len(value) - 1, 0, -1):
+        if value[end] in " .,;)" or value[end - 1] in "])}'\"":
+            yield value[:end]
+
+
+def _case(call: str, value: str, name: str) -> FunctionCase | None:
+    """The case of a call and a value that are both literals; None for anything else."""
+    try:
+        tree = ast.parse(call.strip(), mode="eval").body
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.func.id != name:
+            return None
+        arguments = tuple(ast.literal_eval(argument) for argument in tree.args)
+        named = {k.arg: ast.literal_eval(k.value) for k in tree.keywords if k.arg is not None}
+        if len(named) != len(tree.keywords):
+            return None
+        return FunctionCase(arguments, ast.literal_eval(value.strip()), named)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,76 @@
+"""Files of a thorn: what the compiler of a prepared Cactus tree says (envs/etk/build/cactus_tree.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.etk.build.cactus_tree import CactusTree, Setup, Source
+from envs.feedback.observation import Observation
+from envs.feedback.plain_text import cut, quoted
+from envs.local_models import cache_dir
+from envs.sandbox import Sandbox
+from envs.task import Problem, TaskError
+
+MOST_MESSAGES = 3
+
+
+class ThornCompiler:
+    """
+    Args:
+        sandbox: where compilers run.
+        workdir: folder of the tree, configured and built.
+        target: path of a file in the tree.
+        mode, syntax, build: how a file is checked, as rewards.compilation.Compilation takes them.
+        cache: folder for the results of references; None: the user's cache.
+
+    A file is fine where it compiles, and where nothing can be said: its language has no command, or the reference does
+    not compile in this tree.
+
+    Raises:
+        TaskError: there is no tree, or a program of a command is not installed.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        workdir: str | None = None,
+        mode: str = "syntax",
+        syntax: Mapping[str, Any] | None = None,
+        build: Mapping[str, Any] | None = None,
+        target: str = "arrangements/{thorn}/src/{file}",
+        cache: str | None = None,
+    ):
+        if workdir is None:
+            raise TaskError(
+                "episode=repair on task=etk tells what the compiler says and task.reward.compile.workdir is null: give "
+                "a configured and built Cactus tree"
+            )
+        setup = Setup(workdir=workdir, target=target, **((syntax if mode == "syntax" else build) or {}))
+        self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
+
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Nothing to prepare."""
+
+    async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
+        """What the compiler says of each file."""
+        references = [_source(problem, problem.reference) for problem in problems]
+        usable = await self.tree.usable(references)
+        checked = [i for i, each in enumerate(usable) if each]
+        sources = [_source(problems[i], codes[i]) for i in checked]
+        compiled = dict(zip(checked, await self.tree.check(sources, [references[i] for i in checked]), strict=True))
+        return [self._observation(compiled.get(i)) if usable[i] else Observation(fine=True) for i in range(len(codes))]
+
+    def _observation(self, compiled: Any) -> Observation:
+        if compiled is None:
+            return Observation(False, failed=True)
+        if compiled.ok:
+            return Observation(fine=True)
+        errors = [m for m in compiled.messages if m.severity == "error"][:MOST_MESSAGES]
+        lines = [f"line {m.line}: {cut(m.text, 200)}" for m in errors] or [cut(compiled.reason, 200)]
+        return Observation(False, "\n".join(["The file does not compile.", *map(quoted, lines)]))
+
+
+def _source(problem: Problem, text: str) -> Source:
+    return Source(problem.data.get("thorn", ""), problem.data.get("file", ""), problem.language, text)

@@ -1,0 +1,207 @@
+"""Evaluate a policy in episodes of several turns: pass@1 after each turn, beside independent samples at equal tokens.
+
+The rival spends the tokens that the policy writes in an episode on independent first answers instead. It keeps one that
+the environment has nothing to say about (the tests that the prompt shows pass), else any of them. What it would pass is
+computed, not drawn, from an evaluation's own first turns: with n of them, a of which pass the shown tests, m samples
+have such a one with probability 1 - C(n-a, m) / C(n, m) (pass_at_k.py). Where m is no whole number, the values next
+to it are averaged. Tokens that the environment says are read, not written: `said_tokens` counts them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from statistics import fmean
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from envs.episode import Episode
+from envs.task import Problem, Split, Task
+from recipes.data.completions import prompt_ids
+from recipes.data.episodes import turn_grades, turns_of, written_tokens
+from recipes.evaluation.base_tests import BASE, base_verdicts
+from recipes.evaluation.held_out import Evaluation, grade_columns, measures_of
+from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
+from recipes.evaluation.pictures import with_pictures
+from recipes.sampling.background_grading import Grader
+from recipes.sampling.episodes import EpisodeBatch, Episodes
+from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.sampler import Sampler
+from rewards.channel import Completion
+from rewards.compose import Grade, Reward
+
+
+def evaluate_episodes(
+    policy: PreTrainedModel,
+    tokenizer: Any,
+    task: Task,
+    reward: Reward,
+    runner: asyncio.Runner,
+    decoding: Decoding,
+    samples: int,
+    episode: Episode,
+    k: Sequence[int] = (1,),
+    split: Split = "test",
+    rows_at_once: int = 96,
+    seed: int = 0,
+    drawn: int = 0,
+) -> Evaluation:
+    """As `evaluate_policy`; what it measures is of the last turn. The summary also has `turns`, a list with pass@1
+    after each turn, and `equal_tokens`, the rival; each row has its `turns`."""
+    started = time.perf_counter()
+    samples = 1 if decoding.temperature == 0 else samples
+    problems = task.problems(split)
+    grader = Grader(reward, 8)
+    try:
+        rows_of, grades_of = _play(
+            policy, tokenizer, task, problems, decoding, samples, episode, grader, rows_at_once, seed
+        )
+    finally:
+        grader.close()
+    turns = [turns_of(row) for row in rows_of]
+    by_turn = [turn_grades(row, grade) for row, grade in zip(rows_of, grades_of, strict=True)]
+    answers, grades = [own[-1].answer for own in turns], [own[-1] for own in by_turn]
+    repeated = [problem for problem in problems for _ in range(samples)]
+    based = any(BASE in problem.data for problem in problems)
+    base = runner.run(base_verdicts(reward, repeated, answers, grades)) if based else []
+    rows = [
+        {
+            "task_id": repeated[i].id,
+            "sample": i % samples,
+            "completion": answers[i].text,
+            "tokens": written_tokens(row),
+            **grade_columns(grades[i]),
+            **({"base_passed": base[i]} if based else {}),
+            "turns": _turn_columns(row, by_turn[i]),
+        }
+        for i, row in enumerate(rows_of)
+    ]
+    summary = {"task": task.name, "split": split, "problems": len(problems)}
+    summary |= {"samples": samples, "temperature": decoding.temperature}
+    summary |= measures_of(problems, answers, grades, base, samples, k)
+    summary |= {
+        "mean_tokens": fmean(map(written_tokens, rows_of)),
+        "said_tokens": fmean(sum(len(turn.reply_ids) for turn in own) for own in turns),
+        "turns": [_after(number, by_turn, turns, samples) for number in range(1, episode.turns + 1)],
+        "equal_tokens": equal_tokens(rows_of, by_turn, samples) if samples > 1 else None,
+        "seconds": time.perf_counter() - started,
+    }
+    return Evaluation(summary, with_pictures(rows, grades, drawn))
+
+
+def _play(
+    policy: PreTrainedModel,
+    tokenizer: Any,
+    task: Task,
+    problems: Sequence[Problem],
+    decoding: Decoding,
+    samples: int,
+    episode: Episode,
+    grader: Grader,
+    rows_at_once: int,
+    seed: int,
+) -> tuple[list[Completion], list[Grade | None]]:
+    """Episodes by problem, with their grades; prompts of similar length are played together."""
+    prompts = [prompt_ids(task, problem, tokenizer) for problem in problems]
+    order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
+    size = max(1, rows_at_once // samples)
+    generator = torch.Generator(policy.device).manual_seed(seed)
+    ends = end_ids(tokenizer, policy)
+    episodes = Episodes(episode, task, tokenizer, {}, ends, grader)
+    sampler = Sampler(decoding, ends, tokenizer.pad_token_id, episodes.complete)
+    played: list[EpisodeBatch] = []
+    for first in range(0, len(order), size):
+        part = order[first : first + size]
+        played.append(episodes.batch())
+        with ExitStack() as stack:
+            conversation = stack.enter_context(sampler.conversation(policy, generator))
+            repeated = [problems[i] for i in part for _ in range(samples)]
+            played[-1].play(conversation, repeated, [prompts[i] for i in part], samples)
+    rows: list[Completion] = []
+    grades: list[Grade | None] = []
+    for batch in played:
+        own_rows, own_grades = batch.collect()
+        rows, grades = rows + own_rows, grades + own_grades
+    back = sorted(range(len(order)), key=order.__getitem__)
+    places = [place * samples + n for place in back for n in range(samples)]
+    return [rows[i] for i in places], [grades[i] for i in places]
+
+
+def _turn_columns(row: Completion, grades: Sequence[Grade | None]) -> list[dict[str, Any]]:
+    """Each turn of an episode: what was heard before it, the answer, its tokens and its verdict."""
+    columns, heard = [], ""
+    for turn, grade in zip(turns_of(row), grades, strict=True):
+        judged = {name: grade_columns(grade)[name] for name in ("verdict", "passed", "reward")}
+        columns.append({"heard": heard, "completion": turn.answer.text, "tokens": len(turn.answer.token_ids), **judged})
+        heard = turn.reply
+    return columns
+
+
+def _passed(grades: Sequence[Grade | None], number: int) -> bool | None:
+    """Whether what an episode stood at after a turn passes."""
+    grade = grades[min(number, len(grades)) - 1]
+    return None if grade is None else grade.passed
+
+
+def _after(number: int, by_turn: Sequence[Any], turns: Sequence[Any], samples: int) -> dict[str, Any]:
+    """pass@1 after a turn, the share of episodes that have it, its mean tokens."""
+    passed = [_passed(grades, number) for grades in by_turn]
+    groups = [passed[i : i + samples] for i in range(0, len(passed), samples)]
+    judged = [group for group in groups if None not in group]
+    lengths = [len(own[number - 1].answer.token_ids) for own in turns if len(own) >= number]
+    return {
+        "turn": number,
+        "pass@1": PassAtK().compute(predictions=judged, k=[1]).get("1") if judged else None,
+        "share": len(lengths) / len(turns),
+        "mean_tokens": fmean(lengths) if lengths else 0.0,
+    }
+
+
+def equal_tokens(
+    rows: Sequence[Completion], by_turn: Sequence[Sequence[Grade | None]], samples: int
+) -> dict[str, Any] | None:
+    """The rival's pass@1 and that of the best of its samples, means over the problems with an interval; None where no
+    problem's first turns were all graded.
+
+    rows, by_turn: episodes, `samples` of each problem side by side, and the grades of their turns. `samples` of the
+    result: how many independent answers the tokens pay for, on average; at most as many as were drawn.
+    """
+    filtered, best, bought = [], [], []
+    for at in range(0, len(rows), samples):
+        group, grades = rows[at : at + samples], by_turn[at : at + samples]
+        first = [_passed(each[:1], 1) for each in grades]
+        if None in first:
+            continue
+        written = sum(map(written_tokens, group)) / sum(len(turns_of(row)[0].answer.token_ids) for row in group)
+        count = min(float(samples), max(1.0, written))
+        fine = [len(turns_of(row)) == 1 for row in group]
+        bought.append(count)
+        filtered.append(_between(count, lambda m, f=fine, p=first: _filtered(f, p, m)))
+        best.append(_between(count, lambda m, p=first: pass_at_k(samples, sum(map(bool, p)), m)))
+    if not bought:
+        return None
+    return {"samples": fmean(bought), "pass@1": _interval(filtered), "best": _interval(best)}
+
+
+def _filtered(fine: Sequence[bool], passed: Sequence[bool | None], m: int) -> float:
+    """Probability that of m of these answers, drawn without replacement, the one that is kept passes."""
+    shown = [bool(p) for f, p in zip(fine, passed, strict=True) if f]
+    others = [bool(p) for f, p in zip(fine, passed, strict=True) if not f]
+    some = pass_at_k(len(fine), len(shown), m)
+    return (some * fmean(shown) if shown else 0.0) + ((1 - some) * fmean(others) if others else 0.0)
+
+
+def _between(count: float, value: Any) -> float:
+    """The value at a number of samples that may lie between two whole ones."""
+    low, share = math.floor(count), count - math.floor(count)
+    return value(low) if not share else (1 - share) * value(low) + share * value(low + 1)
+
+
+def _interval(values: Sequence[float]) -> dict[str, float]:
+    low, high = bootstrap(values)
+    return {"value": fmean(values), "low": low, "high": high}

@@ -1,0 +1,81 @@
+"""One batch of GRPO's groups: what was sampled and how it was graded, and which groups teach nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from recipes.data.completions import Rollout
+from recipes.data.episodes import returns_of, row_logps
+from recipes.sampling.episodes import EpisodeBatch
+from rewards.compose import Grade
+
+PER_ROW = ("problems", "completions", "grades", "rows", "prompt_ids", "logps")
+
+
+@dataclass
+class GroupRollout(Rollout):
+    """One batch of this process. Rows of a group lie side by side.
+
+    rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
+    clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
+    failed. prefix_metrics: of prefix.py. graded_samples: answers that were graded for this batch, left-out ones too.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    prompt_ids: list[list[int]] = field(default_factory=list)
+    logps: list[list[float]] = field(default_factory=list)
+    clock: dict[str, float] = field(default_factory=dict)
+    left_out: tuple[int, int, int] = (0, 0, 0)
+    prefix_metrics: dict[str, float] = field(default_factory=dict)
+    graded_samples: int = 0
+
+    def take(self, places: Sequence[int]) -> GroupRollout:
+        """Some of the rows."""
+        some: dict[str, Any] = {name: [getattr(self, name)[i] for i in places] for name in PER_ROW}
+        return replace(self, **some)
+
+    def take_episodes(self, batch: EpisodeBatch) -> None:
+        """Enter the rows of a batch of episodes that has been played, when the last turn is graded."""
+        self.completions, self.grades = batch.collect()
+        self.logps = [row_logps(c, turns[0].logps) for c, turns in zip(self.completions, batch.turns, strict=True)]
+
+    def signals(self, group: int, turns: int = 1, gamma: float = 1.0) -> list[torch.Tensor]:
+        """For each of `turns` what is paid from there on, (N, group): NaN where there is no such turn or no grade. Of
+        one turn these are the rewards."""
+        returns = [returns_of(grade, gamma) for grade in self.grades]
+        padded = [[*row, *([torch.nan] * (turns - len(row)))] for row in returns]
+        return [torch.tensor(column).view(-1, group) for column in zip(*padded, strict=True)]
+
+    def __add__(self, other: GroupRollout) -> GroupRollout:
+        both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
+        clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
+        return replace(self, **both, clock=clock, graded_samples=self.graded_samples + other.graded_samples)
+
+
+def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:
+    """Total rewards (B,), NaN where a completion could not be graded."""
+    return torch.tensor([torch.nan if grade is None else grade.total for grade in grades])
+
+
+def degenerate_groups(rewards_NG: torch.Tensor) -> torch.Tensor:
+    """Which groups teach nothing, since all graded rewards are equal or fewer than two completions are graded: (N,).
+
+    rewards_NG: NaN where a completion could not be graded.
+    """
+    low = rewards_NG.nan_to_num(nan=torch.inf).min(1).values
+    high = rewards_NG.nan_to_num(nan=-torch.inf).max(1).values
+    return ~(high - low > 1e-6)
+
+
+def sum_counts(a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+def count_groups(groups: Sequence[Sequence[Grade | None]]) -> tuple[int, int, int]:
+    """How many groups there are, and of them how many where all that were graded passed, or failed."""
+    passed = [[g.passed for g in group if g is not None and g.passed is not None] for group in groups]
+    return len(groups), sum(bool(p) and all(p) for p in passed), sum(bool(p) and not any(p) for p in passed)

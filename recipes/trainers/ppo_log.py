@@ -1,0 +1,73 @@
+"""What a PPO step reports and what the next is made with: metrics, stored answers, KL coefficient, learning rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from recipes.data.completions import Rollout, rollout_rows
+from recipes.data.episodes import episode_rows
+from recipes.records.log import RunLog
+from recipes.sampling.prefix import ReferencePrefixes
+from recipes.trainers.advantages import KLCoefficient, Total
+from recipes.trainers.experience import Experience
+from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_metrics
+from recipes.trainers.ppo_turns import PpoTurns
+from recipes.trainers.turns import turn_metrics
+from rewards.compose import Reward
+
+
+class StepLog:
+    """For a trainer with the attributes below."""
+
+    accelerator: Any
+    args: Any
+    state: Any
+    lr_scheduler: Any
+    log: Any
+    train_dataset_len: int
+    reward: Reward
+    run_log: RunLog
+    total: Total
+    kl_coefficient: KLCoefficient
+    prefixes: ReferencePrefixes | None
+    turns: PpoTurns | None
+    samples_per_prompt: int
+    _clock: dict[str, float]
+    _drawn_again: int
+
+    def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
+        """One line of metrics under TRL's names, and this step's sampled completions."""
+        rollout = Rollout(e.problems, e.answers, e.grades)
+        metrics = {
+            **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
+            **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
+            "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
+            **(self.prefixes.metrics() if self.prefixes else {}),
+            **statistics,
+            **self._clock,
+            "lr": self.lr_scheduler.get_last_lr()[0],
+        }
+        self.state.episode += self.args.batch_size * self.samples_per_prompt
+        self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
+        if self.turns is not None:
+            metrics |= turn_metrics(rollout, self.turns.most, self.accelerator.device)
+        rows_of = rollout_rows if self.turns is None else episode_rows
+        rows = gather_object(rows_of(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
+        if self.accelerator.is_main_process:
+            self.run_log.completions(rows)
+        self.log({**metrics, "episode": self.state.episode})
+
+    def graded_samples(self, e: Experience) -> int:
+        """How many answers of this process were sent to the channels in this step."""
+        return (len(e.completions) if self.turns is None else self.turns.graded(e)) + self._drawn_again
+
+    def adapt(self, e: Experience) -> None:
+        """KL coefficient and learning rate of the next update."""
+        kl = mean_of_graded(e, e.kl.sum(1), self.total)
+        if not math.isnan(kl):
+            self.kl_coefficient.update(kl, self.args.batch_size * self.samples_per_prompt)
+        self.lr_scheduler.step()
