@@ -17,6 +17,7 @@ from envs.local_models import PACKAGE, model_source, package_gguf
 from envs.task import TaskError
 from recipes.cli.errors import UserError
 from recipes.cli.schema import as_dict
+from recipes.models.adapter_base import base_named_by
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
 from recipes.models.tiny import scratch_model
@@ -75,7 +76,7 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
         return policy, tokenizer
     starts_from = None if adapter is None else adapter_folder(adapter)
     is_adapter = starts_from is not None and _is_adapter(starts_from)
-    source = str(starts_from) if starts_from and not is_adapter else model_source(model.path)
+    source = model_source(model.path) if starts_from is None else _weights_below(starts_from, model)
     policy = _pretrained(AutoModelForCausalLM, hardware, source, frozen=is_adapter or model.lora_rank > 0)
     tokenizer = _pretrained(AutoTokenizer, hardware, source)
     if is_adapter:
@@ -84,6 +85,15 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return policy, with_template(tokenizer)
+
+
+def _weights_below(starts_from: Path, model: DictConfig) -> str:
+    """The whole weights that a run starts from: that folder's own, or what the adapter in it was trained on, which may
+    be another run's."""
+    if not _is_adapter(starts_from):
+        return str(starts_from)
+    named = base_named_by(starts_from)
+    return named if (Path(named) / "config.json").exists() else model_source(model.path)
 
 
 def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | None]:

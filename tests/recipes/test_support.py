@@ -9,12 +9,16 @@ import itertools
 import json
 
 import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
-from recipes.cli.overrides import folder_name, run_name
+from recipes.cli.overrides import compose, folder_name, run_name
 from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
-from recipes.models.load import adapter_folder
+from recipes.models.load import adapter_folder, load_policy
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 
@@ -85,6 +89,20 @@ def test_an_adapter_is_found_in_a_run_directory(tmp_path):
     (tmp_path / "final").mkdir()
     (tmp_path / "final" / "config.json").touch()
     assert adapter_folder(str(tmp_path)) == tmp_path / "final"
+
+
+def test_an_adapter_lies_on_the_weights_that_it_was_trained_on(tiny_model, tmp_path):
+    changed = AutoModelForCausalLM.from_pretrained(tiny_model)
+    with torch.no_grad():
+        changed.model.norm.weight += 1.0
+    changed.save_pretrained(tmp_path / "first")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "first")
+    below = AutoModelForCausalLM.from_pretrained(tmp_path / "first")
+    get_peft_model(below, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(tmp_path / "second")
+    schema.register()
+    cfg = compose(["recipe=eval", f"model.path={tiny_model}", "hardware.precision=fp32"])
+    policy, _ = load_policy(cfg.model, cfg.hardware, str(tmp_path / "second"))
+    assert torch.equal(policy.base_model.model.model.norm.weight, changed.model.norm.weight)
 
 
 def test_a_command_that_changes_something_has_a_run_of_its_own():
