@@ -39,8 +39,8 @@ class Build:
     None: its standard output. success_regex: must match as a whole word in the last `success_lines` non-blank lines of
     the log; None: only the exit status counts. artifact: path of the program; None: no program is expected. discard:
     patterns of files to leave out of the private copy, besides the artifact and the objects of the replaced file:
-    archives that hold such an object, other copies of the source. memory_mib: limit of one process. disk_mib: limit of
-    the whole copy.
+    archives that hold such an object, other copies of the source. memory_mib: limit of all its processes together.
+    disk_mib: limit of the whole copy.
     """
 
     command: Command
@@ -77,7 +77,8 @@ class Run:
     inputs: patterns of files of the built copy. success_regex: must match as a whole word in the last non-blank line of
     the standard output, which the application prints from files that no case masks, because exit status 0 also comes
     from a completion that ends the program early; None: the exit status alone counts. timeout: seconds. env: variables
-    added to an almost empty environment. memory_mib: limit of one process. disk_mib: limit of the folder.
+    added to an almost empty environment. memory_mib: limit of all its processes together. disk_mib: limit of the
+    folder.
     """
 
     command: Command

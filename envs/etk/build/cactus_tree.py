@@ -70,8 +70,8 @@ class Setup:
     arrangement), {file} and, in the command, {target}, its {folder} and {object}; names are quoted. object: path of the
     object that the command writes, whose names are compared with those that the thorn needs; None: they are not. files:
     patterns of files that the job gets in addition to included ones; * also matches slashes. expect: files that the
-    command must write. success_regex: see Build. timeout: seconds. memory_mib: limit of one process. disk_mib: limit of
-    the copy.
+    command must write. success_regex: see Build. timeout: seconds. memory_mib: limit of all its processes
+    together. disk_mib: limit of the copy.
 
     Raises:
         TaskError: the tree does not exist, or a program of the command is not installed.
