@@ -2,7 +2,7 @@
 # CUDA:   docker build --tag codegrain --build-arg DEVICE=cuda .
 # Use:    docker run --rm --volume $PWD/runs:/codegrain/runs codegrain python recipes/ppo.py task=pacman
 #         docker run --rm codegrain      which layers of the sandbox the container allows; --privileged allows all
-# The image itself has not been built yet; tests/test_packaging.py runs its pip commands.
+# The image itself has not been built yet; tests/test_packaging.py resolves what it installs.
 FROM python:3.11-slim
 
 ARG DEVICE=cpu

@@ -156,9 +156,9 @@ def with_reply(messages: Prompted, prompt: Prompted, answer: str, reply: str) ->
         return f"{messages}{answer}{as_text(prompt, reply)}"
     open_for = messages[-1:] if messages[-1]["role"] == "assistant" else []  # what the prompt begins for the assistant
     begun = "".join(message["content"] for message in open_for)
-    said: list[Message] = [{"role": "assistant", "content": begun + answer}, {"role": "user", "content": reply}]
+    printed: list[Message] = [{"role": "assistant", "content": begun + answer}, {"role": "user", "content": reply}]
     begins = [{"role": "assistant", "content": begun_by(prompt)}] if begun_by(prompt) else []
-    return [*messages[: len(messages) - len(open_for)], *said, *begins]
+    return [*messages[: len(messages) - len(open_for)], *printed, *begins]
 
 
 def begun_by(prompt: Prompted) -> str:

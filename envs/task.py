@@ -27,7 +27,7 @@ class Problem:
     id: unique, "task/name".
     question: text of the user's message.
     entry_point: name of the requested function, None for programs.
-    cases, check_src: its tests (one of the two).
+    cases, check_src: its tests (one of the two). shown: how many of them, the first ones, the question shows.
     setup: trusted source that runs before the solution.
     reference: a solution that passes.
     tol: tolerance of floating-point results (see Job).
@@ -54,6 +54,7 @@ class Problem:
     data: Mapping[str, Any] = field(default_factory=dict)
     language: str = "python"
     weight: float = 1.0
+    shown: int = 0
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that tests `code`."""

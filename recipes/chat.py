@@ -45,6 +45,8 @@ class ChatConfig:
     """Without a run: a name of conf/model/, a folder, or a name on the hub."""
     adapter: str | None = None
     """A run directory, adapter or checkpoint on top of `model`."""
+    hardware: str = "cpu"
+    """The profile of conf/hardware/ for a model without a run; a run has its own."""
     ask: str | None = None
     """One question; null: from the terminal or standard input."""
     task: str | None = None
@@ -151,8 +153,9 @@ def model_overrides(cfg: ChatConfig) -> list[str]:
         if not model:
             raise UserError(f"adapter={cfg.adapter} does not say what it was trained on: give model= too")
     known = (Path(CONF) / "model" / f"{model}.yaml").exists()
-    chosen = [f"model={model}"] if known else [f"model.path='{model}'", "model.architecture={}"]
-    return ["recipe=eval", *chosen, *([f"task={cfg.task}"] if cfg.task else [])]
+    named = [f"model.path='{model}'", f"model.name='{Path(str(model)).name}'", "model.architecture={}"]
+    chosen = [f"model={model}"] if known else named
+    return ["recipe=eval", f"hardware={cfg.hardware}", *chosen, *([f"task={cfg.task}"] if cfg.task else [])]
 
 
 class Talk:
@@ -235,8 +238,8 @@ class Talk:
             return None
 
         def closed(ids: list[int]) -> bool:
-            found = extract_fenced(self.tokenizer.decode(ids, skip_special_tokens=True))
-            return found is not None and found.closed
+            results = extract_fenced(self.tokenizer.decode(ids, skip_special_tokens=True))
+            return results is not None and results.closed
 
         return closed
 

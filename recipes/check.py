@@ -1,5 +1,7 @@
 """Are a task's tests sound? Each reference solution must pass the task's own rewards, and a nonsense answer must fail.
 
+First it says what useless answers to some of the problems earn (rewards/audit; `recipe.audit=0` leaves this out).
+
     python recipes/check.py task=humaneval
     python recipes/check.py task=mbpp task.env.path=mbpp.jsonl evaluation.split=test
     python recipes/check.py task=basics pass_rate=8            also: how often does the model solve each problem?
@@ -45,6 +47,8 @@ def main(cfg) -> None:
         ready(reward, task, *splits)
     invalid, ungraded = [], []
     with asyncio.Runner() as runner:
+        if cfg.recipe.audit:
+            audit_split(cfg, task, reward, runner, splits)
         for split in splits:
             failures, not_graded = check_split(task, reward, runner, split)
             invalid += [{"split": split, **failure} for failure in failures]
@@ -57,6 +61,19 @@ def main(cfg) -> None:
         raise UserError(f"{len(invalid)} failures, listed in {file}; task.drop_invalid=true leaves these problems out")
     if ungraded:
         raise UserError(f"{len(ungraded)} problems could not be graded, so they are not checked; run the command again")
+
+
+def audit_split(cfg, task, reward, runner, splits) -> None:
+    """Log what useless answers earn on `recipe.audit` problems of the first split that has any."""
+    from recipes.cli.console import log
+    from rewards.audit.measure import audit, sampled
+
+    _, problems = sampled(task, splits, cfg.recipe.audit, cfg.seed)
+    results = runner.run(audit(reward, task, problems, cfg.seed))
+    for line in results.table().splitlines():
+        log.info(line)
+    for complaint in results.complaints:
+        log.warning("%s: %s", results.task, complaint)
 
 
 def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:

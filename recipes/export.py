@@ -131,14 +131,14 @@ def write(cfg: ExportConfig, folder: Path) -> None:
         write_weights(merged, tokenizer, staging)
         del merged
         again = AutoModelForCausalLM.from_pretrained(staging, dtype=TORCH[cfg.dtype]).eval()
-        found = compare(policy.eval(), again.to(policy.device), tokenizer, asked, given.task.max_new_tokens)
-        if not found.same:
+        results = compare(policy.eval(), again.to(policy.device), tokenizer, asked, given.task.max_new_tokens)
+        if not results.same:
             raise UserError(
-                f"{found.text}, and others part by {found.apart:.2g} of the largest logit, more than rounding to "
+                f"{results.text}, and others part by {results.apart:.2g} of the largest logit, more than rounding to "
                 f"dtype={cfg.dtype} explains: nothing is written; try dtype=fp32"
             )
-        log.info(found.text)
-        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype), f"{found.text}."]
+        log.info(results.text)
+        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype), f"{results.text}."]
         write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
 
 

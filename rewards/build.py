@@ -42,15 +42,15 @@ def task_reward(specs: Mapping[str, Any], mean: bool, placement: Placement, sand
     Raises:
         TaskError: no channel, or settings or weights that cannot be used.
     """
-    found: dict[str, RewardChannel] = {}
+    results: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
     for name, spec in channels(specs).items():
         weights[name] = float(spec.pop("weight"))
-        found[name] = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
-    if not found:
+        results[name] = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
+    if not results:
         raise TaskError("task.reward names no channel")
     total = sum(weights.values()) if mean else 1.0
     try:
-        return Reward(found, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
+        return Reward(results, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
     except ValueError as error:
         raise TaskError(f"task.reward: {error}") from None

@@ -22,7 +22,7 @@ from rewards.analysis.in_sandbox import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
 
 PACKAGES = ("tree_sitter", "tree_sitter_python")
-BATCH = 32
+BATCH = 16
 """Pairs that one process compares, about a millisecond each; the sandbox's workers share the pairs of a step."""
 SILENT = ChannelResult(0.0, note="no reference solution", silent=True)
 CRASH_NOTE = "the code crashes the parser"

@@ -1,11 +1,15 @@
-"""Simulator: what a robot program does, in an open world for training and in closed worlds with checks for evaluation.
+"""Simulator: what a robot program does, beside a reference program in training and in worlds with checks in evaluation.
 
-A problem without worlds runs in RoboSim (envs/roboeval). The score is the probability that a run ends without an error,
-computed by exploring its random choices. The code is paid 1, and each failure takes its probability from the call that
-fails, or from all the code if it has no location. RoboSim does not see what a program leaves undone. Therefore `guard`
-pays 0 if some run calls no function of the robot, and `instructed` is the share of the score that depends on how many
-of the instruction's nouns and actions occur in the program's events. `reward=runs` is the reward of the dense-rewards
-work: passes / 5 random runs, and -0.1 on every token if none passes or there is no program.
+A problem with a reference program and without worlds is graded by behaviour (envs/roboeval/behaviour.py): program and
+reference run in the same worlds, made from what the reference looked for, and the score is the mean share of what the
+reference asked, said, picked and put down there, at the right places. The code is paid 1; what a world loses is taken
+from the call that fails, and from the calls that do something else than was asked.
+
+Without a reference the program runs in RoboSim's open world (Hu et al. 2025, arXiv 2405.20179). The score is the
+probability that a run ends without an error, times the share of what the instruction names that the program uses
+(envs/roboeval/instructions.py): weaker, since it does not know what is right. Each failure takes its probability from
+the call that fails. `reward=runs` is the reward of the dense-rewards work: passes / 5 random runs of RoboSim, and -0.1
+on every token if none passes or there is no program. It says nothing of the task: one `say` earns it in full.
 
 A problem with worlds scores 1 if every trace satisfies its check, else 0 with the penalty on the failing call. `passed`
 is whether it does; the verdict is one of RoboEval's four, or "no program".
@@ -13,11 +17,18 @@ is whether it does; the verdict is one of RoboEval's four, or "no program".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from envs.roboeval import Exploration, Judgement, Place, Request, explore, judge
+from envs.roboeval.behaviour import marks
+from envs.roboeval.closed_world import NAMES
+from envs.roboeval.instructions import named_share
+from envs.roboeval.reference_world import START
+from envs.roboeval.references import Reference, Task, WorldRun, references, run_in
 from envs.roboeval.task import program_of
 from envs.sandbox import Sandbox
 from envs.task import Problem
@@ -25,29 +36,26 @@ from rewards.channel import ChannelResult, Completion, Span
 
 NO_PASS = -0.1
 """Reward of each token if no run passes, with reward=runs."""
-EVENT_OF_ACTION = {
-    "go_to": "GoTo",
-    "is_in_room": "CheckEntity",
-    "ask": "Ask",
-    "say": "Say",
-    "pick": "Pick",
-    "place": "Place",
-}
+MOST_REFERENCES = 4000
+"""References whose worlds are kept."""
+ROBOT_ERROR = re.compile(r"(?:Exception|TypeError): (Robot\w{1,40}Error)\b")
+PYTHON_ERROR = re.compile(r"([A-Za-z_]\w{0,60})\b")
+Penalty = tuple[tuple[int, int], float]
+"""Characters (start, end) of the completion, and the penalty there."""
 
 
 class Simulator:
     """
     Args:
         sandbox: where programs run.
-        reward: "probability" or "runs".
-        mode: "hardened", or "compat" for RoboEval's own verdicts.
+        reward: "behaviour" or "runs".
+        mode: "hardened", or "compat" for RoboEval's own verdicts. Beside a reference, programs always run hardened.
         shaking: "tree", "none" or "text", see envs.roboeval.explore.
         runs: number of random runs of reward=runs.
-        guard: True pays 0 to a program that can end without calling the robot.
-        instructed: share of the score that depends on the instruction's nouns and actions, from 0 to 1.
+        guard: True pays 0 to a program that can end without calling the robot in the open world.
 
     Raises:
-        ValueError: an unknown reward, or `instructed` outside 0 to 1.
+        ValueError: an unknown reward.
     """
 
     judges_form = True  # with reward=runs every token may have a penalty
@@ -55,20 +63,20 @@ class Simulator:
     def __init__(
         self,
         sandbox: Sandbox,
-        reward: str = "probability",
+        reward: str = "behaviour",
         mode: Any = "hardened",
         shaking: Any = "tree",
         runs: int = 5,
         guard: bool = True,
-        instructed: float = 0.0,
     ):
-        if reward not in ("probability", "runs") or not 0 <= instructed <= 1:
+        if reward not in ("behaviour", "runs"):
             raise ValueError(
-                f"simulator.reward={reward}, simulator.instructed={instructed}: reward must be probability or runs, "
-                "instructed from 0 to 1"
+                f"task.reward.simulator.reward={reward}: unknown, so nothing can be graded; set it to behaviour "
+                "(beside the reference program) or runs (the published reward)"
             )
         self.sandbox, self.reward, self.mode, self.shaking = sandbox, reward, mode, shaking
-        self.runs, self.guard, self.instructed = runs, guard, instructed
+        self.runs, self.guard = runs, guard
+        self.known: dict[Task, Reference] = {}
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [self._no_program(completion) for completion in completions]
@@ -85,7 +93,10 @@ class Simulator:
         ]
         for i, judgement in zip(closed, await judge(self.sandbox, requests), strict=True):
             results[i] = None if judgement is None else _closed_world_result(completions[i], judgement, problems[i])
-        opened = [i for i in with_code if "worlds" not in problems[i].data]
+        trained = [i for i in with_code if "worlds" not in problems[i].data]
+        beside = await self._references({i: problems[i] for i in trained})
+        await self._grade_beside(beside, completions, results)
+        opened = [i for i in trained if i not in beside]
         programs = [program_of(completions[i].code or "") for i in opened]
         explorations = await explore(self.sandbox, programs, mode=self.mode, shaking=self.shaking, runs=self.runs)
         for i, exploration in zip(opened, explorations, strict=True):
@@ -95,6 +106,38 @@ class Simulator:
                 results[i] = self._open_world_result(problems[i], completions[i], exploration)
         return results
 
+    async def _references(self, problems: Mapping[int, Problem]) -> dict[int, Reference | None]:
+        """The references of the problems that have one with worlds; None where the sandbox failed."""
+        if self.reward == "runs":
+            return {}
+        tasks = {i: Task(p.question, p.reference, p.data.get("ordered")) for i, p in problems.items() if p.reference}
+        new = [task for task in dict.fromkeys(tasks.values()) if task not in self.known]
+        lost = set()
+        for task, matches in zip(new, await references(self.sandbox, new), strict=True):
+            if matches is None:
+                lost.add(task)
+            else:
+                self.known[task] = matches
+        beside = {i: None if task in lost else self.known[task] for i, task in tasks.items()}
+        while len(self.known) > MOST_REFERENCES:
+            del self.known[next(iter(self.known))]
+        return {i: matches for i, matches in beside.items() if matches is None or matches.worlds}
+
+    async def _grade_beside(
+        self,
+        beside: Mapping[int, Reference | None],
+        completions: Sequence[Completion],
+        results: list[ChannelResult | None],
+    ) -> None:
+        """Put the results of programs that have a reference into `results`."""
+        with_worlds = {i: matches for i, matches in beside.items() if matches is not None}
+        programs = [(program_of(completions[i].code or ""), matches.worlds) for i, matches in with_worlds.items()]
+        for i in beside:
+            results[i] = None
+        for (i, matches), runs in zip(with_worlds.items(), await run_in(self.sandbox, programs), strict=True):
+            if runs is not None:
+                results[i] = _behaviour_result(completions[i], matches, runs)
+
     def _no_program(self, completion: Completion) -> ChannelResult:
         spans: tuple[Span, ...] = ()
         if self.reward == "runs":
@@ -103,15 +146,13 @@ class Simulator:
         return ChannelResult(score, spans, passed=False, verdict="no program", note="no program")
 
     def _open_world_result(self, problem: Problem, completion: Completion, exploration: Exploration) -> ChannelResult:
-        explored = Fraction(1) - Fraction(exploration.unexplored)
+        # what was not explored because the program used up its turns does not count as well ended
+        explored = Fraction(1) - Fraction(exploration.unexplored) if exploration.complete else Fraction(1)
         success = float(Fraction(exploration.outcomes.get("ok", "0")) / explored) if explored else 0.0
-        idle = self.guard and not exploration.reaches_call
-        share = instructed_share(problem, exploration)
-        passed = success == 1.0 and not idle and share == 1.0
         worst = max(exploration.failures, key=lambda failure: Fraction(failure.probability), default=None)
         verdict = "ok" if success == 1.0 else worst.outcome if worst else "timeout"
         note = f"ends well with probability {success:.2f}" + (f", {verdict}" if success < 1 else "")
-        if idle:
+        if self.guard and not exploration.reaches_call:
             return ChannelResult(0.0, passed=False, verdict="idle", note="can end without calling the robot")
         if self.reward == "runs":
             if not exploration.passes:
@@ -119,26 +160,54 @@ class Simulator:
             share_of_runs = exploration.passes / exploration.runs
             note = f"{exploration.passes} of {exploration.runs} runs"
             span = Span(*_code_span(completion), share_of_runs)
-            return ChannelResult(share_of_runs, (span,), passed=passed, verdict=verdict, note=note)
-        highest = 1 - self.instructed * (1 - share)
-        if share < 1 and self.instructed:
-            note += f", {share:.0%} of the instruction's nouns and actions"
+            return ChannelResult(share_of_runs, (span,), passed=success == 1.0, verdict=verdict, note=note)
+        named = [problem.data.get(key, ()) for key in ("nouns", "actions")]
+        share = named_share(problem.question, exploration.events, *named)
+        if share < 1:
+            note += f", {share:.0%} of what the instruction names"
         failures = [
-            (_text_span(completion, failure.span), float(Fraction(failure.probability) / explored) * highest)
+            (_text_span(completion, failure.span), float(Fraction(failure.probability) / explored) * share)
             for failure in exploration.failures
             if failure.span is not None
         ]
-        score, spans = _charged_spans(completion, highest, success * highest, failures)
-        return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note)
+        score, spans = _charged_spans(completion, share, success * share, failures)
+        return ChannelResult(score, spans, passed=success == share == 1.0, verdict=verdict, note=note)
 
 
-def instructed_share(problem: Problem, exploration: Exploration) -> float:
-    """The share of the instruction's nouns and actions that occur in the program's events; 1 if none is listed."""
-    text_of_events = " ".join(f"{text} {options or ''}" for _, text, options in exploration.events).lower()
-    kinds = {kind for kind, _, _ in exploration.events}
-    nouns, actions = problem.data.get("nouns", ()), problem.data.get("actions", ())
-    hits = [noun.lower() in text_of_events for noun in nouns] + [EVENT_OF_ACTION[action] in kinds for action in actions]
-    return sum(hits) / len(hits) if hits else 1.0
+def _behaviour_result(completion: Completion, reference: Reference, runs: Sequence[WorldRun]) -> ChannelResult:
+    """The result of a program beside its reference."""
+    results = marks(reference, runs)
+    penalties: dict[tuple[int, int], float] = {}
+    for each in results:
+        for place, loss in each.places:
+            where = _offsets(completion, place)
+            penalties[where] = penalties.get(where, 0.0) + (1 - each.share) * loss / len(results)
+    score, spans = _charged_spans(
+        completion, 1.0, sum(each.share for each in results) / len(results), [*penalties.items()]
+    )
+    passed = all(each.share == 1.0 for each in results)
+    errors = Counter(_error_name(run) for run in runs if run.status != "success")
+    verdict = "ok" if passed else errors.most_common(1)[0][0] if errors else "differs"
+    world = min(range(len(results)), key=lambda number: results[number].share)
+    kinds = {"go": "GoTo", **NAMES}
+    detail = {
+        "world": world,
+        "rooms": list(reference.worlds[world]["rooms"]),
+        "start": START,
+        "trace": [[kinds[deed.kind], deed.room if deed.kind == "go" else deed.text] for deed in runs[world].deeds],
+        "error": runs[world].error,
+    }
+    note = f"as the reference in {sum(each.share == 1.0 for each in results)} of {len(results)} worlds"
+    note += "" if passed else f"; world {world}: {results[world].note}"
+    return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail)
+
+
+def _error_name(run: WorldRun) -> str:
+    """The name of a run's error, as RoboSim's outcomes are named."""
+    if run.status == "timeout":
+        return "timeout"
+    robot, python = ROBOT_ERROR.match(run.error), PYTHON_ERROR.match(run.error)
+    return robot.group(1) if robot else f"Python:{python.group(1) if python else 'Error'}"
 
 
 def _closed_world_result(completion: Completion, judgement: Judgement, problem: Problem) -> ChannelResult:
@@ -163,22 +232,23 @@ def _code_span(completion: Completion) -> tuple[int, int]:
 
 
 def _text_span(completion: Completion, place: Place) -> tuple[int, int]:
+    return _offsets(completion, (place.start, place.end))
+
+
+def _offsets(completion: Completion, place: tuple[int, int]) -> tuple[int, int]:
     """Characters (start, end) of a place of the whole program in the completion's text; empty if the place lies in the
     line that the prompt gave."""
     assert completion.code is not None
     start, end = _code_span(completion)
     given = len(program_of(completion.code)) - len(completion.code)
-    return min(max(start, start + place.start - given), end), min(max(start, start + place.end - given), end)
+    first, last = (min(max(start, start + offset - given), end) for offset in place)
+    return first, max(first, last)
 
 
 def _charged_spans(
-    completion: Completion, highest: float, score: float, failures: Sequence[tuple[tuple[int, int], float]]
+    completion: Completion, highest: float, score: float, failures: Sequence[Penalty]
 ) -> tuple[float, tuple[Span, ...]]:
-    """The score, and the spans that sum to it: all the code is paid at most `highest`, failures take their penalties.
-
-    Args:
-        failures: characters (start, end) and the penalty there.
-    """
+    """The score, and the spans that sum to it: the code is paid at most `highest`, failures take their penalties."""
     charged = [Span(*place, -penalty) for place, penalty in failures if place[0] < place[1] and penalty]
     whole = score - sum(span.value for span in charged)
     spans = (Span(*_code_span(completion), min(whole, highest)), *charged)

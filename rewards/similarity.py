@@ -1,9 +1,10 @@
 """Similarity: BLEU-4 of the code against the problem's reference solution, on tokens of code (analysis/code_tokens.py).
 
 The score lies in [0, 1] and is shared by the tokens of the matching n-grams, in proportion to the number of matches
-that each takes part in. Comments and line ends do not count: a banner copied from another file would. With a `budget`,
-code and reference are both cut to that many tokens; otherwise the brevity penalty makes 400 generated tokens worth
-almost nothing against a reference of 4,000.
+that each takes part in. Comments and line ends do not count: a banner copied from another file would. Where the
+reference is comments alone, the words of both sides are compared. With a `budget`, code and reference are both cut to
+that many tokens; otherwise the brevity penalty makes 400 generated tokens worth almost nothing against a reference of
+4,000.
 
 The obvious way to cheat is to copy a file that the prompt shows, because the files of one thorn are alike. `detail`
 holds `bleu`, `bleu_full` (both sides uncut) and, where the problem's `data["visible"]` has the texts that the prompt
@@ -16,13 +17,13 @@ paid.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from envs.bleu import Bleu, bleu
 from envs.command_rows import answer, command, read_rows
 from envs.task import Problem
-from rewards.analysis.code_tokens import COMMENTS, Token, token_texts, tokens
+from rewards.analysis.code_tokens import COMMENTS, Token, token_texts, tokens, words
 from rewards.channel import ChannelResult, Completion, Span
 
 
@@ -30,8 +31,17 @@ def code_bleu(
     candidate: str, reference: str, budget: int | None = None, language: str = "python", file: str = ""
 ) -> float:
     """BLEU-4 of two pieces of code, each cut to its first `budget` tokens."""
-    candidate_tokens = [token.text for token in tokens(candidate, language, file)[:budget]]
-    return bleu(candidate_tokens, token_texts(reference, language, file)[:budget]).score
+    split, expected = _splitter(reference, language, file)
+    return bleu([token.text for token in split(candidate)[:budget]], expected[:budget]).score
+
+
+def _splitter(reference: str, language: str, file: str) -> tuple[Callable[[str], list[Token]], Sequence[str]]:
+    """How code is split to be compared with a reference, and the reference's parts: tokens of code, or words if it has
+    no code."""
+    expected = token_texts(reference, language, file)
+    if expected:
+        return lambda text: tokens(text, language, file), expected
+    return words, [word.text for word in words(reference)]
 
 
 class Similarity:
@@ -64,8 +74,8 @@ class Similarity:
         if not problem.reference:
             raise ValueError(f"{problem.id} has no reference solution, which the similarity channel needs")
         language, file = self.language or problem.language, problem.data.get("file", "")
-        all_tokens = tokens(completion.code or "", language, file)
-        reference = token_texts(problem.reference, language, file)
+        split, reference = _splitter(problem.reference, language, file)
+        all_tokens = split(completion.code or "")
         compared = all_tokens[: self.budget]
         match = bleu([t.text for t in compared], reference[: self.budget])
         full_match = match if self.budget is None else bleu([t.text for t in all_tokens], reference)

@@ -2,7 +2,8 @@
 
 That is the first token after which no continuation gives a valid program. The score is `penalty` on that token, or
 `incomplete` on the closing fence or the end of sequence if a finished completion ends before its program does, else 0.
-A completion cut by the length limit may be incomplete; one without code is judged by the form channel alone. After
+A completion cut by the length limit may be incomplete. One without code (none, or comments alone) scores `no_code`, so
+that saying nothing earns no more than a slip. After
 Ugare et al. 2024 (SynCode, arXiv 2403.01632), with CPython's own parser (rewards/analysis/python_grammar.py). Parsing
 runs in the sandbox, because a source can crash a parser.
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from envs.command_rows import answer, command, read_rows
 from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
+from rewards.analysis.code_tokens import has_tokens
 from rewards.analysis.in_sandbox import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
 
@@ -47,18 +49,19 @@ class Syntax:
         sandbox: where sources are parsed.
         penalty: score of code with an invalid token, on that token.
         incomplete: score of a completion that ends before its program does.
+        no_code: score of a completion without code.
     """
 
     judges_form = True  # a penalty may lie on the fence or the end of sequence
     best = 0.0
 
-    def __init__(self, sandbox: Sandbox, penalty: float = -1.0, incomplete: float = -1.0):
-        self.sandbox, self.penalty, self.incomplete = sandbox, penalty, incomplete
+    def __init__(self, sandbox: Sandbox, penalty: float = -1.0, incomplete: float = -1.0, no_code: float = -1.0):
+        self.sandbox, self.penalty, self.incomplete, self.no_code = sandbox, penalty, incomplete, no_code
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         codes = [completion.code for completion in completions]
-        with_code = [i for i, code in enumerate(codes) if code is not None]
-        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
+        with_code = [i for i, code in enumerate(codes) if code is not None and has_tokens(code)]
+        results: list[ChannelResult | None] = [ChannelResult(self.no_code, note="no code") for _ in completions]
         judgements = await judge(self.sandbox, [codes[i] or "" for i in with_code])
         for i, judgement in zip(with_code, judgements, strict=True):
             results[i] = judgement and self._result(completions[i], *judgement)

@@ -38,9 +38,10 @@ class UnitTests:
     """
     Args:
         sandbox: where the code runs.
-        fractional: True pays the share of passed tests, False pays 1 only if all pass; a script is then not run on
-            further inputs after a wrong answer, unless `locate` needs all of them. The tests of a check are its asserts
-            on the entry point; if the check fails, they are run again one by one.
+        fractional: True pays the share of passed tests, where tests that the prompt shows pay nothing by themselves
+            (paid_share). False pays 1 only if all pass; a script is then not run on further inputs after a wrong
+            answer, unless `locate` needs all of them. The tests of a check are its asserts on the entry point; if the
+            check fails, they are run again one by one.
         locate: True puts the penalty of failing tests on the lines that they point at; each failing completion runs
             once more.
         held_out: share of a problem's tests that is never paid, for problems with at least two tests
@@ -83,7 +84,8 @@ class UnitTests:
         suspect_lines = await self._locate(jobs, outcomes) if self.locate else [[]] * len(jobs)
         for i, job, outcome, lines in zip(with_code, jobs, outcomes, suspect_lines, strict=True):
             given = job.code.removesuffix(completions[i].code or "").count("\n")  # lines that the prompt began with
-            results[i] = self._result(completions[i], outcome, [n - given for n in lines if n > given])
+            shown = problems[i].shown
+            results[i] = self._result(completions[i], outcome, shown, [n - given for n in lines if n > given])
         if self.held_out:
             passing = [i for i, outcome in zip(with_code, outcomes, strict=True) if outcome.verdict == "pass"]
             held_out = {i: unpaid for i in passing if (unpaid := divided[problems[i].id][1])}
@@ -103,8 +105,8 @@ class UnitTests:
             cases = [o for (place, _), o in zip(single, ran, strict=True) if place == i]
             if len(cases) > 1:
                 verdict: Verdict = "fail" if all(o.graded for o in cases) else "error"
-                passed = sum(o.verdict == "pass" for o in cases)
-                counted[i] = replace(outcomes[i], verdict=verdict, passed=passed, total=len(cases))
+                ok = tuple(o.verdict == "pass" for o in cases)
+                counted[i] = replace(outcomes[i], verdict=verdict, passed=sum(ok), total=len(ok), cases=ok)
         return counted
 
     async def _run_held_out(
@@ -129,11 +131,13 @@ class UnitTests:
                 detail={**result.detail, "held_out_passed": int(passed)},
             )
 
-    def _result(self, completion: Completion, outcome: Outcome, lines: Sequence[int]) -> ChannelResult | None:
+    def _result(
+        self, completion: Completion, outcome: Outcome, shown: int, lines: Sequence[int]
+    ) -> ChannelResult | None:
         if not outcome.graded:
             return None
         passed = outcome.verdict == "pass"
-        score = outcome.passed / outcome.total if self.fractional else float(passed)
+        score = paid_share(outcome, shown) if self.fractional else float(passed)
         note = outcome.note or f"{outcome.passed} of {outcome.total} tests"
         spans: tuple[Span, ...] = ()
         if places := line_spans(completion, lines):
@@ -155,6 +159,18 @@ class UnitTests:
         for i, outcome in zip(failing, await self.sandbox.run(traced), strict=True):
             lines[i] = suspects(outcome.stdout, outcomes[i].cases)
         return lines
+
+
+def paid_share(outcome: Outcome, shown: int) -> float:
+    """The share of passed tests, and no more than the share of those that the prompt does not show, if there are any.
+
+    An answer with the examples shown hard-coded passes the first `shown` tests without any work.
+    """
+    share = outcome.passed / outcome.total
+    unseen = outcome.total - shown
+    if not shown or unseen < 1:
+        return share
+    return min(share, sum(outcome.cases[shown:]) / unseen)
 
 
 def _coverage_input(job: Job) -> dict[str, Any]:

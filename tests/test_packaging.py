@@ -52,7 +52,9 @@ def test_the_image_the_makefile_and_the_lock_have_the_same_torch_and_model():
 
 def test_the_lock_names_public_addresses_alone_and_a_hash_for_each_file():
     text = (ROOT / "uv.lock").read_text()
-    assert [found for found in re.findall(r'(?:registry|url) = "([^"]*)"', text) if not found.startswith(PUBLIC)] == []
+    assert [
+        results for results in re.findall(r'(?:registry|url) = "([^"]*)"', text) if not results.startswith(PUBLIC)
+    ] == []
     for package in tomllib.loads(text)["package"]:
         files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
         assert all(re.fullmatch("sha256:[0-9a-f]{64}", file["hash"]) for file in files)

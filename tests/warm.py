@@ -48,8 +48,8 @@ def run(command: Sequence[object], cwd: Path | None = None, check: bool = False)
     with tempfile.TemporaryDirectory() as folder:
         process = start(command, cwd, Path(folder))
         process.join()
-        said = [(Path(folder) / name).read_text() for name in ("stdout", "stderr")]
-    done = subprocess.CompletedProcess(command, process.exitcode, *said)
+        message = [(Path(folder) / name).read_text() for name in ("stdout", "stderr")]
+    done = subprocess.CompletedProcess(command, process.exitcode, *message)
     if check and done.returncode:
         raise AssertionError(f"exit status {done.returncode}: {done.stderr[-3000:]}")
     return done

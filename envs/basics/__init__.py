@@ -105,6 +105,7 @@ def _problem(row: dict[str, Any]) -> Problem:
         cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),
         reference=row["solution"],
         family=row["family"],
+        shown=min(1, len(row["examples"])),
     )
 
 

@@ -31,6 +31,7 @@ GENERATED = re.compile(
     rf"(?:generated|produced|created) (?:by|with|from|using) (?:the )?(?:{TOOL}|{SCRIPT})"
     rf"|\bgenerated (?:by|with|from|using) (?:{TOOL}|{SCRIPT})|\b{TOOL}-generated\b"
     r"|\bmade by gnu bison\b"
+    r"|^#[ \t]*ifndef KRANC_DIFF_FUNCTIONS\s+#[ \t]*define PD"  # Kranc's Differencing.h says no more about itself
     r"|\bdo(?: not|n't) (?:edit|modify)(?: (?:this|the) (?:file|code|header|source)| it\b| by hand| manually| directly"
     r"|[ \t]*(?:[^\w\s]|$))",
     re.IGNORECASE | re.MULTILINE,

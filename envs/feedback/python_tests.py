@@ -68,9 +68,9 @@ class PythonTests:
         ]
         jobs = [self._explain(problems[i], shown[i], codes[i], outcomes.get(i), str(i)) for i in look]
         seen = dict(zip(look, await self.sandbox.run(jobs), strict=True))
-        found = dict(zip(look, await self._lint([problems[i] for i in look], [codes[i] for i in look]), strict=True))
+        results = dict(zip(look, await self._lint([problems[i] for i in look], [codes[i] for i in look]), strict=True))
         return [
-            self._observation(shown[i], outcomes.get(i), seen.get(i), found.get(i, ()), codes[i])
+            self._observation(shown[i], outcomes.get(i), seen.get(i), results.get(i, ()), codes[i])
             for i in range(len(codes))
         ]
 
@@ -97,10 +97,10 @@ class PythonTests:
         if self.linter is None or not codes:
             return [()] * len(codes)
         heads = [p.job("").code or (f"{p.setup}\n" if p.setup else "") for p in problems]
-        found = await self.linter.findings([head + code for head, code in zip(heads, codes, strict=True)])
+        results = await self.linter.findings([head + code for head, code in zip(heads, codes, strict=True)])
         return [
             [replace(f, start=f.start - len(head), end=f.end - len(head)) for f in each or () if f.start >= len(head)]
-            for head, each in zip(heads, found, strict=True)
+            for head, each in zip(heads, results, strict=True)
         ]
 
     def _observation(
@@ -108,7 +108,7 @@ class PythonTests:
         shown: Problem | None,
         outcome: Outcome | None,
         seen: Outcome | None,
-        found: Sequence[Any],
+        results: Sequence[Any],
         code: str,
     ) -> Observation:
         if seen is None:
@@ -116,16 +116,16 @@ class PythonTests:
             return Observation(fine=graded, failed=not graded)
         if not seen.graded:
             return Observation(False, failed=True)
-        facts, words = _facts(seen), _words(code, found)
+        facts, words = _facts(seen), _words(code, results)
         if outcome is None:
-            said = _said(facts, None) or ("" if seen.verdict == "pass" else _stopped(seen, None))
-            if not said and not any(f.rule.startswith(BREAKS) for f in found):
+            message = _said(facts, None) or ("" if seen.verdict == "pass" else _stopped(seen, None))
+            if not message and not any(f.rule.startswith(BREAKS) for f in results):
                 return Observation(fine=True)
-            return Observation(False, "\n".join(filter(None, [said, words])))
+            return Observation(False, "\n".join(filter(None, [message, words])))
         assert shown is not None
         case = shown.cases[_first(outcome)]
-        said = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _said(facts, (shown, case))
-        return Observation(False, "\n".join(filter(None, [said or _noted(outcome, shown, case), words])))
+        message = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _said(facts, (shown, case))
+        return Observation(False, "\n".join(filter(None, [message or _noted(outcome, shown, case), words])))
 
 
 def _with(problem: Problem, cases: tuple[Any, ...]) -> Problem:
@@ -198,11 +198,11 @@ def _places(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _words(code: str, found: Any) -> str:
+def _words(code: str, results: Any) -> str:
     """Ruff's first findings with their lines."""
-    if not found:
+    if not results:
         return ""
-    said = [
-        f"line {code.count(chr(10), 0, f.start) + 1}: {f.rule} {cut(f.message, 120)}" for f in found[:MOST_FINDINGS]
+    message = [
+        f"line {code.count(chr(10), 0, f.start) + 1}: {f.rule} {cut(f.message, 120)}" for f in results[:MOST_FINDINGS]
     ]
-    return "\n".join(["Ruff says:", *map(quoted, said)])
+    return "\n".join(["Ruff says:", *map(quoted, message)])

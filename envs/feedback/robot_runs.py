@@ -50,12 +50,12 @@ def _observation(seen: Exploration, program: str, code: str) -> Observation:
         what = "Some run calls no function of the robot." if not seen.reaches_call else "Some run does not end."
         return Observation(False, "\n".join([what, *saw]))
     worst = max(seen.failures, key=lambda failure: Fraction(failure.probability))
-    said = [
+    message = [
         f"In some runs the program fails ({float(Fraction(worst.probability)):.0%} of them):",
         quoted(worst.outcome),
     ]
     if worst.span is not None:
         given = len(program) - len(code)
         line = program.count("\n", 0, worst.span.start) - program.count("\n", 0, given) + 1
-        said.append(quoted(f"line {line}: {cut(program[worst.span.start : worst.span.end], 120)}"))
-    return Observation(False, "\n".join([*said, *saw]))
+        message.append(quoted(f"line {line}: {cut(program[worst.span.start : worst.span.end], 120)}"))
+    return Observation(False, "\n".join([*message, *saw]))

@@ -27,10 +27,10 @@ def shown_problem(problem: Problem) -> Problem | None:
         question = _lines(problem.question)
         cases = [c for c in problem.cases if isinstance(c, StdioCase) and _shows(question, c)]
         return replace(problem, cases=tuple(cases[:MOST]), check_src=None) if cases else None
-    found: dict[str, FunctionCase] = {}
+    results: dict[str, FunctionCase] = {}
     for case in _calls(problem.question, problem.entry_point):
-        found.setdefault(repr((case.args, sorted(case.kwargs.items()))), case)
-    return replace(problem, cases=tuple(found.values())[:MOST], check_src=None) if found else None
+        results.setdefault(repr((case.args, sorted(case.kwargs.items()))), case)
+    return replace(problem, cases=tuple(results.values())[:MOST], check_src=None) if results else None
 
 
 def _lines(text: str) -> str:

@@ -139,6 +139,7 @@ def mbpp_problem(row: Row, shown_tests: int = 1) -> Problem:
         check_src="\n".join(filter(str.strip, [after, tests])),
         setup=setup or None,
         reference=code + "\n",
+        shown=min(shown_tests, len(row["test_list"])),
     )
 
 

@@ -19,9 +19,10 @@ from tqdm import tqdm
 
 from envs.command_rows import Row, answer, read_rows
 from envs.roboeval.checks import conditions
+from envs.roboeval.exploration import Exploration, explorations
 from envs.roboeval.extraction import EXTRACTIONS, extracted
 from envs.roboeval.trace import satisfied
-from envs.roboeval.verdicts import Exploration, Judgement, Request, explorations, judge
+from envs.roboeval.verdicts import Judgement, Request, judge
 from envs.roboeval.worlds import Benchmark
 from envs.sandbox import LocalSandbox
 from envs.task import TaskError

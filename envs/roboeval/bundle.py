@@ -21,7 +21,10 @@ from envs.sandbox import Job, Limits, Outcome, Sandbox
 
 Kind = Literal["closed", "open"]
 PACKAGE = __name__.rpartition(".")[0]
-MODULES = ("rewriting", "program", "closed_world", "closed_world_run", "open_world", "open_world_run", "serve")
+MODULES = (
+    *("rewriting", "program", "closed_world", "reference_world", "closed_world_run"),
+    *("open_world", "open_world_paths", "open_world_run", "serve"),
+)
 """Modules of a job; each imports only earlier ones."""
 LIMITS: dict[Kind, Limits] = {
     "closed": Limits(wall_s=4.0, most_wall_s=60.0, cpu_s=4.0, memory_mib=512, output_kib=1 << 14, processes=8),

@@ -77,7 +77,7 @@ def _answer(queues: Sequence[list[str]], question: str, options: Sequence[str], 
 
 
 def closed_world(
-    world: Mapping[str, Any], live: bool, found: Any = _found, answer: Any = _answer, made: Any = searcher
+    world: Mapping[str, Any], live: bool, results: Any = _found, answer: Any = _answer, made: Any = searcher
 ) -> Generator[Reply, tuple[Any, ...], None]:
     """A world as a generator that answers calls: its data is in its own frame, which a program cannot access.
 
@@ -102,7 +102,7 @@ def closed_world(
         reply = ("ok", None)
         try:
             if call in ("go", "check", "pick"):
-                place = found(rooms if call == "go" else objects.get(room, ()), text, known)
+                place = results(rooms if call == "go" else objects.get(room, ()), text, known)
             if call == "where":
                 reply = ("ok", room)
             elif call == "rooms":

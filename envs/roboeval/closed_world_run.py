@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from envs.roboeval.closed_world import DELIMITER, KEPT, OUTPUT, event_text, world_call
-from envs.roboeval.program import TICK, Prepared, Source, TimeLimit, counter, namespace, place_of
+from envs.roboeval.program import FILE, TICK, Prepared, Source, TimeLimit, counter, namespace, place_of
+from envs.roboeval.reference_world import reference_call
 
 TURNS = 200_000
 """Limit on loop iterations and function entries of one run."""
@@ -62,6 +63,8 @@ def caller(call: Callable[[tuple[Any, ...]], Any]) -> Function:
             return value
         if kind == "late":
             raise TimeLimit
+        if kind == "encode":
+            value.encode("utf-8")  # raises what printing it would raise
         raise (TypeError if value.startswith("TypeError: ") else Exception)(value)
 
     return put
@@ -96,14 +99,14 @@ def robot_functions(put: Function, emit: Callable[..., None] | None) -> dict[str
         act("go", "GoTo", text_of(location, "GoTo", "location"), True)
 
     def ask(person, question, options):
-        text_of(person, "Ask", "person")
+        person = text_of(person, "Ask", "person")
         question = text_of(question, "Ask", "question")
         if type(options) is not list:
             raise TypeError("RobotAskError: options must be a list")
         offered, shown = list(options), str(options)
         if emit:
             emit("Ask", question, shown)
-        return offered[put("ask", question, [str.__str__(str(option)) for option in offered], shown)]
+        return offered[put("ask", question, [str.__str__(str(option)) for option in offered], shown, person)]
 
     def say(message):
         text = text_of(message, "Say", "message")
@@ -168,13 +171,15 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     output = Output()
     stdout: Any = io.TextIOWrapper(output, "utf-8", write_through=True, newline="\n") if compat else Sink()
     stderr = io.StringIO()
-    call = world_call(world, live=compat)
+    known = "things" in world
+    call = reference_call(world) if known else world_call(world, live=compat)
     del world  # a program that gets hold of this frame must not get the world
 
     def emit(kind: str, text: str, options: str = "None") -> None:
         print(event_text(kind, text, options))
 
-    functions = robot_functions(caller(call), emit if compat else None)
+    places: list[Any] = []
+    functions = robot_functions(located(caller(call), places) if known else caller(call), emit if compat else None)
     most = VIRTUAL_S if compat else math.inf
     clock, now = virtual_time(most)
     space = namespace(prepared.plain, "__main__" if compat else "program", {"time": clock})
@@ -202,10 +207,36 @@ def run_world(prepared: Prepared, world: Mapping[str, Any], limited: Limited) ->
     else:
         trace = []
         with contextlib.suppress(StopIteration):  # the program ended the generator by too deep recursion
-            kind, trace = call(("trace",))
+            kind, trace = call(("calls" if known else "trace",))
             status = "timeout" if kind == "late" else status
-        trace = kept(trace) if status == "timeout" else trace
-    return {"status": status, "error": error, "place": place, "trace": trace}
+        trace = kept(trace) if status == "timeout" and not known else trace
+    report = {"status": status, "error": error, "place": place, "trace": trace}
+    return {**report, "places": spans_of(prepared.source, places)} if known else report
+
+
+def located(put: Function, places: list[Any]) -> Function:
+    """`put`, with the code and the instruction of the program that calls it appended to `places`."""
+
+    def put_here(*request: Any) -> Any:
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename != FILE and frame.f_back is not None:
+            frame = frame.f_back
+        places.append((frame.f_code, frame.f_lasti))
+        return put(*request)
+
+    return put_here
+
+
+def spans_of(source: Source, places: list[Any]) -> list[list[int] | None]:
+    """[start, end] in characters of the program for each place, None where it has none."""
+    known: dict[Any, list[int] | None] = {}
+    for place in places:
+        if place not in known:
+            code, instruction = place
+            line, end_line, column, end_column = list(code.co_positions())[instruction // 2]
+            whole = line is not None and end_line is not None and column is not None and end_column is not None
+            known[place] = source.span((line, end_line), (column, end_column)) if whole else None
+    return [known[place] for place in places]
 
 
 def execute(

@@ -5,7 +5,7 @@ This module runs in the sandbox and imports only the standard library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
@@ -19,8 +19,11 @@ FITS = {
     LOCATION: (PERSON, LOCATION),
     EITHER: (EITHER,),
 }
+MOST_CALLS, MOST_TEXT = 50_000, 1 << 20
+"""Calls of one run, and characters in their texts, beyond which it is stopped."""
+MOST_OPTIONS = 1000
 Reply = tuple[str, Any]
-"""("ok", value) or ("error", text)."""
+"""("ok", value), ("error", text), ("encode", text) for a text that cannot be printed, or ("late", None)."""
 
 
 class OpenWorld:
@@ -29,11 +32,14 @@ class OpenWorld:
     Args:
         choose: returns a random number below its argument.
         calls: all calls are appended here, events as [kind, text, options], others as [name].
+        rooms: what `get_all_rooms` returns.
     """
 
-    def __init__(self, choose: Callable[[int], int], calls: list[list[Any]]) -> None:
+    def __init__(
+        self, choose: Callable[[int], int], calls: list[list[Any]], rooms: Sequence[str] | None = None
+    ) -> None:
         self.choose, self.calls = choose, calls
-        self.room, self.rooms = "start_loc", [*ROOMS]
+        self.room, self.rooms = "start_loc", [*(rooms or ROOMS)]
         self.held: str | None = None
         self.kinds: dict[str, str] = {}
         self.known: dict[tuple[str, str], bool] = {}
@@ -42,6 +48,13 @@ class OpenWorld:
 
     def fail(self, kind: str, why: str) -> Reply:
         return "error", f"Robot{kind}Error: {why}"
+
+    def event(self, kind: str, text: str, options: list[str] | None = None) -> Reply | None:
+        """Record an event. The original prints it, which fails for text without an encoding: then the reply says so."""
+        if not printable(text):
+            return "encode", text
+        self.calls.append([kind, text, options])
+        return None
 
     def typed(self, name: str, kind: str) -> Reply | None:
         """Record that a name is used as a thing of this kind; returns an error if its known kind is different."""
@@ -60,19 +73,14 @@ class OpenWorld:
         return "ok", self.rooms
 
     def say(self, message: str) -> Reply:
-        self.calls.append(["Say", message, None])
-        return "ok", None
+        return self.event("Say", message) or ("ok", None)
 
     def go(self, name: str) -> Reply:
         self.room = name
-        wrong = self.typed(name, LOCATION)
-        if wrong is None:
-            self.calls.append(["GoTo", name, None])
-        return wrong or ("ok", None)
+        return self.typed(name, LOCATION) or self.event("GoTo", name) or ("ok", None)
 
     def check(self, name: str) -> Reply:
-        self.calls.append(["CheckEntity", name, None])
-        wrong = self.typed(name, EITHER)
+        wrong = self.event("CheckEntity", name) or self.typed(name, EITHER)
         if wrong is not None:
             return wrong
         self.streak = self.streak + 1 if self.room == self.streak_room else 1
@@ -90,8 +98,7 @@ class OpenWorld:
         if not self.known.setdefault((self.room, person), True):
             return self.fail("Ask", f"{person!r} is not here")
         chosen = self.choose(len(options))
-        self.calls.append(["Ask", question, options])
-        return "ok", chosen
+        return self.event("Ask", question, options) or ("ok", chosen)
 
     def pick(self, name: str) -> Reply:
         if self.held is not None:
@@ -103,8 +110,7 @@ class OpenWorld:
         if not self.known.get((self.room, name), True):
             return self.fail("Pick", f"{name!r} is not here")
         self.known.pop((self.room, name), None)  # there may be another such object
-        self.calls.append(["Pick", name, None])
-        return "ok", None
+        return self.event("Pick", name) or ("ok", None)
 
     def place(self, name: str) -> Reply:
         if self.held is None or self.held != name:
@@ -114,14 +120,31 @@ class OpenWorld:
         if wrong is not None:
             return wrong
         self.known[self.room, name] = True
-        self.calls.append(["Place", name, None])
-        return "ok", None
+        return self.event("Place", name) or ("ok", None)
 
 
-def open_world(choose: Callable[[int], int], calls: list[list[Any]]) -> Generator[Reply, tuple[Any, ...], None]:
-    """An open world as a generator that answers calls (name of a method, arguments)."""
-    world = OpenWorld(choose, calls)
+def printable(text: str) -> bool:
+    """Whether UTF-8 can write a text: it has no lone surrogate."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def open_world(
+    choose: Callable[[int], int], record: list[list[Any]], rooms: Sequence[str] | None = None
+) -> Generator[Reply, tuple[Any, ...], None]:
+    """An open world as a generator that answers calls (name of a method, arguments), and appends them to `record`."""
+    world, size = OpenWorld(choose, [], rooms), 0
     reply: Reply = ("ok", None)
     while True:
         name, *arguments = yield reply
-        reply = getattr(world, name)(*arguments)
+        size += sum(len("".join(argument)) for argument in arguments)
+        if len(record) >= MOST_CALLS or size > MOST_TEXT:
+            reply = ("late", None)
+        elif name == "ask" and len(arguments[2]) > MOST_OPTIONS:
+            reply = ("error", "RobotAskError: too many options")
+        else:
+            record.append([name, *arguments])
+            reply = getattr(world, name)(*arguments)

@@ -1,8 +1,8 @@
-"""RoboSim's runs, inside the sandbox: all outcomes of a program with their exact probabilities, or random runs.
+"""RoboSim's runs, inside the sandbox: all runs of a program, or random ones.
 
 Every random event is a finite choice (a coin for an unknown fact, an option, the replacement of a shaken test), so a
-run is a list of choices. The most probable prefix runs next, until little probability remains. Probabilities are
-fractions.
+run is a list of choices, and `open_world_paths.paths` goes through them. What is reported are the calls of each run;
+the trusted process replays them (`exploration.py`) and computes all else.
 
 Shaking: the rooms of an open world have names that match no word of a task. Therefore, with probability 0.8, each test
 of a literal in a name is replaced by true, false or itself. "tree" replaces the whole comparison and decides when it is
@@ -11,18 +11,16 @@ first reached; "text" replaces text as in the original, so that `"a" in b.lower(
 
 from __future__ import annotations
 
-import functools
-import heapq
 import io
 import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any
 
 from envs.roboeval.closed_world_run import Function, Sink, caller, error_text, virtual_time
 from envs.roboeval.open_world import open_world
+from envs.roboeval.open_world_paths import SHAKING, THIRDS, Choices, paths
 from envs.roboeval.program import (
     SHAKE,
     SHAKEN,
@@ -40,42 +38,14 @@ TURNS = 20_000
 """Limit on loop iterations and function entries of one run."""
 ALL_TURNS = 1_000_000
 """The same for all runs of an exploration together."""
-LEFT = Fraction(1, 10**9)
-"""An exploration ends when the remaining probability is not above this."""
-SHAKING = (Fraction(4, 5), Fraction(1, 5))
-THIRDS = (Fraction(1, 3),) * 3
-TEXTS = 400
-"""Number of different events of an exploration that are reported."""
+ALL_CALLS = 100_000
+"""Limit on the calls of all runs of an exploration together."""
 NAMED = re.compile(r'"[^"\n]*"\s+(?:not\s+)?in\s+\w+')
 LISTED = re.compile(r'"[^"\n]*"\s+(?:not\s+)?in\s+(?:get_all_rooms|get_current_location)\(\)')
 FAILED = re.compile(r"Robot\w+Error")
-Weights = Sequence[Fraction]
-
-
-class Choices:
-    """The choices of a run: the first ones are given, the others random, or without `chance` the first possibility."""
-
-    def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
-        self.given, self.chance = given, chance
-        self.made: list[tuple[Weights, int]] = []
-
-    def among(self, weights: Weights) -> int:
-        if len(self.made) < len(self.given):
-            chosen = self.given[len(self.made)]
-        elif self.chance is not None:
-            chosen = self.chance.choices(range(len(weights)), [float(weight) for weight in weights])[0]
-        else:
-            chosen = 0
-        self.made.append((weights, chosen))
-        return chosen
-
-    def uniform(self, number: int) -> int:
-        return self.among(even(number)) if number > 1 else 0
-
-
-@functools.cache
-def even(number: int) -> Weights:
-    return (Fraction(1, number),) * number
+Run = tuple[str, list[int] | None, list[Any]]
+"""Outcome, place of the error and record: the calls as [method of OpenWorld, arguments], between them [SHAKEN] and
+[SHAKE] for the choices of shaking, so that a record tells every choice of its run in order."""
 
 
 class Explored:
@@ -83,14 +53,22 @@ class Explored:
 
     Args:
         shaking: "none", "tree" or "text".
+        rooms: what `get_all_rooms` returns; None for the original's.
         limited: calls a function with a limit of processor time.
     """
 
-    def __init__(self, program: str, compat: bool, shaking: str, limited: Callable[[Callable[[], Any]], Any]) -> None:
-        self.program, self.compat, self.shaking, self.limited = program, compat, shaking, limited
+    def __init__(
+        self,
+        program: str,
+        compat: bool,
+        shaking: str,
+        limited: Callable[[Callable[[], Any]], Any],
+        rooms: Sequence[str] | None = None,
+    ) -> None:
+        self.program, self.compat, self.shaking, self.limited, self.rooms = program, compat, shaking, limited, rooms
         self.tests = text_tests(program) if shaking == "text" else []
         self.prepared: dict[tuple[int, ...], Prepared | tuple[str, list[int] | None]] = {}
-        self.turns = 0
+        self.turns = self.calls = 0
 
     def variant(self, changes: tuple[int, ...]) -> Prepared | tuple[str, list[int] | None]:
         """The compiled program with tests of its text replaced; or the outcome and place of its syntax error."""
@@ -105,16 +83,19 @@ class Explored:
                 self.prepared[changes] = f"Python:{type(error).__name__}", place_of(source, error)
         return self.prepared[changes]
 
-    def run(self, choices: Choices) -> tuple[str, list[int] | None, list[Any]]:
-        """Outcome, place of the error and calls of one run."""
+    def run(self, choices: Choices) -> Run:
+        """One run."""
         changes: tuple[int, ...] = ()
+        record: list[Any] = [[SHAKEN]] if self.tests else []
         if self.tests and choices.among(SHAKING) == 0:
+            record += [[SHAKE]] * len(self.tests)
             changes = tuple(choices.among(THIRDS) for _ in self.tests)
         prepared = self.variant(changes)
         if isinstance(prepared, tuple):
-            return *prepared, []
-        calls: list[Any] = []
-        space = self.space(prepared, choices, calls)
+            return *prepared, record
+        if not prepared.plain:
+            random.seed(0)
+        space = self.space(prepared, choices, record)
         tick, turns = counter(TURNS)
         space[TICK] = tick
         sys.stdin, sys.stdout, sys.stderr = io.StringIO(), Sink(), io.StringIO()
@@ -132,11 +113,12 @@ class Explored:
             place = place_of(prepared.source, error)
         sys.stdin = sys.stdout = sys.stderr = None
         self.turns += turns()
-        return ("timeout" if turns() > TURNS else outcome), place, calls
+        self.calls += len(record)
+        return ("timeout" if turns() > TURNS else outcome), place, record
 
-    def space(self, prepared: Prepared, choices: Choices, calls: list[Any]) -> dict[str, Any]:
+    def space(self, prepared: Prepared, choices: Choices, record: list[Any]) -> dict[str, Any]:
         """Globals of one run."""
-        world = open_world(choices.uniform, calls)
+        world = open_world(choices.uniform, record, self.rooms)
         next(world)
         functions = robot_functions(caller(world.send), str if self.compat else str.lower)
         clock, _ = virtual_time()
@@ -149,7 +131,7 @@ class Explored:
         else:
             space.update(functions)
         if prepared.tests:
-            space.update(shakers(choices))
+            space.update(shakers(choices, record))
         return space
 
 
@@ -163,15 +145,17 @@ def text_tests(program: str) -> list[tuple[int, int]]:
     return sorted([*named, *(match.span() for match in LISTED.finditer(program))])
 
 
-def shakers(choices: Choices) -> dict[str, Callable[[int], bool]]:
+def shakers(choices: Choices, record: list[Any]) -> dict[str, Callable[[int], bool]]:
     """The functions that decide shaken tests, each test once in a run."""
     shaken: list[bool] = []
     become: dict[int, int] = {}
 
     def is_shaken(number: int) -> bool:
         if not shaken:
+            record.append([SHAKEN])
             shaken.append(choices.among(SHAKING) == 0)
         if shaken[0] and number not in become:
+            record.append([SHAKE])
             become[number] = choices.among(THIRDS)
         return shaken[0] and become[number] < 2
 
@@ -223,59 +207,13 @@ def robot_functions(put: Function, fold: Callable[[str], str]) -> dict[str, Func
     return {function.__name__: function for function in functions}
 
 
-def explore(program: Explored, most_paths: int) -> dict[str, Any]:
-    """Outcomes with exact probabilities; the most probable runs come first."""
-    outcomes: dict[str, Fraction] = {}
-    failures: dict[tuple[str, tuple[int, ...] | None], Fraction] = {}
-    events: dict[str, list[Any]] = {}
-    least_calls = least_events = None
-    left, paths, serial = Fraction(1), 0, 0
-    waiting: list[tuple[float, int, tuple[int, ...], Fraction]] = [(-1.0, 0, (), Fraction(1))]
-    while waiting and left > LEFT and paths < most_paths and program.turns < ALL_TURNS:
-        _, _, given, before = heapq.heappop(waiting)
-        choices = Choices(given)
-        outcome, place, calls = program.run(choices)
-        paths += 1
-        probability, taken = before, given
-        for weights, chosen in choices.made[len(given) :]:
-            for other, weight in enumerate(weights):
-                if other != chosen:
-                    serial += 1
-                    share = probability * weight
-                    heapq.heappush(waiting, (-float(share), serial, (*taken, other), share))
-            probability, taken = probability * weights[chosen], (*taken, chosen)
-        left -= probability
-        outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + probability
-        if outcome != "ok":
-            key = outcome, tuple(place) if place else None
-            failures[key] = failures.get(key, Fraction(0)) + probability
-        acted = [call for call in calls if len(call) > 1]
-        least_calls = len(calls) if least_calls is None else min(least_calls, len(calls))
-        least_events = len(acted) if least_events is None else min(least_events, len(acted))
-        for event in acted if len(events) < TEXTS else ():
-            events.setdefault(repr(event), event)
-    return {
-        "outcomes": {name: str_of(share) for name, share in sorted(outcomes.items())},
-        "unexplored": str_of(left),
-        "paths": paths,
-        "failures": [[name, place, str_of(share)] for (name, place), share in failures.items()],
-        "least_calls": least_calls or 0,
-        "least_events": least_events or 0,
-        "events": list(events.values())[:TEXTS],
-    }
-
-
-def str_of(share: Fraction) -> str:
-    return f"{share.numerator}/{share.denominator}"
-
-
 def answer(
     request: dict[str, Any], single: bool, limited: Callable[[Callable[[], Any]], Any]
 ) -> Iterator[dict[str, Any]]:
-    """Explorations and random runs of a program: {kind of shaking: exploration, ..., "passes": n}, or {"alone": true}.
+    """Runs of a program, {kind of shaking: [run, ...], ..., "sampled": [run, ...]}, or {"alone": true}.
 
     Args:
-        request: {program, compat, explore: [kinds of shaking], paths: limit, sample: kind, runs: number, seed}.
+        request: {program, compat, explore: [kinds of shaking], paths: limit, sample: kind, runs: number, seed, rooms}.
         single: whether the process has no other program.
         limited: calls a function with a limit of processor time.
     """
@@ -284,11 +222,17 @@ def answer(
     if isinstance(first, Prepared) and not first.plain and not single:
         yield {"alone": True}
         return
-    report: dict[str, Any] = {}
+    report: dict[str, list[Run]] = {}
     for kind in request["explore"]:
-        explored = Explored(program, compat, kind, limited)
-        same = kind == "text" and not explored.tests and "none" in report
-        report[kind] = report["none"] if same else explore(explored, request["paths"])
+        explored = Explored(program, compat, kind, limited, request["rooms"])
+        if kind == "text" and not explored.tests and "none" in report:
+            report[kind] = report["none"]
+            continue
+
+        def unspent(explored: Explored = explored) -> bool:
+            return explored.turns < ALL_TURNS and explored.calls < ALL_CALLS
+
+        report[kind] = [run for _, run in paths(explored.run, request["paths"], unspent)]
     sampled, chance = Explored(program, compat, request["sample"], limited), random.Random(request["seed"])
-    report["passes"] = sum(sampled.run(Choices((), chance))[0] == "ok" for _ in range(request["runs"]))
+    report["sampled"] = [sampled.run(Choices((), chance)) for _ in range(request["runs"])]
     yield report

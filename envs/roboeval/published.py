@@ -61,15 +61,15 @@ def _tests(path: Path, values: _Module) -> list[tuple[Row, bool]]:
     """The state of each world, in the order of `tests`, and whether a run may time out there."""
     rows = values.of("tests")
     try:
-        found = [(row["state"], row["timeout"]) for row in rows]
+        results = [(row["state"], row["timeout"]) for row in rows]
     except (KeyError, TypeError) as error:
         raise TaskError(
             f"{path}: every item of `tests` needs `state` and `timeout`, as in the published file"
         ) from error
-    for state, may_timeout in found:
+    for state, may_timeout in results:
         if not isinstance(state, dict) or "locations" not in state or not isinstance(may_timeout, bool):
             raise TaskError(f"{path}: in `tests`, `state` must be a State and `timeout` True or False")
-    return found
+    return results
 
 
 def _world(state: Row, may_timeout: bool) -> Row:

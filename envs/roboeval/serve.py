@@ -23,7 +23,7 @@ sys._current_exceptions sys.addaudithook
 REFUSED = frozenset(LOOKERS.split())
 INNER = frozenset({"gi_frame", "gi_code", "cr_frame", "ag_frame", "__code__"})
 MODULES = ("ctypes", "_ctypes", "_signal", "_testcapi", "_testinternalcapi", "_xxsubinterpreters")
-WORLDS = ("<closed_world>", "<open_world>")
+WORLDS = ("<closed_world>", "<reference_world>", "<open_world>")
 
 
 def make_guard() -> Callable[[str, tuple[Any, ...]], None]:

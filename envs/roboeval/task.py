@@ -7,7 +7,7 @@ licence allows evaluation and forbids training, so they are only in the split `t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ from envs.json_lines import Row, read_json_lines
 from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.extraction import DEFINITION, EXTRACTIONS
+from envs.roboeval.instructions import EVENTS
 from envs.roboeval.worlds import Benchmark, World
 from envs.task import Extracted, Problem, Prompted, Split, TaskError, extract_fenced, seeded_split
 
 DATA = Path(__file__).parent / "data"
 HUB = "zichao22/robo-instruct"
-COLUMNS = ("text", "program", "prompt")
+KNOWN = ("nouns", "actions", "ordered")
+"""Fields of a row that tell the reward more about an instruction."""
+COLUMNS = ("text", "program", "prompt", *KNOWN)
 STYLES = ("chat", "completion")
 MARK = "# Instruction:"
 TASK = (
@@ -33,7 +36,9 @@ TASK = (
 class RoboEval:
     """
     Args:
-        train: "shipped", "hub", or a file or folder of rows with the hub's columns `text` and `program`.
+        train: "shipped", "hub", or a file or folder of rows with the hub's columns `text` and `program`. Optional are
+            `program` (see rewards.robot), `ordered` (whether the instruction gives an order), and for rows without a
+            program `nouns` and `actions` (words and functions that are needed).
         benchmark_dir: RoboEval's folder for evaluation, as it is published (tasks/*.py) or as prompts.jsonl,
             tests.jsonl and worlds.json; None for the shipped evaluation tasks.
         style: "chat", or "completion" for base models: one text that ends with the definition line.
@@ -153,19 +158,29 @@ def _train(source: str) -> Iterable[Problem]:
     parsed = (_from_text(row, number) for number, row in enumerate(source_rows))
     problems = [problem for problem in parsed if problem is not None]
     if not problems:
-        raise TaskError(f"task.env.train={source}: no row with `text` ({MARK} ...) and `program`")
+        raise TaskError(f"task.env.train={source}: no row whose `text` has a line `{MARK} ...`")
     return problems
 
 
 def _from_text(row: Row, number: int) -> Problem | None:
-    """A row of Robo-Instruct, whose `text` has function stubs, the instruction after its mark, and the program."""
-    text, program = row.get("text"), row.get("program")
-    if not isinstance(text, str) or not isinstance(program, str) or MARK not in text or DEFINITION not in program:
+    """A row of Robo-Instruct, whose `text` has function stubs, the instruction after its mark, and the program; or one
+    without a program."""
+    text, program = row.get("text"), row.get("program") or ""
+    if not isinstance(text, str) or MARK not in text or not isinstance(program, str):
+        return None
+    if program and DEFINITION not in program:
         return None
     instruction = text.rpartition(MARK)[2].partition(DEFINITION)[0].strip()
-    return _instruction(instruction, program, f"robo-instruct-{number}", {}) if instruction else None
+    return _instruction(instruction, program, f"robo-instruct-{number}", row) if instruction else None
 
 
 def _instruction(text: str, program: str, name: str, row: dict[str, Any]) -> Problem:
-    named: dict[str, Sequence[str]] = {key: row.get(key, ()) for key in ("nouns", "actions")}
-    return Problem(id=f"roboeval/{name}", question=text, reference=program, data=named)
+    known = {key: row[key] for key in KNOWN if row.get(key) is not None}
+    for key in ("nouns", "actions"):
+        if not (isinstance(known.get(key, []), list) and all(isinstance(each, str) for each in known.get(key, ()))):
+            raise TaskError(f"task.env.train: {name}: {key}={known[key]!r:.60} must be a list of texts")
+    if unknown := set(known.get("actions", ())) - set(EVENTS):
+        raise TaskError(f"task.env.train: {name}: actions={min(unknown)} is not one of {', '.join(EVENTS)}")
+    if type(known.get("ordered", False)) is not bool:
+        raise TaskError(f"task.env.train: {name}: ordered={known['ordered']!r:.60} must be true or false")
+    return Problem(id=f"roboeval/{name}", question=text, reference=program, data=known)

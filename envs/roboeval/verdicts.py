@@ -11,8 +11,6 @@ conditions never enter the sandbox; programs that could access others share neit
 that finds the descriptor of the report could write an answer of its own. The answer is replayed here in a new world, so
 it can only contain events that calls of the eight functions can cause. One weakness remains: a program that defeats the
 guard in its own process can read that world's answers without asking for them.
-
-`explore` explores RoboSim's open world (Hu et al. 2025, arXiv 2405.20179).
 """
 
 from __future__ import annotations
@@ -21,11 +19,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal, TypeGuard
 
 from envs.roboeval.bundle import ask
-from envs.roboeval.closed_world import NAMES, world_call
+from envs.roboeval.closed_world import NAMES, OUTPUT, world_call
 from envs.roboeval.extraction import extracted
 from envs.roboeval.program import described
 from envs.roboeval.trace import Checker, Condition, Event, compiled
@@ -33,12 +30,10 @@ from envs.roboeval.worlds import World
 from envs.sandbox import Sandbox
 
 Mode = Literal["compat", "hardened"]
-Shaking = Literal["none", "tree", "text"]
 Status = Literal["success", "error", "timeout"]
 Verdict = Literal["Success", "CompletionError", "RobotExecutionError", "PythonError"]
 CALLS = {kind: name for name, kind in NAMES.items()}
 ROBOT_ERROR = re.compile(r"(Exception|TypeError): Robot(\w+Error:|\.\w+\(\))")
-EXACT = Fraction(1, 10**6)
 Progress = Callable[[int], None]
 ALONE = {"alone": True}
 LOST = {"lost": True}
@@ -120,7 +115,7 @@ async def judge(
             index_by_key[key] = len(runs_requested)
             worlds = [world.data for world in request.worlds]
             runs_requested.append({"program": request.program, "compat": request.mode == "compat", "worlds": worlds})
-    all_runs = await _runs(sandbox, runs_requested, progress)
+    all_runs = await closed_reports(sandbox, runs_requested, progress)
     judgements: list[Judgement | None] = []
     for request, key in zip(requests, keys, strict=True):
         runs = all_runs[index_by_key[key]]
@@ -129,7 +124,7 @@ async def judge(
     return judgements
 
 
-async def _runs(
+async def closed_reports(
     sandbox: Sandbox, requests: Sequence[dict[str, Any]], progress: Progress | None
 ) -> list[list[Any] | None]:
     """For each program the unchecked report of each of its worlds; LOST if the run ended its process."""
@@ -205,10 +200,19 @@ def _report(run: Any) -> tuple[Status, str, list[int] | None, list[Any] | None]:
     error, place, trace = run.get("error"), run.get("place"), run.get("trace")
     if not (_is_list(place, 2) and all(type(offset) is int for offset in place)):
         place = None
-    valid = isinstance(trace, list) and all(
+    if not isinstance(trace, list) or not all(
         _is_list(event, 3) and isinstance(event[0], str) and isinstance(event[1], str) for event in trace
-    )
-    return run["status"], error[:500] if isinstance(error, str) else "", place, trace if valid else None
+    ):
+        trace = None
+    if trace is not None and sum(map(_length, trace)) > OUTPUT:
+        trace = None  # a run that prints more is stopped, and only the beginning of its trace is kept
+    return run["status"], error[:500] if isinstance(error, str) else "", place, trace
+
+
+def _length(event: Sequence[Any]) -> int:
+    """Characters of an event, at most: options that are no texts count one each."""
+    options = event[2] if isinstance(event[2], list) else [event[2]]
+    return len(event[1]) + sum(len(option) if isinstance(option, str) else 1 for option in options)
 
 
 def _possible(world: World, trace: Sequence[Any]) -> bool:
@@ -226,128 +230,3 @@ def _possible(world: World, trace: Sequence[Any]) -> bool:
         if reply[0] == "late" or (reply[0] == "error" and kind in ("Pick", "Place")):
             return False
     return True
-
-
-# --- the open world -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failure of runs: its probability, and the failing call or expression."""
-
-    outcome: str
-    probability: str
-    span: Place | None
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """All runs of a program in RoboSim's open world.
-
-    outcomes: "ok", "timeout", "Robot...Error" or "Python:..." with its probability "p/q"; `unexplored` is the rest.
-    least_calls, least_events: the smallest number, over explored runs, of calls of the eight functions, and of calls
-        that act, check or speak; with 0 calls a program gets the reward for "ok" without doing anything.
-    events: different (kind, text, options) that occurred, at most 400.
-    passes: number of the `runs` random runs that ended well.
-    """
-
-    outcomes: dict[str, str]
-    unexplored: str
-    paths: int
-    failures: Sequence[Failure]
-    least_calls: int
-    least_events: int
-    events: Sequence[Event]
-    passes: int
-    runs: int
-
-    @property
-    def exact(self) -> bool:
-        """Whether the unexplored probability is negligible."""
-        return Fraction(self.unexplored) <= EXACT
-
-    @property
-    def reaches_call(self) -> bool:
-        """Whether every explored run calls at least one of the eight functions."""
-        return self.least_calls > 0
-
-
-async def explore(
-    sandbox: Sandbox,
-    programs: Sequence[str],
-    *,
-    mode: Mode = "hardened",
-    shaking: Shaking = "tree",
-    paths: int = 500,
-    runs: int = 5,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> list[Exploration | None]:
-    """Explorations of programs in RoboSim, in order; None if the sandbox failed.
-
-    Args:
-        mode: "compat" rewrites the text as the original does; "hardened" does not, and compares names ignoring case.
-        shaking: "tree", "none", or "text" as in the original.
-        paths: largest number of runs of an exploration.
-        runs, seed: number and seed of random runs, for the reward of the dense-rewards paper (5 runs, passes / runs).
-    """
-    explored = await explorations(sandbox, programs, mode, [shaking], paths, runs, seed, progress)
-    return [None if each is None else each[shaking] for each in explored]
-
-
-async def explorations(
-    sandbox: Sandbox,
-    programs: Sequence[str],
-    mode: Mode,
-    shakings: Sequence[Shaking],
-    paths: int,
-    runs: int,
-    seed: int,
-    progress: Progress | None = None,
-) -> list[dict[Shaking, Exploration] | None]:
-    """Like `explore`, for several kinds of shaking; random runs use the last kind."""
-    requests = [
-        {
-            "program": program,
-            "compat": mode == "compat",
-            "explore": list(shakings),
-            "paths": paths,
-            "sample": shakings[-1],
-            "runs": runs,
-            "seed": seed,
-        }
-        for program in programs
-    ]
-    answers = await ask(sandbox, "open", requests, progress)
-    again = [index for index, answer in enumerate(answers) if answer is not None and ALONE in answer.parts]
-    alone = await ask(sandbox, "open", [requests[index] for index in again], alone=True)
-    for index, answer in zip(again, alone, strict=True):
-        answers[index] = answer
-    return [
-        None if answer is None else {kind: _exploration(program, answer.parts, kind, runs) for kind in shakings}
-        for program, answer in zip(programs, answers, strict=True)
-    ]
-
-
-def _exploration(program: str, parts: Sequence[dict[str, Any]], kind: str, runs: int) -> Exploration:
-    """A report as an Exploration; if the program ended its process, every run counts as a timeout."""
-    try:
-        answer = parts[0]
-        report = answer[kind]
-        failures = [
-            Failure(str(name), str(Fraction(share)), None if place is None else Place(**described(program, place)))
-            for name, place, share in report["failures"]
-        ]
-        outcomes = {str(name): _share(share) for name, share in report["outcomes"].items()}
-        events = [(str(kind), str(text), options) for kind, text, options in report["events"]]
-        least = int(report["least_calls"]), int(report["least_events"])
-        passes, paths = int(answer["passes"]), int(report["paths"])
-        return Exploration(outcomes, _share(report["unexplored"]), paths, failures, *least, events, passes, runs)
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
-        failure = Failure("timeout", "1/1", None)
-        return Exploration({"timeout": "1/1"}, "0/1", 0, [failure], 0, 0, [], 0, runs)
-
-
-def _share(text: str) -> str:
-    share = Fraction(text)
-    return f"{share.numerator}/{share.denominator}"

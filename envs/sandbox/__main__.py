@@ -102,8 +102,8 @@ async def _doctor() -> None:
     for tier in TIERS[:2]:
         sandbox = LocalSandbox(1, tier=tier, packages=installed_packages())
         try:
-            found = await sandbox.layers()
-            layers = layers if layers["tier"] else found
+            results = await sandbox.layers()
+            layers = layers if layers["tier"] else results
             tiers[tier] = "available"
         except RuntimeError as error:
             tiers[tier] = str(error)

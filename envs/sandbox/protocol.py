@@ -86,7 +86,7 @@ class Job:
     check_src: str | None = None
     setup: str | None = None
     stdin: str = ""
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     commands: tuple[tuple[str, ...], ...] = ()
     keep: tuple[str, ...] = ()
     all_or_nothing: bool = False
@@ -115,11 +115,12 @@ class Outcome:
     seconds: float
     note: str = ""
     cases: tuple[bool, ...] = ()
-    stdout: str = ""
+    # asyncio.run writes the repr of a result when it ends, which would have four characters for each zero byte
+    stdout: str = field(default="", repr=False)
     """For a `program` or `command`; so are `stderr`, `exit_status` (of the last command) and `files` (of `keep`)."""
-    stderr: str = ""
+    stderr: str = field(default="", repr=False)
     exit_status: int | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def graded(self) -> bool:

@@ -59,10 +59,10 @@ def joined(turns: Sequence[Turn], token_bytes: TokenBytes) -> Completion:
         written = turn.answer
         start = len(text)
         ids += [*written.token_ids, *turn.reply_ids]
-        said, places = locate(list(turn.reply_ids), token_bytes)
+        message, places = locate(list(turn.reply_ids), token_bytes)
         offsets += [(a + start, b + start) for a, b in written.offsets]
         offsets += [(a + start + len(written.text), b + start + len(written.text)) for a, b in places]
-        text += written.text + said
+        text += written.text + message
     last = turns[-1].answer
     at = len(text) - len(last.text)
     span = None if last.code_span is None else (last.code_span[0] + at, last.code_span[1] + at)

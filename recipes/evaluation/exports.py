@@ -40,8 +40,8 @@ def evalplus_samples(task: Task, problems: Sequence[Problem], rows: Iterable[dic
     samples = []
     for row in rows:
         answer, problem = row["completion"], by_id[row["task_id"]]
-        found, setup = task.extract(answer), problem.setup or ""
-        code = problem.job(answer[found.start : found.end]).code if found else ""
+        results, setup = task.extract(answer), problem.setup or ""
+        code = problem.job(answer[results.start : results.end]).code if results else ""
         solution = code if not code or code.startswith(setup) else f"{setup}\n{code}"
         samples.append({"task_id": row["task_id"].replace("mbppplus/", "Mbpp/"), "solution": solution})
     return samples

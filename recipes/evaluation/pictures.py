@@ -63,10 +63,10 @@ def _maker(grade: Grade) -> Callable[[], Mapping[str, Any]] | None:
 
 def pictured(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with a picture, each picture with its reference, in the order of the rows."""
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     reference = None
     for row in rows:
         if picture := row.get("picture"):
             reference = picture.get("reference", reference)
-            found.append({**row, "picture": {**picture, "reference": reference}})
-    return found
+            results.append({**row, "picture": {**picture, "reference": reference}})
+    return results

@@ -141,24 +141,24 @@ def _check_episode(cfg: DictConfig) -> None:
     """Raise UserError for settings that answers of several turns do not go with."""
     if cfg.episode is None:
         return
-    recipe, hardware, said = cfg.recipe, cfg.hardware, f"episode={cfg.episode.name}"
+    recipe, hardware, message = cfg.recipe, cfg.hardware, f"episode={cfg.episode.name}"
     if hardware.zero_stage == 3 or hardware.vllm == "colocate":
         raise UserError(
-            f"{said}: ZeRO-3 and hardware.vllm=colocate sample all processes' rows together, and episodes of several "
-            "turns end at different times: set episode=null, hardware.zero_stage=2 or hardware.vllm=server"
+            f"{message}: ZeRO-3 and hardware.vllm=colocate sample all processes' rows together, and episodes of "
+            "several turns end at different times: set episode=null, hardware.zero_stage=2 or hardware.vllm=server"
         )
     if recipe.prefix.enabled:
         raise UserError(
-            f"recipe.prefix.enabled=true gives the beginning of one answer, and {said} has several: set episode=null "
-            "or recipe.prefix.enabled=false"
+            f"recipe.prefix.enabled=true gives the beginning of one answer, and {message} has several: set "
+            "episode=null or recipe.prefix.enabled=false"
         )
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         raise UserError(
-            f"value=montecarlo continues one answer from its lines, and {said} has several: set value=shared or "
+            f"value=montecarlo continues one answer from its lines, and {message} has several: set value=shared or "
             "episode=null"
         )
     if recipe.name == "ppo" and recipe.ratio == "sequence":
         raise UserError(
-            f"recipe.ratio=sequence takes an answer as one action, and {said} has several turns: set "
+            f"recipe.ratio=sequence takes an answer as one action, and {message} has several turns: set "
             "recipe.ratio=token or episode=null"
         )

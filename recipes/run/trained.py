@@ -42,7 +42,7 @@ def trained(path: str, step: int | None = None) -> Trained:
     name = OmegaConf.select(cfg, "recipe.name")
     if name not in TRAINS:
         raise UserError(f"run={path} is a run of {name}, which trains nothing: give one of {', '.join(TRAINS)}")
-    weights, found, notes = _weights(folder, cfg, step)
+    weights, results, notes = _weights(folder, cfg, step)
     started = cfg.get("adapter")
     with open_dict(cfg):
         if started is not None and not carries_adapter(started):
@@ -50,7 +50,7 @@ def trained(path: str, step: int | None = None) -> Trained:
         cfg.adapter = str(weights)
     if cfg.model.path == SCRATCH and carries_adapter(str(weights)):
         raise UserError(f"run={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
-    return Trained(cfg, folder, weights, found, notes)
+    return Trained(cfg, folder, weights, results, notes)
 
 
 def _weights(folder: Path, cfg: Any, step: int | None) -> tuple[Path, int | None, tuple[str, ...]]:

@@ -125,10 +125,10 @@ class EpisodeBatch:
             number += 1
             conversation.go_on(rows, added, ended)
 
-    def add(self, place: int, ids: Sequence[int], logps: Sequence[float], reply: str = "", said: Sequence[int] = ()):
+    def add(self, place: int, ids: Sequence[int], logps: Sequence[float], reply: str = "", message: Sequence[int] = ()):
         """The next turn of an episode, given to be graded; returns its Completion."""
         answer = self._owner.completion(ids)
-        self.turns[place].append(Turn(answer, logps, reply, said))
+        self.turns[place].append(Turn(answer, logps, reply, message))
         self._graded.add(len(self._order), self.problems[place], answer)
         self._order.append((place, len(self.turns[place]) - 1))
         return answer

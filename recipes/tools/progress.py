@@ -43,13 +43,13 @@ class Standing:
 
 def trainings(root: Path, match: str = "") -> Iterator[tuple[Path, Record]]:
     """Directory and configuration of each training below `root`. Raises UserError where there is none."""
-    found = False
+    results = False
     for file in sorted(root.rglob("config.yaml")):
         config = read_config(file)[0] if match in file.parent.name else {}
         if setting(config, "recipe.name") in TRAINS:
-            found = True
+            results = True
             yield file.parent, config
-    if not found:
+    if not results:
         raise UserError(f"no training below {root}" + (f" has {match} in its name" if match else "; set runs="))
 
 
@@ -140,20 +140,20 @@ def weights_at(folder: Path, step: int, end: int) -> str:
 def show_best(root: Path, match: str) -> int:
     """Of each training below `root`: its best evaluated step, and where those weights are."""
     drawn = Table("run", "best step", "measure", "best", "at the end", "weights", title="the best evaluated step")
-    found = [one for folder, config in trainings(root, match) if (one := best(folder, config))]
-    if not found:
+    results = [one for folder, config in trainings(root, match) if (one := best(folder, config))]
+    if not results:
         raise UserError(f"no training below {root} was evaluated at two steps: set evaluation.every=10 for one")
-    for one in found:
+    for one in results:
         ends = f" [{one.share['low']:.3f}, {one.share['high']:.3f}]" if "low" in one.share else ""
         place = one.weights or "not kept (run.keep_every)"
         name, step = str(one.folder.relative_to(root)), f"{one.step}, of {one.evaluated} evaluated"
         values = (f"{one.share['value']:.3f}{ends}", f"{one.last:.3f}")
         drawn.add_row(*map(Text, (name, step, one.measure, *values, place)))
     Console().print(drawn)
-    for one in found:
+    for one in results:
         if one.weights.startswith("checkpoints"):
             print(f"python recipes/export.py run={one.folder} step={one.step} to=FOLDER")
-    if any(one.split == "test" for one in found):
+    if any(one.split == "test" for one in results):
         print("Chosen by the test split, the best number is too high: evaluate that checkpoint on other problems.")
     return 0
 

@@ -79,11 +79,11 @@ def gae_over_turns(
     running = torch.zeros_like(rewards_BT[:, 0])
     next_value = torch.zeros_like(running)
     for t in reversed(range(rewards_BT.shape[1])):
-        said, discount = said_BT[:, t], discounts_BT[:, t]
+        message, discount = said_BT[:, t], discounts_BT[:, t]
         delta = rewards_BT[:, t] + discount * next_value - values_BT[:, t]
-        running = torch.where(said, running, delta + discount * lam * running)
-        next_value = torch.where(said, next_value, values_BT[:, t])
-        advantages[:, t] = torch.where(said, 0.0, running)
+        running = torch.where(message, running, delta + discount * lam * running)
+        next_value = torch.where(message, next_value, values_BT[:, t])
+        advantages[:, t] = torch.where(message, 0.0, running)
     return advantages, torch.where(said_BT, 0.0, advantages + values_BT)
 
 
@@ -92,9 +92,9 @@ def returns_over_turns(rewards_BT: torch.Tensor, said_BT: torch.Tensor, discount
     returns = torch.zeros_like(rewards_BT)
     running = torch.zeros_like(rewards_BT[:, 0])
     for t in reversed(range(rewards_BT.shape[1])):
-        said = said_BT[:, t]
-        running = torch.where(said, running, rewards_BT[:, t] + discounts_BT[:, t] * running)
-        returns[:, t] = torch.where(said, 0.0, running)
+        message = said_BT[:, t]
+        running = torch.where(message, running, rewards_BT[:, t] + discounts_BT[:, t] * running)
+        returns[:, t] = torch.where(message, 0.0, running)
     return returns
 
 

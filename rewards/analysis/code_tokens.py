@@ -8,6 +8,7 @@ digit groups of C++14 or continued comments with CRLF line ends, and it takes th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -67,11 +68,19 @@ def tokens(code: str, language: str = "python", file: str = "") -> list[Token]:
 
     Raises KeyError for a language that is not in COMMENTS.
     """
+    return [Token(match["token"].replace("\r\n", "\n"), *match.span()) for match in _matches(code, language, file)]
+
+
+def _matches(code: str, language: str, file: str) -> Iterator[re.Match[str]]:
     comments_by_ending = FORTRAN_COMMENTS if language == "fortran" else {}
     comment = comments_by_ending.get(PurePosixPath(file).suffix, COMMENTS[language])
     pattern = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{STRING[language]}|{SYMBOL}))")
-    matches = (match for match in pattern.finditer(code) if match["token"] is not None)
-    return [Token(match["token"].replace("\r\n", "\n"), *match.span()) for match in matches]
+    return (match for match in pattern.finditer(code) if match["token"] is not None)
+
+
+def words(text: str) -> list[Token]:
+    """The words of a text, whatever stands between blanks."""
+    return [Token(match[0], *match.span()) for match in re.finditer(r"\S+", text)]
 
 
 @lru_cache(maxsize=128)
@@ -83,4 +92,9 @@ def token_texts(code: str, language: str = "python", file: str = "") -> tuple[st
 def has_code(problem: Problem, code: str | None) -> bool:
     """Whether a completion holds more than comments; a language that is not in COMMENTS is read as C."""
     language = problem.language if problem.language in COMMENTS else "c"
-    return bool(tokens(code or "", language, problem.data.get("file", "")))
+    return has_tokens(code or "", language, problem.data.get("file", ""))
+
+
+def has_tokens(code: str, language: str = "python", file: str = "") -> bool:
+    """Whether code holds more than comments."""
+    return next(_matches(code, language, file), None) is not None

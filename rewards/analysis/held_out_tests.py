@@ -12,15 +12,17 @@ from envs.task import Problem
 def divide(problem: Problem, share: float, seed: int = 0) -> tuple[Problem, Problem | None]:
     """The problem with its paid tests, and with its held-out tests; the latter None for one test or a `share` of 0.
 
-    The first test, which prompts show, is always paid. `share` of all tests (rounded, at least one) is held out, in the
-    order of a hash of seed, problem and index, so that every process and every restart holds out the same tests. The
-    tests of a check are the asserts on the entry point that are statements at its top level or in `check`; all other
-    statements, such as loops, stay on both sides.
+    The first test and those that the prompt shows are never held out. `share` of all tests (rounded, at least one) is
+    held out, in the order of a hash of seed, problem and index, so that every process and every restart holds out the
+    same tests. The tests of a check are the asserts on the entry point that are statements at its top level or in
+    `check`; all other statements, such as loops, stay on both sides.
     """
     count = len(problem.cases) if problem.check_src is None else len(_asserts(problem, ast.parse(problem.check_src)))
-    if not share or count < 2:
+    if not share or count <= max(1, problem.shown):
         return problem, None
-    ranked = sorted(range(1, count), key=lambda n: hashlib.sha256(f"{seed}:{problem.id}:{n}".encode()).digest())
+    ranked = sorted(
+        range(max(1, problem.shown), count), key=lambda n: hashlib.sha256(f"{seed}:{problem.id}:{n}".encode()).digest()
+    )
     held_out = set(ranked[: max(1, round(share * count))])
     return _only(problem, set(range(count)) - held_out), _only(problem, held_out)
 

@@ -5,6 +5,9 @@ An item states that the variable at one leaf of the syntax tree comes from, or i
 leaves. Names do not matter: they are numbered in order of appearance. CodeBLEU 0.7.0 unites parents in a set of
 strings, whose order, and therefore the score, changes from run to run; here it is the order of first appearance.
 
+Loops are walked twice, so a loop in a loop doubles the work; it is bounded (MAX_STEPS), and a program that needs more
+is not similar to anything.
+
 This module parses untrusted text: call it in a process that may crash, as rewards/dataflow.py does.
 """
 
@@ -24,6 +27,35 @@ import tree_sitter_python
 
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_python.language()))
 States = dict[str, list[int]]
+MAX_STEPS = 30_000
+"""Nodes that are walked, with what is copied and merged on the way, for one program: a fifth of a second. A solution of
+40 lines takes about 1,000."""
+COPIED_AT_ONCE = 16
+"""Entries of states that are copied in the time of one node."""
+ITEMS_AT_ONCE = 4
+"""Items that are sorted in that time."""
+MAX_CHARS = 50_000
+"""Longer programs are too large: 1,000 lines are half of this."""
+
+
+class TooLargeError(Exception):
+    """A program whose flows take more than MAX_STEPS, or that is nested too deeply."""
+
+
+class Steps:
+    """Counts the work for one program."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, steps: int) -> None:
+        """Raises TooLargeError beyond MAX_STEPS."""
+        self.count += steps
+        if self.count > MAX_STEPS:
+            raise TooLargeError
+
+
+STEPS = Steps()
 
 
 class Item(NamedTuple):
@@ -54,11 +86,18 @@ class Match(NamedTuple):
 
 
 def match(candidate: str, reference: str) -> Match | None:
-    """Compare two programs; None if the reference has no data flow, so that nothing can be compared."""
-    reference_flows = [flow for flow, _ in flows(reference)]
+    """Compare two programs; None if the reference has no data flow, so that nothing can be compared. A candidate that
+    is too large (TooLargeError) is not similar."""
+    try:
+        reference_flows = [flow for flow, _ in flows(reference)]
+    except TooLargeError:
+        return None
     if not reference_flows:
         return None
-    candidate_flows = flows(candidate)
+    try:
+        candidate_flows = flows(candidate)
+    except TooLargeError:
+        return Match(0.0, 0.0, 0, len(reference_flows), [])
     remaining, unmatched = Counter(reference_flows), []
     for flow, span in candidate_flows:
         if remaining[flow]:
@@ -72,9 +111,18 @@ def match(candidate: str, reference: str) -> Match | None:
 
 @functools.lru_cache(maxsize=512)
 def flows(text: str) -> list[tuple[Flow, tuple[int, int]]]:
-    """Normalised flows of a program in order of place, each with the characters (start, end) of its variable."""
-    source = Source.of(text)
-    items = _united(_connected(_walk(source.root, {})[0]))
+    """Normalised flows of a program in order of place, each with the characters (start, end) of its variable.
+
+    Raises TooLargeError.
+    """
+    STEPS.count = 0
+    if len(text) > MAX_CHARS:
+        raise TooLargeError
+    try:
+        source = Source.of(text)
+        items = _united(_connected(_walk(source.root, {})[0]))
+    except RecursionError:
+        raise TooLargeError from None
     numbers: dict[str, str] = {}
 
     def number(name: str) -> str:
@@ -232,6 +280,7 @@ def _without_blank_lines(kept: Sequence[tuple[str, int]]) -> tuple[str, list[tup
 
 def _walk(node: Node, states: States) -> tuple[list[Item], States]:
     """Items at and below a node, in order of place, and for each name the leaves of its value after the node."""
+    STEPS.add(1)
     if node.place >= 0:
         name, place = node.name, node.place
         if node.kind == name:
@@ -239,12 +288,14 @@ def _walk(node: Node, states: States) -> tuple[list[Item], States]:
         if name in states:
             return [Item(name, place, "comesFrom", [name], list(states[name]))], states
         if node.kind == "identifier":
+            STEPS.add(len(states) // COPIED_AT_ONCE)
             states = {**states, name: [place]}
         return [Item(name, place, "comesFrom", [], [])], states
     special = SPECIAL.get(node.kind)
     if special is None:
         return _children(node, states)
     items, states = special(node, states)
+    STEPS.add(len(items) // ITEMS_AT_ONCE)
     return sorted(items, key=_place), states
 
 
@@ -293,11 +344,13 @@ def _assign(lefts: list[Node], rights: list[Node], states: States) -> tuple[list
     for part in rights:
         part_items, states = _walk(part, states)
         items += part_items
+    STEPS.add(len(states) // COPIED_AT_ONCE)
     states = dict(states)
     for target, value in zip(lefts, rights, strict=True):
         parents = value.below()
         names, places = [parent.name for parent in parents], [parent.place for parent in parents]
         for variable in target.below():
+            STEPS.add(1 + len(names) // COPIED_AT_ONCE)
             items.append(Item(variable.name, variable.place, "computedFrom", names, places))
             states[variable.name] = [variable.place]
     return items, states
@@ -316,6 +369,7 @@ def _if_statement(node: Node, states: States) -> tuple[list[Item], States]:
     after.append(current)
     if not any("else" in child.kind for child in node.children):
         after.append(states)
+    STEPS.add(sum(map(len, after)))
     names = dict.fromkeys(name for branch in after for name in branch)
     return items, {name: sorted({place for branch in after for place in branch.get(name, [])}) for name in names}
 
@@ -354,6 +408,7 @@ SPECIAL = {
 
 def _merged(items: Sequence[Item]) -> list[Item]:
     """Items of several passes over a loop's body, those of the same variable, place and relation united."""
+    STEPS.add(len(items))
     merged: dict[tuple[str, int, str], Item] = {}
     for item in items:
         merged[item[:3]] = _unite(merged[item[:3]], item, True) if item[:3] in merged else item

@@ -58,8 +58,8 @@ def useless_answers(task: Task, problem: Problem, other: str) -> list[tuple[str,
     Args:
         other: the reference of another problem, empty if there is none.
     """
-    found = [("nothing", as_completion(task, "")), ("copy of the prompt", as_completion(task, problem.question))]
-    return found + [(name, as_answer(task, problem, code)) for name, code in _codes(problem, other)]
+    results = [("nothing", as_completion(task, "")), ("copy of the prompt", as_completion(task, problem.question))]
+    return results + [(name, as_answer(task, problem, code)) for name, code in _codes(problem, other)]
 
 
 def _codes(problem: Problem, other: str) -> Iterator[tuple[str, str]]:
@@ -122,20 +122,20 @@ def shown_calls(problem: Problem) -> list[tuple[str, str]]:
     if name is None:
         return []
     lines = problem.question.replace("`", "\n").splitlines()
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for number, line in enumerate(lines):
         start = line.find(f"{name}(")
         following = lines[number + 1].strip() if number + 1 < len(lines) else ""
         candidates = [line[start:].rstrip(" ."), f"{line[start:].strip()} == {following}"] if start >= 0 else []
         for source in candidates:
             if call := _call_with_result(source):
-                found.setdefault(*call)
+                results.setdefault(*call)
     for case in problem.cases:
         if isinstance(case, FunctionCase) and not case.kwargs:
             texts = [*map(repr, case.args), repr(case.expected)]
             if all(text in problem.question for text in texts):
-                found.setdefault(repr(tuple(case.args)), repr(case.expected))
-    return list(found.items())
+                results.setdefault(repr(tuple(case.args)), repr(case.expected))
+    return list(results.items())
 
 
 def _call_with_result(source: str) -> tuple[str, str] | None:

@@ -45,21 +45,21 @@ def _python(code: str, kind: str) -> list[tuple[int, int, str]]:
     def place(line: int, column: int) -> int:
         return len(data[: starts[line - 1] + column].decode())
 
-    found: list[tuple[int, int, str]] = []
+    results: list[tuple[int, int, str]] = []
     documentation = _documentation(tree)
     for node in ast.walk(tree):
         if kind == "constant" and isinstance(node, ast.Constant) and id(node) not in documentation:
             start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0)
-            found += [(start, end, repr(value)) for value in _other_constants(node.value)]
+            results += [(start, end, repr(value)) for value in _other_constants(node.value)]
         elif kind == "operator":
             for left, right in _sides(node):
                 start = place(left.end_lineno or 0, left.end_col_offset or 0)
                 end = place(right.lineno, right.col_offset)
                 for match in re.finditer(r"[-+*/%<>=!&|^@]+|\b(?:and|or|in)\b", code[start:end]):
                     if match[0] in OTHER:
-                        found.append((start + match.start(), start + match.end(), OTHER[match[0]]))
+                        results.append((start + match.start(), start + match.end(), OTHER[match[0]]))
                         break
-    return [change for change in found if _parses(code, change)]
+    return [change for change in results if _parses(code, change)]
 
 
 def _parses(code: str, change: tuple[int, int, str]) -> bool:
@@ -101,11 +101,11 @@ def _other_constants(value: object) -> list[object]:
 def _text(code: str, kind: str) -> list[tuple[int, int, str]]:
     """Changes of a text in any language, outside its comments and strings."""
     hidden = [match.span() for match in COMMENT.finditer(code)]
-    found = []
+    results = []
     for match in (OPERATOR if kind == "operator" else NUMBER).finditer(code):
         if not any(start <= match.start() < end for start, end in hidden):
-            found.append((*match.span(), OTHER[match[0]] if kind == "operator" else _other_number(match[0])))
-    return found
+            results.append((*match.span(), OTHER[match[0]] if kind == "operator" else _other_number(match[0])))
+    return results
 
 
 def _other_number(text: str) -> str:

@@ -62,12 +62,12 @@ class Audit:
     def complaints(self) -> list[str]:
         """Why the task is named; empty if useless answers earn little."""
         best = self.useless[self.best].share
-        found = []
+        results = []
         if best > LIMIT:
-            found.append(f"{self.best} earns {best:.1%} of full marks, more than {LIMIT:.0%}")
+            results.append(f"{self.best} earns {best:.1%} of full marks, more than {LIMIT:.0%}")
         if self.honest_wrong is not None and best > self.honest_wrong + 1e-9:
-            found.append(f"{self.best} earns {best:.1%}, more than an honest wrong answer ({self.honest_wrong:.1%})")
-        return found
+            results.append(f"{self.best} earns {best:.1%}, more than an honest wrong answer ({self.honest_wrong:.1%})")
+        return results
 
     def row(self) -> dict[str, Any]:
         """The summary as plain data, shares rounded."""
@@ -155,13 +155,13 @@ def _answers(
     problem = problems[number]
     others = [other.reference for other in (*problems[number + 1 :], *problems[:number]) if other.reference]
     other = next((text for text in others if text != problem.reference), "")
-    found = [(problem, "useless", name, answer) for name, answer in useless_answers(task, problem, other)]
+    results = [(problem, "useless", name, answer) for name, answer in useless_answers(task, problem, other)]
     if problem.reference:
-        found.append((problem, REFERENCE, REFERENCE, as_answer(task, problem, problem.reference)))
+        results.append((problem, REFERENCE, REFERENCE, as_answer(task, problem, problem.reference)))
         for kind in KINDS:
             for text in damaged(problem.reference, kind, DAMAGED, f"{seed}:{problem.id}"):
-                found.append((problem, HONEST, kind, as_answer(task, problem, text)))
-    return found
+                results.append((problem, HONEST, kind, as_answer(task, problem, text)))
+    return results
 
 
 def _share(reward: Reward, grade: Grade) -> float:

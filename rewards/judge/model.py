@@ -53,11 +53,11 @@ QUESTION = {
     "(the same).",
 }
 REPLY_TOKENS = 24
-NUMBER = re.compile(r"[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-OUT_OF = re.compile(r"\s*/\s*(\d+)")
-DECIDED = re.compile(r"\d[\d.,eE+-]*(?:[^\d\s.,eE+/-]|\s+[^\s/]|\s*/\s*(?:[^\d\s]|\d+\D))")
+NUMBER = re.compile(r"[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+OUT_OF = re.compile(r"\s*/\s*(\d+)", re.ASCII)
+DECIDED = re.compile(r"\d[\d.,eE+-]*(?:[^\d\s.,eE+/-]|\s+[^\s/]|\s*/\s*(?:[^\d\s]|\d+\D))", re.ASCII)
 """A number that no further token changes, with the scale behind it if there is one, and the next character."""
-UNFINISHED = re.compile(r"[-\u2212]?[\d.][\d.,eE+-]*\s*(?:/\s*\d*)?\Z")
+UNFINISHED = re.compile(r"[-\u2212]?[\d.][\d.,eE+-]*\s*(?:/\s*\d*)?\Z", re.ASCII)
 MIN_SHARED_TOKENS = 16
 """A shorter common prefix is read again with each row."""
 DEGENERATE_STD = 0.01

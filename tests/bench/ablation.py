@@ -74,17 +74,17 @@ def main() -> None:
     parser.add_argument("--level", type=float, required=True)
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
-    found: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
+    matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
     for config in (c for folder in args.folders for c in sorted(folder.glob("*/config.yaml"))):
         curve = Curve(config.parent, args.metric)
-        found[curve.key][curve.placement][curve.seed] = curve
-    if not found:
+        matches[curve.key][curve.placement][curve.seed] = curve
+    if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
-    results = [compared(key, runs, args.level) for key, runs in sorted(found.items())]
+    results = [compared(key, runs, args.level) for key, runs in sorted(matches.items())]
     for result in results:
         Console().print(table(result, args))
     if args.html:
-        write_text(args.html, page(found, results, args))
+        write_text(args.html, page(matches, results, args))
     print(json.dumps({"metric": args.metric, "level": args.level, "results": results}))
 
 
@@ -147,12 +147,12 @@ def with_interval(row: dict[str, float], digits: int) -> str:
     return f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
 
 
-def page(found: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """A self-contained page: for each recipe and task the mean curve of each placement, and the table."""
     sections = []
-    for key, result in zip(sorted(found), results, strict=True):
+    for key, result in zip(sorted(matches), results, strict=True):
         curves, bands = {}, {}
-        for name, runs in found[key].items():
+        for name, runs in matches[key].items():
             values = [curve.values for curve in runs.values()]
             shortest = min(map(len, values), default=0)
             samples = next((curve.samples for curve in runs.values()), 1)

@@ -94,8 +94,8 @@ def _mbpp_problem(row: dict[str, Any]) -> Problem:
 
 def faulty(code: str, kinds: dict[str, planted.Sites], seed: str) -> str:
     """The code with a fault of one of the kinds, itself where it has no place for any."""
-    found = planted.plant(code, kinds, seed)
-    return found[sum(map(ord, seed)) % len(found)].code if found else code
+    results = planted.plant(code, kinds, seed)
+    return results[sum(map(ord, seed)) % len(results)].code if results else code
 
 
 class Times(NamedTuple):
@@ -135,14 +135,14 @@ def here(call: Callable[[], Any]) -> Work:
     return work
 
 
-def ratios(name: str, theirs: Sequence[Times], ours: Sequence[Times]) -> dict[str, float | None]:
+def ratios(name: str, expected: Sequence[Times], ours: Sequence[Times]) -> dict[str, float | None]:
     """Theirs over ours, in time and in processor time; null where theirs is not installed."""
-    if not theirs:
+    if not expected:
         return {name: None, f"{name}_cpu": None}
-    pairs = [sum(times) for times in zip(*(t.wall for t in theirs), strict=True)]
+    pairs = [sum(times) for times in zip(*(t.wall for t in expected), strict=True)]
     own = [sum(times) for times in zip(*(t.wall for t in ours), strict=True)]
     wall = statistics.median(a / b for a, b in zip(pairs, own, strict=True))  # of one round, which met the same weather
-    cpu = sum(t.cpu_seconds for t in theirs) / sum(t.cpu_seconds for t in ours)
+    cpu = sum(t.cpu_seconds for t in expected) / sum(t.cpu_seconds for t in ours)
     return {name: round(wall, 2), f"{name}_cpu": round(cpu, 2)}
 
 
@@ -348,9 +348,9 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
     )
     result: dict[str, Any] = {"share_of_sampling": None}
     for part in parts:
-        found = await part
-        print(json.dumps(found), file=sys.stderr, flush=True)
-        result |= found
+        results = await part
+        print(json.dumps(results), file=sys.stderr, flush=True)
+        result |= results
     if not args.without_sampling:
         result |= await share(sandbox, Policy(args.max_new_tokens), args.mbpp, args.rounds)
     await sandbox.close()

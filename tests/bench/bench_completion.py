@@ -36,14 +36,14 @@ PLACES = (
 
 def requests(scorer: CompletionScorer, count: int) -> list[Request]:
     """So many completions, no two alike."""
-    found = []
+    results = []
     for number in range(count):
         file, first, text = PLACES[number % len(PLACES)]
         lines = (scorer.application.source_dir / file).read_text().split("\n")
         [start] = [place for place, line in enumerate(lines) if line.strip().startswith(first)]
         case = Case(f"{file}:{start + 1}", file, start, start + 1)
-        found.append(Request(case, text.format(f"{1 - 1e-4 * (number + 1):.4f}")))
-    return found
+        results.append(Request(case, text.format(f"{1 - 1e-4 * (number + 1):.4f}")))
+    return results
 
 
 async def measure(count: int, workers: int) -> dict[str, Any]:

@@ -37,19 +37,19 @@ def main() -> None:
     if args.side:
         print(json.dumps(measure(args)))
         return
-    found = {}
+    results = {}
     for share in (0.5, 0.0):
         for side in SIDES:
             command = [sys.executable, __file__, *sys.argv[1:], "--side", side, "--degenerate", str(share)]
             out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found[side, share] = json.loads(out.splitlines()[-1])
-            print(side, share, found[side, share], file=sys.stderr, flush=True)
+            results[side, share] = json.loads(out.splitlines()[-1])
+            print(side, share, results[side, share], file=sys.stderr, flush=True)
     result = {
-        "time_ratio_half_degenerate": found["ours", 0.5]["seconds"] / found["stock", 0.5]["seconds"],
-        "time_ratio_none_degenerate": found["ours", 0.0]["seconds"] / found["stock", 0.0]["seconds"],
-        "memory_ratio": found["ours", 0.0]["peak_mib"] / found["stock", 0.0]["peak_mib"],
+        "time_ratio_half_degenerate": results["ours", 0.5]["seconds"] / results["stock", 0.5]["seconds"],
+        "time_ratio_none_degenerate": results["ours", 0.0]["seconds"] / results["stock", 0.0]["seconds"],
+        "memory_ratio": results["ours", 0.0]["peak_mib"] / results["stock", 0.0]["peak_mib"],
         "settings": {k: getattr(args, k) for k in ("steps", "prompts", "generations", "tokens")},
-        **{f"seconds_{side}_{share}": found[side, share]["seconds"] for side, share in found},
+        **{f"seconds_{side}_{share}": results[side, share]["seconds"] for side, share in results},
     }
     print(json.dumps(result))
 

@@ -57,13 +57,13 @@ def main() -> None:
     if not args.rounds:
         sampling = run("plain", "--rounds", "1", "--steps", "3")["seconds/rollout"]
         args.rounds = int(sampling / (args.prompts * args.generations) * hashes_per_second())
-    found = {side: run(side, "--rounds", str(args.rounds)) for side in SIDES}
+    results = {side: run(side, "--rounds", str(args.rounds)) for side in SIDES}
     result = {
-        "ratio": found["overlapped"]["step"] / found["plain"]["step"],
-        "ratio_grading_only": found["grading"]["step"] / found["plain"]["step"],
-        "rewards_equal": all(side["rewards"] == found["plain"]["rewards"] for side in found.values()),
+        "ratio": results["overlapped"]["step"] / results["plain"]["step"],
+        "ratio_grading_only": results["grading"]["step"] / results["plain"]["step"],
+        "rewards_equal": all(side["rewards"] == results["plain"]["rewards"] for side in results.values()),
         "settings": {k: getattr(args, k) for k in ("steps", "prompts", "generations", "tokens", "rows", "rounds")},
-        **{side: {k: v for k, v in numbers.items() if k != "rewards"} for side, numbers in found.items()},
+        **{side: {k: v for k, v in numbers.items() if k != "rewards"} for side, numbers in results.items()},
     }
     print(json.dumps(result))
 
@@ -71,9 +71,9 @@ def main() -> None:
 def run(side: str, *arguments: str) -> dict:
     command = [sys.executable, __file__, *sys.argv[1:], "--side", side, *arguments]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = json.loads(out.splitlines()[-1])
-    print(side, {k: v for k, v in found.items() if k != "rewards"}, file=sys.stderr, flush=True)
-    return found
+    results = json.loads(out.splitlines()[-1])
+    print(side, {k: v for k, v in results.items() if k != "rewards"}, file=sys.stderr, flush=True)
+    return results
 
 
 def hashes_per_second() -> float:

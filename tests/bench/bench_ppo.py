@@ -53,14 +53,14 @@ def main() -> None:
         return
     result: dict[str, object] = {}
     for mode in MODES:
-        found = {side: child(args, side=side, mode=mode) for side in SIDES}
+        results = {side: child(args, side=side, mode=mode) for side in SIDES}
         for name, key in (("time", "seconds"), ("memory", "peak_mib")):
-            result[f"{name}_ratio_{mode}"] = found["ours"][key] / found["stock"][key]
-        result |= {f"{key}_{mode}_{side}": value for side in SIDES for key, value in found[side].items()}
+            result[f"{name}_ratio_{mode}"] = results["ours"][key] / results["stock"][key]
+        result |= {f"{key}_{mode}_{side}": value for side in SIDES for key, value in results[side].items()}
         if args.light_reward:
             light = child(args, "--light-reward", side="stock", mode=mode)
-            result[f"time_ratio_{mode}_light_reward"] = found["ours"]["seconds"] / light["seconds"]
-            result[f"memory_ratio_{mode}_light_reward"] = found["ours"]["peak_mib"] / light["peak_mib"]
+            result[f"time_ratio_{mode}_light_reward"] = results["ours"]["seconds"] / light["seconds"]
+            result[f"memory_ratio_{mode}_light_reward"] = results["ours"]["peak_mib"] / light["peak_mib"]
     lengths = () if args.skip_lengths else (128, 256, 512)
     result["memory_by_length"] = {
         mode: {n: child(args, side="ours", mode=mode, tokens=n, updates=0, epochs=1)["peak_mib"] for n in lengths}
@@ -79,9 +79,9 @@ def child(args: argparse.Namespace, *flags: str, **changed) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    print(settings["side"], settings["mode"], settings["tokens"], *flags, found, file=sys.stderr, flush=True)
-    return found
+    results = json.loads(done.stdout.splitlines()[-1])
+    print(settings["side"], settings["mode"], settings["tokens"], *flags, results, file=sys.stderr, flush=True)
+    return results
 
 
 def measure(args: argparse.Namespace) -> dict[str, float]:

@@ -181,27 +181,27 @@ def since(start: tuple[float, float]) -> tuple[float, float]:
 
 async def race(sandbox: LocalSandbox, options: argparse.Namespace) -> dict[str, float]:
     """Both on the same programs, in rounds that alternate."""
-    ours, theirs, serial = [], [], 64
+    ours, expected, serial = [], [], 64
     await judge(sandbox, requests(serial, 0))
     for _ in range(options.rounds):
         chosen = requests(options.ours, serial)
         serial += len(chosen)
         start = spent()
-        found = await judge(sandbox, chosen)
+        results = await judge(sandbox, chosen)
         ours.append([seconds / len(chosen) for seconds in since(start)])
-        if not all(judgement is not None and judgement.verdict == "Success" for judgement in found):
+        if not all(judgement is not None and judgement.verdict == "Success" for judgement in results):
             raise RuntimeError("a program that is right was not judged so")
         start = spent()
         baseline(chosen[: options.theirs])
-        theirs.append([seconds / options.theirs for seconds in since(start)])
-        print(f"ours {1 / ours[-1][0]:.1f} programs/s, a process a world {1 / theirs[-1][0]:.2f}", file=sys.stderr)
-    pairs = list(zip(ours, theirs, strict=True))
+        expected.append([seconds / options.theirs for seconds in since(start)])
+        print(f"ours {1 / ours[-1][0]:.1f} programs/s, a process a world {1 / expected[-1][0]:.2f}", file=sys.stderr)
+    pairs = list(zip(ours, expected, strict=True))
     return {
         "per_second": round(1 / statistics.median(wall for wall, _ in ours), 1),
-        "baseline_per_second": round(1 / statistics.median(wall for wall, _ in theirs), 2),
-        "ratio_original": round(statistics.median(theirs[0] / ours[0] for ours, theirs in pairs), 1),
+        "baseline_per_second": round(1 / statistics.median(wall for wall, _ in expected), 2),
+        "ratio_original": round(statistics.median(expected[0] / ours[0] for ours, expected in pairs), 1),
         "cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in ours), 2),
-        "baseline_cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in theirs), 1),
+        "baseline_cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in expected), 1),
     }
 
 

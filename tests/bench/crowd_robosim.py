@@ -49,9 +49,9 @@ def main() -> int:
     for run in range(args.runs):
         started = time.perf_counter()
         with ThreadPoolExecutor(args.judges) as pool:
-            found = list(pool.map(lambda _: judged(args), range(args.judges)))
+            results = list(pool.map(lambda _: judged(args), range(args.judges)))
         crowd_s.append(round(time.perf_counter() - started, 1))
-        odd = [(a, b) for rows in found for a, b in zip(alone, rows, strict=True) if a != b]
+        odd = [(a, b) for rows in results for a, b in zip(alone, rows, strict=True) if a != b]
         differ += len(odd)
         for a, b in odd[:3]:
             print("differs:", a, b, file=sys.stderr)

@@ -33,12 +33,12 @@ SLOW = {"Mbpp/271", "Mbpp/300", "Mbpp/599", "Mbpp/603", "Mbpp/630"}
 
 def solutions(rows: list[dict]) -> list[tuple[str, str]]:
     """(task, code) of all solutions."""
-    found = []
+    results = []
     for row in rows:
         problem = plus.plus_problem(row)
         codes = [problem.reference, *(code for _, code in function_mutants(problem)), *altered(problem.reference)]
-        found += [(row["task_id"], code) for code in codes]
-    return found
+        results += [(row["task_id"], code) for code in codes]
+    return results
 
 
 def theirs(rows: list[dict], asked: list[tuple[str, str]], folder: Path) -> list[tuple[bool, bool]]:
@@ -50,7 +50,7 @@ def theirs(rows: list[dict], asked: list[tuple[str, str]], folder: Path) -> list
     environment = os.environ | {"MBPP_OVERRIDE_PATH": str(data), "HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
     subprocess.run(command, env=environment, check=True, stdout=sys.stderr)
     results = json.loads((folder / "samples_eval_results.json").read_text())["eval"]
-    taken = {task: iter(found) for task, found in results.items()}
+    taken = {task: iter(matches) for task, matches in results.items()}
     verdicts = []
     for task, code in asked:
         result = next(taken[task])

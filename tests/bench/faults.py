@@ -85,12 +85,12 @@ def channels(sandbox: Sandbox) -> dict[str, RewardChannel]:
 
 def references() -> list[Problem]:
     """Those of basics, and of HumanEval where its data is there."""
-    found = Basics().problems("train") + Basics().problems("test")
+    results = Basics().problems("train") + Basics().problems("test")
     try:
-        found += HumanEval().problems("train") + HumanEval().problems("test")
+        results += HumanEval().problems("train") + HumanEval().problems("test")
     except TaskError as error:
         print(f"without HumanEval: {error}", file=sys.stderr)
-    return found
+    return results
 
 
 def answer(code: str) -> Completion:
@@ -102,10 +102,10 @@ def answer(code: str) -> Completion:
 
 async def score(channel: RewardChannel, problems: Sequence[Problem], codes: Iterable[str]) -> list[ChannelResult]:
     """Raises RuntimeError where the sandbox failed."""
-    found = [result for result in await channel.score(problems, [answer(code) for code in codes]) if result]
-    if len(found) < len(problems):
+    results = [result for result in await channel.score(problems, [answer(code) for code in codes]) if result]
+    if len(results) < len(problems):
         raise RuntimeError("the sandbox failed")
-    return found
+    return results
 
 
 async def correct(judges: dict[str, RewardChannel], problems: Sequence[Problem]) -> list[Problem]:
@@ -151,15 +151,15 @@ def first_occurrence(code: str, line: int | None) -> frozenset[int]:
 
 def line_of(outcome: Outcome) -> int | None:
     """The line that the message of a failing run names."""
-    found = re.search(r"\(line (\d+)\)", outcome.note)
-    return int(found.group(1)) if found else None
+    results = re.search(r"\(line (\d+)\)", outcome.note)
+    return int(results.group(1)) if results else None
 
 
 async def lines_named(name: str, judge: RewardChannel, cases: Sequence[Case], runs: Sequence[Outcome]) -> list:
     if not isinstance(judge, Lint):
         return [line_of(run) for run in runs]
-    found = await judge.linter.findings([case.fault.code for case in cases])
-    first = [findings[0].start if findings else None for findings in found]
+    results = await judge.linter.findings([case.fault.code for case in cases])
+    first = [findings[0].start if findings else None for findings in results]
     return [None if at is None else c.fault.code.count("\n", 0, at) + 1 for c, at in zip(cases, first, strict=True)]
 
 
@@ -181,7 +181,7 @@ async def measure(name: str, judges: dict[str, RewardChannel], cases: Sequence[C
             "uniform": frozenset(range(size)),
             "line": first_occurrence(case.fault.code, line),
         }
-        rows.append({"case": case, **{p: compare(case.fault.code, found, case.truth) for p, found in sets.items()}})
+        rows.append({"case": case, **{p: compare(case.fault.code, matches, case.truth) for p, matches in sets.items()}})
     return rows
 
 
@@ -220,8 +220,8 @@ async def main() -> None:
         for kind in KINDS[name]:
             if own := [row for row in rows if row["case"].fault.kind == kind]:
                 table[name][kind] = summary(own)
-        for kind, found in table[name].items():
-            print(printed(f"{name}, {kind}", found), file=sys.stderr)
+        for kind, results in table[name].items():
+            print(printed(f"{name}, {kind}", results), file=sys.stderr)
         missed = [row["case"] for row in rows if not row["channel"]["exact"] and name in ("syntax", "lint")]
         for case in missed[: args.show]:
             print(f"{case.problem.id} {case.fault}", file=sys.stderr)
@@ -229,9 +229,13 @@ async def main() -> None:
     print(json.dumps({"programs": len(good), "seed": args.seed, "channels": table}))
 
 
-def printed(title: str, found: dict) -> str:
-    cells = "".join(f"{'{precision:.2f} {recall:.2f} {iou:.2f} {lines:.2f}'.format(**found[p]):>29}" for p in POINTERS)
-    return f"{title:32}{found['faults']:6}  {found['channel']['seen']:.2f}  {found['channel']['exact']:.2f} {cells}"
+def printed(title: str, results: dict) -> str:
+    cells = "".join(
+        f"{'{precision:.2f} {recall:.2f} {iou:.2f} {lines:.2f}'.format(**results[p]):>29}" for p in POINTERS
+    )
+    return (
+        f"{title:32}{results['faults']:6}  {results['channel']['seen']:.2f}  {results['channel']['exact']:.2f} {cells}"
+    )
 
 
 if __name__ == "__main__":

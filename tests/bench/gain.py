@@ -26,15 +26,15 @@ def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
     """Share of right samples, or mean reward, by temperature and problem."""
     folder, _, when = evaluation.partition("@")
     rows = read_jsonl(Path(folder) / ("eval_samples.jsonl" if when else "samples.jsonl"))
-    found: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    results: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row["verdict"] != "error" and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
-            found[row["temperature"]][row["task_id"]].append(
+            results[row["temperature"]][row["task_id"]].append(
                 row["reward"] if score == "reward" else row["verdict"] == "pass"
             )
-    if not found:
+    if not results:
         sys.exit(f"{evaluation}: no such evaluation")
-    return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in found.items()}
+    return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in results.items()}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ base       the model as it is
 sft        all weights on references of generated problems
 sft_grpo   sft, then GRPO with rewards on tokens
 grpo       GRPO with rewards on tokens, from the base model
+grpo_prefix  the same, and groups without a pass are drawn again behind the beginning of their reference
 stock_grpo GRPO as TRL has it: rewards on the last token, divided by the group's deviation
 rejection  the base model's own right answers to the training problems, then SFT on them
 
@@ -66,6 +67,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         yield [*GRPO, f"adapter={folder('sft', seed)}", f"seed={seed}", where, *overrides]
     elif arm == "grpo":
         yield [*GRPO, f"seed={seed}", where, *overrides]
+    elif arm == "grpo_prefix":
+        yield [*GRPO, "recipe.prefix.enabled=true", f"seed={seed}", where, *overrides]
     elif arm == "stock_grpo":
         yield [*GRPO, "reward=sparse", "recipe.trl.scale_rewards=group", f"seed={seed}", where, *overrides]
     elif arm == "rejection":
@@ -93,8 +96,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         yield ["recipes/eval.py", *HUMANEVAL, f"run.dir={folder(arm, seed)}-humaneval"]
 
 
-HUMANEVAL = ("task=humaneval", "evaluation.split=all", "evaluation.samples=0")
-ARMS = ("base", "sft", "sft_grpo", "grpo", "stock_grpo", "rejection")
+HUMANEVAL = ("task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
+ARMS = ("base", "sft", "sft_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
 
 
 def folder(arm: str, seed: int) -> Path:
@@ -135,11 +138,11 @@ def store(arm: str, seed: int) -> None:
 
 def by_problem(rows: Any) -> dict[str, Shares]:
     """Share of right answers to each problem, greedy and sampled; an answer without a verdict does not count."""
-    found: dict[str, dict[str, list[bool]]] = {"greedy": defaultdict(list), "sampled": defaultdict(list)}
+    results: dict[str, dict[str, list[bool]]] = {"greedy": defaultdict(list), "sampled": defaultdict(list)}
     for row in rows:
         if row["passed"] is not None:
-            found["sampled" if row["temperature"] else "greedy"][row["task_id"]].append(row["passed"])
-    return {how: {name: float(np.mean(v)) for name, v in each.items()} for how, each in found.items()}
+            results["sampled" if row["temperature"] else "greedy"][row["task_id"]].append(row["passed"])
+    return {how: {name: float(np.mean(v)) for name, v in each.items()} for how, each in results.items()}
 
 
 def of_set(run: Mapping[str, Any], how: str, name: str) -> Shares:

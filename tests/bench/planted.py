@@ -134,9 +134,9 @@ def operators(source: Source) -> Iterator[Edit]:
             continue
         for left, right in between:
             start, gap = source.end(left), source.code[source.end(left) : source.start(right)]
-            found = OPERATOR.search(gap)
-            if found and "#" not in gap and (new := SWAPS.get(found.group())):
-                yield Edit(start + found.start(), len(found.group()), new, 0, len(new))
+            results = OPERATOR.search(gap)
+            if results and "#" not in gap and (new := SWAPS.get(results.group())):
+                yield Edit(start + results.start(), len(results.group()), new, 0, len(new))
 
 
 def undefined_names(source: Source) -> Iterator[Edit]:

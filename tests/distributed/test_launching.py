@@ -54,17 +54,17 @@ def start(*arguments: str, cwd: Path, mark: str, path: str = "", **environment: 
 def alive(mark: str) -> list[str]:
     """Command lines of the processes that are still there, given a moment to go."""
     for _ in range(50):
-        found = []
+        results = []
         for folder in Path("/proc").iterdir():
             try:
                 if folder.name.isdigit() and f"STARTED_BY={mark}".encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_text())
+                    results.append((folder / "cmdline").read_text())
             except OSError:
                 continue
-        if not any(found):
+        if not any(results):
             return []
         time.sleep(0.1)
-    return found
+    return results
 
 
 def metrics(folder: Path) -> list[dict]:
@@ -144,8 +144,8 @@ STAND_INS = {
 def test_ctrl_c_in_the_middle_then_slurms_script_makes_the_run_that_the_sweep_made(swept, tiny_model, tmp_path):
     run = run_of(swept[0], "basics", 1)
     kills = "+task.reward.kills={_target_:tests.recipes.channels.KillsProcess,weight:1.0,job:basics-1,victim:basics-2}"
-    said = ["task=basics", "seed=1", *small(tiny_model), kills, f"run.dir={tmp_path / 'run'}"]
-    process = start(sys.executable, GRPO, *said, cwd=tmp_path, mark="stopped")
+    message = ["task=basics", "seed=1", *small(tiny_model), kills, f"run.dir={tmp_path / 'run'}"]
+    process = start(sys.executable, GRPO, *message, cwd=tmp_path, mark="stopped")
     while not metrics(tmp_path / "run"):
         assert process.poll() is None, process.communicate()[1][-4000:]
         time.sleep(0.005)
@@ -161,7 +161,7 @@ def test_ctrl_c_in_the_middle_then_slurms_script_makes_the_run_that_the_sweep_ma
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "both", "PER_NODE": "1"}
     activate = Path(sys.prefix) / "bin" / "activate"
     process = start(
-        *("bash", str(ROOT / "launch" / "slurm_nodes.sh"), "recipes/grpo.py", *said),
+        *("bash", str(ROOT / "launch" / "slurm_nodes.sh"), "recipes/grpo.py", *message),
         cwd=ROOT,
         mark="slurm",
         path=f"{tmp_path}:",

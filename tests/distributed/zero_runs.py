@@ -38,8 +38,13 @@ PPO = ("recipe.samples_per_prompt=4", "recipe.trl.num_mini_batches=1", "value=se
 def train(recipe: str, model: str, folder: Path, stage: int, steps: int, *more: str) -> None:
     """One run, as the recipe's command makes it."""
     own = {"grpo": GRPO, "ppo": PPO}[recipe]
-    said = (f"model.path={model}", f"hardware.zero_stage={stage}", f"recipe.trl.max_steps={steps}", f"run.dir={folder}")
-    cfg = compose([f"recipe={recipe}", *SMALL, *own, *said, *more])
+    message = (
+        f"model.path={model}",
+        f"hardware.zero_stage={stage}",
+        f"recipe.trl.max_steps={steps}",
+        f"run.dir={folder}",
+    )
+    cfg = compose([f"recipe={recipe}", *SMALL, *own, *message, *more])
     settle(cfg)
     importlib.import_module(f"recipes.{recipe}").main.__wrapped__(cfg)
 

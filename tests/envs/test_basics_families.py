@@ -196,11 +196,11 @@ def test_no_two_families_are_near_duplicates():
         for name, family in families.FAMILIES.items()
     }
     seen: list[Asked] = [of(p) for split in ("train", "test") for p in Basics().problems(split)]  # type: ignore[arg-type]
-    found = []
+    results = []
     for problems in made.values():
-        found += list(near_duplicates(problems, seen))
+        results += list(near_duplicates(problems, seen))
         seen += problems
-    assert found == []
+    assert results == []
 
 
 def _problem_of(row: dict[str, Any]) -> Problem:

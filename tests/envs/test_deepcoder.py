@@ -73,11 +73,11 @@ PROGRAMS = [
 @pytest.mark.parametrize("packed", [lambda tests: tests, json.dumps, lambda t: json.dumps(json.dumps(t))])
 def test_every_shape_of_tests_becomes_one(packed):
     for tests, metadata, starter in FUNCTIONS:
-        found = normalise(packed(tests), metadata, starter)
-        assert (found.entry_point, found.cases) == ("add", ADD), tests
+        results = normalise(packed(tests), metadata, starter)
+        assert (results.entry_point, results.cases) == ("add", ADD), tests
     for tests in PROGRAMS:
-        found = normalise(packed(tests), {"func_name": None})
-        assert (found.entry_point, found.cases) == (None, ECHO), tests
+        results = normalise(packed(tests), {"func_name": None})
+        assert (results.entry_point, results.cases) == (None, ECHO), tests
 
 
 def test_a_single_test_and_what_json_cannot_say():
@@ -145,8 +145,8 @@ def test_rows_come_from_files_of_three_kinds_and_folders(tmp_path):
     write(tmp_path / "a.jsonl", lines)
     write(tmp_path / "b.jsonl.gz", lines)
     parquet.write_table(Table.from_pylist(lines), tmp_path / "c.parquet")
-    found = [ids(DeepCoder(str(tmp_path / name))) for name in ("a.jsonl", "b.jsonl.gz", "c.parquet")]
-    assert found[0] == found[1] == found[2] and [len(side) for side in found[0]] == [18, 2]
+    results = [ids(DeepCoder(str(tmp_path / name))) for name in ("a.jsonl", "b.jsonl.gz", "c.parquet")]
+    assert results[0] == results[1] == results[2] and [len(side) for side in results[0]] == [18, 2]
     assert [len(side) for side in ids(DeepCoder(str(tmp_path / "a.jsonl"), train_size=5))] == [5, 15]
     hub = tmp_path / "copy"
     for name, part in (("lcbv5/train-0", lines[:9]), ("taco/train-0", lines[9:15]), ("lcbv5/test-0", lines[15:])):
@@ -300,9 +300,9 @@ PRINT = Problem("p/1", "", cases=(StdioCase("3\n", "6\n"), StdioCase("4\n", "8\n
 )
 def test_the_last_complete_block_is_the_answer(tmp_path, answer, code):
     task = DeepCoder(str(write(tmp_path / "a.jsonl", rows(10))))
-    found = task.extract(answer)
-    assert (None if found is None else answer[found.start : found.end]) == code
-    assert found is None or found.closed
+    results = task.extract(answer)
+    assert (None if results is None else answer[results.start : results.end]) == code
+    assert results is None or results.closed
     assert not task.complete(answer)
 
 
@@ -328,10 +328,10 @@ def test_the_reward_is_a_tenth_of_form_and_correctness(tmp_path, sandbox):
         "print(2 * int(input()))",
         "```python\nprint(2 * int(input()))",
     ]
-    found = [task.extract(answer) for answer in answers]
+    results = [task.extract(answer) for answer in answers]
     completions = [
         Completion(answer, [0], [(0, len(answer))], span and (span.start, span.end), closed=span is not None)
-        for answer, span in zip(answers, found, strict=True)
+        for answer, span in zip(answers, results, strict=True)
     ]
     box = Counting(sandbox)
     form = Form(cfg.form.block, cfg.form.no_block, cfg.form.length_alpha)

@@ -93,15 +93,15 @@ def test_a_reply_never_holds_a_hidden_test(sandbox):
     problems = planted()
     assert all(MARK in repr((p.cases, p.check_src)) and MARK not in p.question for p in problems)
     pairs = [(p, code.replace("{name}", p.entry_point or "f")) for p in problems for code in CODES]
-    said = replies(feedback, [Dialogue(p, [], answer(code)) for p, code in pairs])
-    assert MARK not in "".join(said) and sum(map(bool, said)) > len(said) * 0.7
+    message = replies(feedback, [Dialogue(p, [], answer(code)) for p, code in pairs])
+    assert MARK not in "".join(message) and sum(map(bool, message)) > len(message) * 0.7
     robots = RoboEval().problems("test")[:3]  # with closed worlds and checks, none of which is read
     hidden = [dataclasses.replace(p, data={"worlds": MARK, "conditions": MARK}) for p in robots]
-    said = replies(
+    message = replies(
         RobotRuns(sandbox),
         [Dialogue(p, [], answer("def task_program():\n    pick('x')\n    pick('y')\n")) for p in hidden],
     )
-    assert all(said) and MARK not in "".join(said)
+    assert all(message) and MARK not in "".join(message)
 
 
 def test_what_a_person_would_see_of_a_function(sandbox):
@@ -254,8 +254,8 @@ class Says:
 def test_the_template_is_the_users():
     problem = Problem("x", "?")
     dialogues = [Dialogue(problem, [], answer("x = 1")), Dialogue(problem, [], answer(None))]
-    said = replies(Says(Observation(False, "wrong")), dialogues, template="Oh: {feedback}!")
-    assert said == ["Oh: wrong!", "Oh: The answer has no complete code block, so nothing was run.!"]
+    message = replies(Says(Observation(False, "wrong")), dialogues, template="Oh: {feedback}!")
+    assert message == ["Oh: wrong!", "Oh: The answer has no complete code block, so nothing was run.!"]
     for observation in (Observation(True), Observation(False, failed=True)):
         assert [step.done for step in asyncio.run(Repair(Says(observation)).step(dialogues))] == [True, False]
 

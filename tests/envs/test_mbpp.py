@@ -79,8 +79,8 @@ def test_the_function_under_test_is_found():
     ids=range(12),
 )
 def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
-    found = extract_definitions(answer)
-    assert (answer[found.start : found.end] if found else None) == code
+    results = extract_definitions(answer)
+    assert (answer[results.start : results.end] if results else None) == code
     fenced = f"def g(): pass\n```python\n{answer}\n```"
     mbpp = Mbpp()
     assert fenced[mbpp.extract(fenced).start :].startswith(answer)
@@ -89,8 +89,8 @@ def test_functions_are_extracted_by_pattern_where_no_fence_is(answer, code):
 def test_no_reference_loses_anything_for_want_of_a_fence():
     for problem in Mbpp(path=str(shared("mbpp/mbpp.jsonl.gz")), every_id=True).problems("test"):
         answer = f"Here it is:\n{problem.reference}\nIt's {problem.entry_point}.\n"
-        found = extract_definitions(answer)
-        whole, ours = ast.parse(problem.reference), ast.parse(answer[found.start : found.end])
+        results = extract_definitions(answer)
+        whole, ours = ast.parse(problem.reference), ast.parse(answer[results.start : results.end])
         assert [ast.dump(node) for node in whole.body[-len(ours.body) :]] == [ast.dump(node) for node in ours.body]
         assert problem.entry_point in {getattr(node, "name", None) for node in ours.body}
 
@@ -251,8 +251,8 @@ def test_arguments_are_what_evalplus_makes_of_them():
         number = int(row["task_id"].split("/")[1])
         inputs = row["base_input"] + row["plus_input"]
         ours = [plus.CONVERTED.get(number, plus._same)(arguments) for arguments in inputs]
-        theirs = [list(arguments) for arguments in mbpp_deserialize_inputs(row["task_id"], inputs)]
-        assert repr([list(arguments) for arguments in ours]) == repr(theirs), row["task_id"]
+        expected = [list(arguments) for arguments in mbpp_deserialize_inputs(row["task_id"], inputs)]
+        assert repr([list(arguments) for arguments in ours]) == repr(expected), row["task_id"]
 
 
 def test_open_code_instruct_rows_in_the_hubs_columns(sandbox):

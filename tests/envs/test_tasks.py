@@ -98,6 +98,6 @@ def test_a_missing_file_is_named(tmp_path):
     ],
 )
 def test_the_last_block_wins(answer, code, closed):
-    found = extract_fenced(answer)
-    assert (None if found is None else answer[found.start : found.end]) == code
-    assert (None if found is None else found.closed) == closed
+    results = extract_fenced(answer)
+    assert (None if results is None else answer[results.start : results.end]) == code
+    assert (None if results is None else results.closed) == closed

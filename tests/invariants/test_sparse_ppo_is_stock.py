@@ -199,15 +199,15 @@ def test_the_same_updates_as_trl(tmp_path, more):
     our_policy, our_value, our_logs = ours(tmp_path / "ours", **more)
     assert len(stock_logs) == len(our_logs) == UPDATES
     assert any(row["val/num_eos_tokens"] > 0 for row in stock_logs)  # some ended early, so padding matters
-    for theirs, mine in zip(stock_logs, our_logs, strict=True):
+    for expected, mine in zip(stock_logs, our_logs, strict=True):
         for key in SAME:
-            assert mine[key] == pytest.approx(theirs[key], rel=1e-3, abs=1e-5), (key, mine["step"])
+            assert mine[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-5), (key, mine["step"])
     first_policy, _, first_value = start()
-    for first, theirs, mine in ((first_policy, stock_policy, our_policy), (first_value, stock_value, our_value)):
-        for name, parameter in theirs.named_parameters():
+    for first, expected, mine in ((first_policy, stock_policy, our_policy), (first_value, stock_value, our_value)):
+        for name, parameter in expected.named_parameters():
             moved = (parameter - first.get_parameter(name)).abs().max()
             assert torch.allclose(parameter, mine.get_parameter(name), rtol=1e-3, atol=1e-5), (name, moved)
-        assert any(not torch.equal(p, first.get_parameter(n)) for n, p in theirs.named_parameters())
+        assert any(not torch.equal(p, first.get_parameter(n)) for n, p in expected.named_parameters())
 
 
 def test_passes_and_padding_side_change_nothing(tmp_path):

@@ -98,10 +98,10 @@ class Chromium:
 
     def ask(self, script: str) -> Any:
         """The value of an expression in the page, as JSON holds it."""
-        said = self.call("Runtime.evaluate", expression=script, returnByValue=True)
-        if "exceptionDetails" in said:
-            raise RuntimeError(f"{script}: {said['exceptionDetails']}")
-        return said["result"].get("value")
+        output_text = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in output_text:
+            raise RuntimeError(f"{script}: {output_text['exceptionDetails']}")
+        return output_text["result"].get("value")
 
     def picture(self, file: Path) -> Path:
         """A PNG of the whole page, as long as it is."""

@@ -48,7 +48,7 @@ class Completions:
                 ends,
                 self.eos,
                 generator=generator,
-                ended=lambda place, _, found: logps.update({place: found}),
+                ended=lambda place, _, results: logps.update({place: results}),
             )
         choices = [
             {"index": n, "token_ids": ids[n], "logprobs": {"token_logprobs": logps[n]}} for n in range(asked["n"])

@@ -118,8 +118,8 @@ class MadeUp:
 
     def seconds(self) -> dict[str, float]:
         grade = 20.0 if self.sick == "sandbox starves training" else 0.05
-        found = {"rollout": self.noisy(5), "grade": self.noisy(grade), "update": self.noisy(3)}
-        return {f"seconds/{k}": v for k, v in found.items()} | {"seconds/total": sum(found.values())}
+        results = {"rollout": self.noisy(5), "grade": self.noisy(grade), "update": self.noisy(3)}
+        return {f"seconds/{k}": v for k, v in results.items()} | {"seconds/total": sum(results.values())}
 
     def entropy(self, step: int) -> float:
         low = 0.008 if self.sick == "entropy collapse" and step > self.steps / 2 else 0.15
@@ -165,9 +165,9 @@ class MadeUp:
         shares = [mean(self.rng.random() < p for _ in range(8)) for p in chances]
         value = mean(shares)
         error = 1.96 * math.sqrt(mean((s - value) ** 2 for s in shares) / HELD_OUT)
-        found = {"1": {"value": value, "low": value - error, "high": value + error}}
+        results = {"1": {"value": value, "low": value - error, "high": value + error}}
         base = {"when": when, "step": step, "task": "basics", "split": "test", "problems": HELD_OUT, "samples": 8}
-        return base | {"temperature": 1.0, "pass@k": found}
+        return base | {"temperature": 1.0, "pass@k": results}
 
     def config(self) -> dict[str, Any]:
         trl: dict[str, Any] = {"learning_rate": 3e-4, "temperature": 1.0, "max_grad_norm": 1.0}
@@ -214,6 +214,6 @@ def answer(task: str, text: str, verdict: str, tokens: int, closed: bool) -> dic
     return base | {"closed": closed, "finished": True}
 
 
-def mean(found) -> float:
-    found = list(found)
-    return sum(found) / len(found)
+def mean(results) -> float:
+    results = list(results)
+    return sum(results) / len(results)

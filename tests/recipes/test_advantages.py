@@ -43,9 +43,9 @@ def test_kl_estimators_average_to_the_kl():
     draws = torch.multinomial(policy.exp(), 200_000, replacement=True)
     wanted = (policy.exp() * (policy - reference)).sum().item()
     for estimator in ("k1", "k3"):
-        found = kl_per_token(policy[draws], reference[draws], estimator)
-        assert found.mean().item() == pytest.approx(wanted, rel=0.02)
-    assert (found >= 0).all()  # k3
+        results = kl_per_token(policy[draws], reference[draws], estimator)
+        assert results.mean().item() == pytest.approx(wanted, rel=0.02)
+    assert (results >= 0).all()  # k3
 
 
 def test_whitening_sees_the_mask_alone():

@@ -98,9 +98,13 @@ def summary(rows_file, tiny_model, sandbox, monkeypatch):
     monkeypatch.setattr(held_out, "end_ids", lambda *_: [2])
     task, reward = Mbpp("plus", str(rows_file)), Reward({"unit_tests": UnitTests(sandbox)}, {"unit_tests": 1.0})
     with asyncio.Runner() as runner:
-        found = evaluate_policy(None, tokenizer, task, reward, runner, Decoding(64, 0.0), 1)
-    assert [(row["passed"], row["base_passed"]) for row in found.rows] == [(True, True), (False, True), (False, False)]
-    return found.summary
+        results = evaluate_policy(None, tokenizer, task, reward, runner, Decoding(64, 0.0), 1)
+    assert [(row["passed"], row["base_passed"]) for row in results.rows] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+    return results.summary
 
 
 def test_one_evaluation_has_both_shares(summary):

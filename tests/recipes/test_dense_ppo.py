@@ -34,8 +34,8 @@ class Sometimes(Moves):
     """`Moves`, but every third completion cannot be graded."""
 
     async def score(self, problems, completions):
-        found = await super().score(problems, completions)
-        return [None if i % 3 == 2 else result for i, result in enumerate(found)]
+        results = await super().score(problems, completions)
+        return [None if i % 3 == 2 else result for i, result in enumerate(results)]
 
 
 class Never(Moves):
@@ -47,8 +47,8 @@ class Shy(Moves):
     """`Moves`, but of every third completion there is nothing to say."""
 
     async def score(self, problems, completions):
-        found = await super().score(problems, completions)
-        return [ChannelResult(0.0, silent=True) if i % 3 == 2 else result for i, result in enumerate(found)]
+        results = await super().score(problems, completions)
+        return [ChannelResult(0.0, silent=True) if i % 3 == 2 else result for i, result in enumerate(results)]
 
 
 class Short(Moves):
@@ -177,12 +177,12 @@ def test_where_a_channel_is_silent_is_left_out_of_its_mean(tmp_path):
     metrics = completion_metrics(rollout, ["moves", "short"], torch.device("cpu"))
     assert metrics["scores/moves"] == pytest.approx(sum(heard) / 8)
     with asyncio.Runner() as runner:
-        found = evaluate_policy(
+        results = evaluate_policy(
             t.policy, t.processing_class, t.task, t.reward, runner, Decoding(5), samples=6, split="train"
         )
-    played = [play(t.task.problems("train")[i // 6].reference, row["completion"]) for i, row in enumerate(found.rows)]
+    played = [play(t.task.problems("train")[i // 6].reference, row["completion"]) for i, row in enumerate(results.rows)]
     heard = [sum(earned) for i, earned in enumerate(played) if i % 3 != 2]
-    assert found.summary["scores"]["moves"] == pytest.approx(sum(heard) / len(heard))
+    assert results.summary["scores"]["moves"] == pytest.approx(sum(heard) / len(heard))
 
 
 def test_a_step_without_a_grade_is_no_step(tmp_path):
@@ -198,8 +198,8 @@ def test_a_step_without_a_grade_is_no_step(tmp_path):
 def test_a_mini_batch_without_a_grade_is_left_out(tmp_path):
     class FirstOnly(Moves):
         async def score(self, problems, completions):
-            found = await super().score(problems, completions)
-            return [found[0], *(None for _ in found[1:])]
+            results = await super().score(problems, completions)
+            return [results[0], *(None for _ in results[1:])]
 
     t = trainer(tmp_path, channel=FirstOnly, num_mini_batches=2)
     t.train()
@@ -255,10 +255,10 @@ def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
     e.advantages, _ = t.advantages(e)
     assert e.advantages[:, 0].mean().item() == pytest.approx(0, abs=1e-6)
     shift = 0.05
-    loss, found = t.policy_loss(e.logps + shift, e)
+    loss, results = t.policy_loss(e.logps + shift, e)
     ratios = torch.exp(shift * e.mask.sum(1))
     a = e.advantages[:, 0]
     wanted = torch.max(-a * ratios, -a * ratios.clamp(0.8, 1.2)).sum()
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-4)
-    assert found["val/ratio"].item() == pytest.approx(ratios.sum().item(), rel=1e-4)
+    assert results["val/ratio"].item() == pytest.approx(ratios.sum().item(), rel=1e-4)
     assert t.units(e) == 12

@@ -102,11 +102,11 @@ def test_the_report_shows_an_episode_as_a_conversation(tmp_path):
         (["recipe=ppo", "task=etk"], "task.reward.compile.workdir is null: give"),
     ],
 )
-def test_what_episodes_do_not_go_with_is_refused_in_one_line(overrides, said):
+def test_what_episodes_do_not_go_with_is_refused_in_one_line(overrides, message):
     schema.register()
     cfg = compose([*overrides, "episode=repair"])
     check = {"grpo": check_grpo, "ppo": check_ppo}.get(cfg.recipe.name, check_one_turn)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         check(cfg)
         build_episode(cfg, LocalSandbox(workers=1))
     assert "\n" not in str(error.value)

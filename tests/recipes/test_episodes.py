@@ -251,7 +251,7 @@ def completion_of(length: int) -> Completion:
     st.sampled_from(["dense", "sparse", "uniform", "pointed"]),
     st.integers(0, 5),
 )
-def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(turns, pay, placement, said):
+def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(turns, pay, placement, message):
     """Conservation: by channel the tokens' rewards sum to the score, which is the last turn's, as sparse pays it."""
 
     class Pays:
@@ -266,7 +266,7 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
     both = Reward({"a": Pays(1), "b": Pays(2, silent=True)}, {"a": 1.0, "b": 0.5}, placement)
     answers = [completion_of(length) for length, *_ in turns]
     grades = asyncio.run(both.grade([range(n) for n in range(len(turns))], answers))
-    rest = [Turn(a, (), "r", [7] * said) for a in answers[:-1]]
+    rest = [Turn(a, (), "r", [7] * message) for a in answers[:-1]]
     row = joined([*rest, Turn(answers[-1])], {5: b"x", 7: b"y"})
     grade = episode_grade(row, grades, pay, both.weights)
     assert grade.total == pytest.approx(grades[-1].total) and sum(grade.token_rewards) == pytest.approx(grade.total)
@@ -307,14 +307,14 @@ def test_returns_step_over_what_was_said():
         assert torch.allclose(got, expected)
     at = torch.tensor([0, 1, 4, 5, 6, 9])  # tokens 2, 3, 7 and 8 are the environment's
     wide = torch.full((3, 10), 7.0).index_copy(1, at, rewards), torch.full((3, 10), 7.0).index_copy(1, at, values)
-    said = torch.ones(3, 10, dtype=torch.bool).index_fill(1, at, False)
+    message = torch.ones(3, 10, dtype=torch.bool).index_fill(1, at, False)
     discounts = torch.full((3, 10), 0.9)
-    advantages, returns = gae_over_turns(*wide, said, discounts, 0.8)
+    advantages, returns = gae_over_turns(*wide, message, discounts, 0.8)
     expected = gae(rewards, values, 0.9, 0.8)
     assert torch.allclose(advantages[:, at], expected[0]) and torch.allclose(returns[:, at], expected[1])
-    assert not advantages[said.nonzero(as_tuple=True)].any() and not returns[said.nonzero(as_tuple=True)].any()
+    assert not advantages[message.nonzero(as_tuple=True)].any() and not returns[message.nonzero(as_tuple=True)].any()
     discounts[:, 1] = 0.0  # nothing of the second turn reaches the first
-    alone = returns_over_turns(wide[0], said, discounts)
+    alone = returns_over_turns(wide[0], message, discounts)
     assert torch.allclose(alone[:, 1], rewards[:, 1]) and torch.allclose(
         alone[:, 0], rewards[:, 0] + 0.9 * rewards[:, 1]
     )
@@ -432,8 +432,8 @@ def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, smollm2
     leaf = (torch.rand(shape) - 3.0).requires_grad_()
     trainer._get_per_token_logps_and_entropies = lambda *a, **k: (leaf, torch.rand(shape), None)
     trainer._compute_loss(trainer.model, batch).backward()
-    said = (batch["completion_mask"] == 1) & (batch["tool_mask"] == 0)
-    assert said.any() and not leaf.grad[said].any() and not leaf.grad[batch["completion_mask"] == 0].any()
+    message = (batch["completion_mask"] == 1) & (batch["tool_mask"] == 0)
+    assert message.any() and not leaf.grad[message].any() and not leaf.grad[batch["completion_mask"] == 0].any()
     written = (batch["completion_mask"] * batch["tool_mask"]).bool()
     assert (leaf.grad[written] != 0).float().mean() > 0.3
     assert batch["num_items_in_batch"] == written.sum()

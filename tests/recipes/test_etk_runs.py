@@ -48,14 +48,14 @@ def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model,
     judge = f"task.reward.judge.path={tiny_model}"
     folder = run(name, tmp_path / "run", "task=etk", judge, f"model.path={tiny_model}", samples)
     [step] = read_jsonl(folder / "metrics.jsonl")
-    said = {"judge/judged", "judge/invalid_rate", "judge/std", "judge/most_common"}
-    measured = {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"} | said
+    message = {"judge/judged", "judge/invalid_rate", "judge/std", "judge/most_common"}
+    measured = {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"} | message
     assert measured | {"scores/bleu", "scores/judge"} <= set(step)
     assert 0 <= step["bleu/copy_bleu"] < 1 and step["judge/invalid_rate"] == 0 < step["judge/most_common"] <= 1
     evaluations = read_jsonl(folder / "evals.jsonl")
     assert {row["when"] for row in evaluations} == {"before", "after"}
     # greedy, the tiny model writes blanks: no code to judge
-    assert all(set(row["measures"]) | said == measured for row in evaluations)
+    assert all(set(row["measures"]) | message == measured for row in evaluations)
     assert all(set(row["measures"]) == measured for row in read_jsonl(folder / "completions.jsonl"))
 
 

@@ -160,10 +160,10 @@ def test_means_are_over_answers_and_over_each_problems_best_by_weight():
         return Grade({"simulation": ChannelResult(score, detail=detail)}, {}, {"simulation": 1.0})
 
     problems = [Problem("a", ""), Problem("b", "", weight=3.0), Problem("c", "")]
-    found = rewards_of(problems, [[grade(0.2, exact=1), grade(0.9)], [grade(0.5)], []])
-    assert found["reward"] == found["scores"]["simulation"] == pytest.approx((0.2 + 0.9 + 3 * 0.5) / 5)
-    assert found["best"] == pytest.approx((0.9 + 3 * 0.5) / 4)
-    assert found["measures"] == {"simulation/exact": 1.0}
+    results = rewards_of(problems, [[grade(0.2, exact=1), grade(0.9)], [grade(0.5)], []])
+    assert results["reward"] == results["scores"]["simulation"] == pytest.approx((0.2 + 0.9 + 3 * 0.5) / 5)
+    assert results["best"] == pytest.approx((0.9 + 3 * 0.5) / 4)
+    assert results["measures"] == {"simulation/exact": 1.0}
     assert rewards_of(problems[:1], [[]]) == {"reward": 0.0, "scores": {}, "measures": {}}
 
 

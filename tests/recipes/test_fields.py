@@ -43,8 +43,8 @@ def graded(made):
 
 def test_one_that_passes_and_failing_ones_from_the_worst_to_the_best():
     rows = [row("a", 1), row("b", 0.9), row("a", 0.1), *(row(f"c{n}", n / 10) for n in range(8)), row("d", 1)]
-    found = [(rows[i]["task_id"], rows[i]["reward"]) for i in chosen(rows)]
-    assert found == [("a", 1), ("c0", 0.0), ("c4", 0.4), ("b", 0.9)]
+    results = [(rows[i]["task_id"], rows[i]["reward"]) for i in chosen(rows)]
+    assert results == [("a", 1), ("c0", 0.0), ("c4", 0.4), ("b", 0.9)]
     few = rows[-3:]
     assert [few[i]["task_id"] for i in chosen(few)] == ["d", "c6", "c7"]
     assert chosen([row("a", 1), row("b", 1), row("c", 1)], 2) == [0, 1] and chosen([]) == []

@@ -26,8 +26,8 @@ STEPS = {
 def evaluation(step: int, density: float, temperature: float = 1.0, task: str = "etk_completion") -> dict:
     stages = {"simulation/compile": 1.0, "simulation/density": density, "simulation/baseline": 0.9, "other/x": 5.0}
     passed = {"1": {"value": density / 2}}
-    found = {"task": task, "step": step, "temperature": temperature, "reward": 0.5, "pass@k": passed}
-    return found | {"scores": {"simulation": 0.5}, "measures": stages}
+    results = {"task": task, "step": step, "temperature": temperature, "reward": 0.5, "pass@k": passed}
+    return results | {"scores": {"simulation": 0.5}, "measures": stages}
 
 
 def sample(step: int, name: str, reward: float | None, temperature: float = 1.0) -> dict:
@@ -36,14 +36,14 @@ def sample(step: int, name: str, reward: float | None, temperature: float = 1.0)
     return row | {"temperature": temperature, "reward": reward}
 
 
-def named(found: list[dict]) -> dict[str, dict]:
-    return {figure["title"]: figure for figure in found}
+def named(results: list[dict]) -> dict[str, dict]:
+    return {figure["title"]: figure for figure in results}
 
 
 def paths(drawn: str, kind: str) -> list[list[tuple[float, float]]]:
     """The corners of each path of a kind, in CSS pixels."""
-    found = re.findall(rf'<g class="{kind}">\s*<path d="([^"]*)"', str(drawn))
-    return [[tuple(map(float, place.split())) for place in re.split("[MLz]", path) if place] for path in found]
+    results = re.findall(rf'<g class="{kind}">\s*<path d="([^"]*)"', str(drawn))
+    return [[tuple(map(float, place.split())) for place in re.split("[MLz]", path) if place] for path in results]
 
 
 def value_at(drawn: str, y: float) -> float:
@@ -55,17 +55,20 @@ def value_at(drawn: str, y: float) -> float:
 
 
 def test_the_reward_stands_beside_its_parts_and_each_loss_has_its_scale():
-    found = named(figures(STEPS, [], [], "etk"))
-    assert set(found) == {"Reward and its parts", "Losses"}
-    assert [name for _, name in found["Reward and its parts"]["legend"]] == ["reward", "bleu"]  # no judge: not a number
-    chart = found["Reward and its parts"]["svgs"][0]
+    results = named(figures(STEPS, [], [], "etk"))
+    assert set(results) == {"Reward and its parts", "Losses"}
+    assert [name for _, name in results["Reward and its parts"]["legend"]] == [
+        "reward",
+        "bleu",
+    ]  # no judge: not a number
+    chart = results["Reward and its parts"]["svgs"][0]
     assert "reward 0.3, bleu 0.5" in chart
     line, part = paths(chart, "line")
     assert [value_at(chart, y) for _, y in line] == pytest.approx([0.1, 0.2, 0.3], abs=0.002)
     assert [value_at(chart, y) for _, y in part] == pytest.approx([0.5, 0.5, 0.5], abs=0.002)
     assert line[1][0] - line[0][0] == pytest.approx(line[2][0] - line[1][0], abs=0.2)
-    assert [name for _, name in found["Losses"]["legend"]] == ["policy loss", "value loss"]
-    assert len(found["Losses"]["svgs"]) == 2
+    assert [name for _, name in results["Losses"]["legend"]] == ["policy loss", "value loss"]
+    assert len(results["Losses"]["svgs"]) == 2
 
 
 def test_held_out_scores_are_drawn_by_checkpoint_for_each_way_of_sampling():

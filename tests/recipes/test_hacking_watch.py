@@ -86,9 +86,9 @@ def graded():
 
     async def grade():
         sandbox = LocalSandbox(workers=1, limits=Limits())
-        found = {kind: await channels(sandbox).grade(problems, answers) for kind, answers in by_kind.items()}
+        results = {kind: await channels(sandbox).grade(problems, answers) for kind, answers in by_kind.items()}
         await sandbox.close()
-        return found
+        return results
 
     return Graded(problems, by_kind, asyncio.run(grade()))
 
@@ -147,13 +147,13 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
     for step in range(1, steps + 1):
         places = [policy.rng.randrange(len(graded.problems)) for _ in range(PROMPTS)]
         drawn = [(n, policy.draw(step / steps)) for n in places for _ in range(group)]
-        found = [graded.grades[kind][n] for n, kind in drawn]
+        results = [graded.grades[kind][n] for n, kind in drawn]
         problems, answers = [graded.problems[n] for n, _ in drawn], [graded.answers[kind][n] for n, kind in drawn]
-        rewards = torch.tensor([grade.total for grade in found])
-        rollout = Rollout(problems, answers, found)
+        rewards = torch.tensor([grade.total for grade in results])
+        rollout = Rollout(problems, answers, results)
         metrics = completion_metrics(rollout, list(WEIGHTS), torch.device("cpu"))
         state.global_step = step
-        log.completions(rollout_rows(rollout, torch.zeros(len(found)), step, PROMPTS))
+        log.completions(rollout_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
         for callback in (log, warning):
             callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), **metrics})
         rows = list(zip((kind for _, kind in drawn), rewards.tolist(), strict=True))

@@ -124,10 +124,10 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
         ("pairs", ["recipe.samples_per_prompt=1"], "a pair takes two answers"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(name, overrides, said, tmp_path):
+def test_what_cannot_be_is_said_in_one_line(name, overrides, message, tmp_path):
     done = recipe(name, *overrides, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
 
 
 class Judge:
@@ -144,8 +144,8 @@ class Judge:
 
 
 def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch):
-    said: list[str] = []
-    monkeypatch.setattr(log, "warning", lambda text, *values: said.append(text % values))
+    message: list[str] = []
+    monkeypatch.setattr(log, "warning", lambda text, *values: message.append(text % values))
     task = Basics(train_size=4)
     problems = task.problems("train")
     references, nonsense = (True, None, False, None), (False, False, None, True)
@@ -157,7 +157,7 @@ def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch):
 
     reward = Reward({"judge": Judge(*references, *nonsense)}, {"judge": 1.0})
     kept = training_problems(compose("task.drop_invalid=true"), task, reward).problems("train")
-    assert kept == problems[:2] and "1 could not be graded and are kept" in said[0] and problems[1].id in said[0]
+    assert kept == problems[:2] and "1 could not be graded and are kept" in message[0] and problems[1].id in message[0]
 
 
 def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_model):

@@ -58,7 +58,7 @@ def test_numbers_and_gradients(model, monkeypatch, chunk, lora, longest):
     _, (logps, entropy) = ours(model, PROMPTS, COMPLETIONS, longest)
     logps.square().sum().backward()
     single = [alone(exact, p, c) for p, c in zip(PROMPTS, COMPLETIONS, strict=True)]
-    sum(found.square().sum() for found, _ in single).backward()
+    sum(results.square().sum() for results, _ in single).backward()
     for row, (wanted, wanted_entropy) in enumerate(single):
         n = len(COMPLETIONS[row])
         assert torch.allclose(logps[row, :n].double(), wanted, atol=1e-5)

@@ -71,14 +71,19 @@ def test_a_row_whose_numbers_were_changed_is_named(run, tmp_path, capsys):
     (tmp_path / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
     assert look.main([f"run={tmp_path}", "replay=true"]) == 1
-    said = capsys.readouterr().out
-    assert "2 of 4 stored rows" in said and "now" in said and "similarity lies on other tokens" in said
+    message = capsys.readouterr().out
+    assert "2 of 4 stored rows" in message and "now" in message and "similarity lies on other tokens" in message
 
 
 def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
     assert look.main([f"run={run}", "step=3", "limit=2"]) == 0
-    said = capsys.readouterr().out
-    assert "retrun" in said and "no program can continue" in said and "unit_tests" in said and "replay=true" in said
+    message = capsys.readouterr().out
+    assert (
+        "retrun" in message
+        and "no program can continue" in message
+        and "unit_tests" in message
+        and "replay=true" in message
+    )
     page = tmp_path / "look.html"
     assert look.main([f"run={run}", "step=3", "reward=syntax", f"html={page}"]) == 0
     assert "background-color" in page.read_text() and "similarity" not in page.read_text()
@@ -94,10 +99,10 @@ def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
         (["run=RUN", "step=many"], "many"),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_one_line(run, capsys, arguments, said):
+def test_what_cannot_be_shown_is_said_in_one_line(run, capsys, arguments, message):
     assert look.main([a.replace("RUN", str(run)) for a in arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error and len(error.splitlines()) == 1
+    assert message in error and len(error.splitlines()) == 1
 
 
 def test_tokens_that_were_given_are_pale_and_have_no_colour():

@@ -74,11 +74,11 @@ def test_the_channel_pays_comments_where_they_stand():
     exec(block("python"), space)  # this repository's own text
     head, code = "# A heading\n```python\n", "# one\nx = 1  # not a line of its own\n    # two\n"
     text, span = f"{head}{code}```\n# the end", (len(head), len(head) + len(code))
-    found, nothing = asyncio.run(
+    results, nothing = asyncio.run(
         space["Comments"]().score([None] * 2, [Completion(text, (), (), span), Completion("#", (), ())])
     )
-    assert [text[s.start : s.end] for s in found.spans] == ["# one", "    # two"]
-    assert found.score == pytest.approx(0.2) and found.note == "2 comments"
+    assert [text[s.start : s.end] for s in results.spans] == ["# one", "    # two"]
+    assert results.score == pytest.approx(0.2) and results.note == "2 comments"
     assert nothing.score == 0 and nothing.spans == ()
 
 
@@ -87,14 +87,14 @@ def test_a_shell_takes_the_commands_as_they_stand():
     shown = [line.strip() for line in SECTION.splitlines() if line.strip().startswith("python recipes/")]
     assert len(shown) == 5
     for line in shown:
-        said = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True)
-        assert said.stdout.splitlines() == shlex.split(line)
+        message = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True)
+        assert message.stdout.splitlines() == shlex.split(line)
 
 
 def test_add_a_task(tmp_path):
     (tmp_path / "mine.jsonl").write_text(block("json"))
-    said = take(command("check"), tmp_path).stdout
-    assert "basics train: 1 of 1 problems are sound" in said and "basics test: 1 of 1 problems are sound" in said
+    message = take(command("check"), tmp_path).stdout
+    assert "basics train: 1 of 1 problems are sound" in message and "basics test: 1 of 1 problems are sound" in message
 
 
 def test_add_a_model(tmp_path):

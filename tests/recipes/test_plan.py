@@ -182,9 +182,9 @@ def test_the_command_prints_a_table_or_json_and_its_status_says_whether_it_fits(
     shown = capsys.readouterr().out
     assert "KV cache" in shown and "fits: " in shown
     assert plan.main([*asked, "hardware.memory_gib=2", "json=true"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["fits"] is False and "makes it fit" in found["advice"]
-    assert found["peak_gib"] == pytest.approx(sum(found["phases"][found["phase"]].values()), abs=1e-3)
+    results = json.loads(capsys.readouterr().out)
+    assert results["fits"] is False and "makes it fit" in results["advice"]
+    assert results["peak_gib"] == pytest.approx(sum(results["phases"][results["phase"]].values()), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_the_command_prints_a_table_or_json_and_its_status_says_whether_it_fits(
         ),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(asked, said, capsys):
+def test_what_cannot_be_planned_is_one_line(asked, message, capsys):
     assert plan.main(asked) == 2
     shown = capsys.readouterr().err
-    assert shown.startswith("error: ") and said in shown and shown.count("\n") == 1
+    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1
 
 
 def test_training_refuses_what_cannot_fit_before_the_model_loads_unless_forced(tmp_path):
@@ -241,8 +241,8 @@ def test_the_peak_of_a_phase_is_its_own():
     del held
     memory_use.settle("large")
     memory_use.settle("after")
-    found = memory_use.take("large", "after")
-    assert found["memory/large"] > found["memory/after"] + 0.25
+    results = memory_use.take("large", "after")
+    assert results["memory/large"] > results["memory/after"] + 0.25
     assert "memory/before" in memory_use.take() and memory_use.take() == {}
 
 
@@ -285,15 +285,15 @@ def test_there_is_room_where_twice_the_peak_is(budget, roomy):
 
 def test_the_page_lays_measured_beside_planned():
     plan = {"phases": {"load": {"weights": 1.0}, "update": {"weights": 1.0, "logits": 1.0}}, "budget_gib": 1.5}
-    found = memory([{"memory/update": 1.8, "memory/load": 0.5}, {"memory/update": 1.6}], plan)
-    assert "90% of it" in found["note"] and "Budget: 1.5 GiB" in found["note"]
-    assert found["svg"].count('class="held"') == 2 and found["svg"].count('class="planned"') == 2
-    assert 'class="budget"' in found["svg"]
+    results = memory([{"memory/update": 1.8, "memory/load": 0.5}, {"memory/update": 1.6}], plan)
+    assert "90% of it" in results["note"] and "Budget: 1.5 GiB" in results["note"]
+    assert results["svg"].count('class="held"') == 2 and results["svg"].count('class="planned"') == 2
+    assert 'class="budget"' in results["svg"]
     assert memory([{"reward": 1.0}], plan) is None
     assert "planned" not in memory([{"memory/load": 0.5}], None)["svg"].replace("and planned", "")
 
 
 def test_a_configuration_file_names_the_architecture_as_the_hub_would():
     path = OmegaConf.load(Path(CONF) / "model" / "qwen25_coder_0_5b.yaml").path
-    found = AutoConfig.for_model(**json.loads(known_config(path)))
-    assert (found.model_type, found.hidden_size, found.num_key_value_heads) == ("qwen2", 896, 2)
+    results = AutoConfig.for_model(**json.loads(known_config(path)))
+    assert (results.model_type, results.hidden_size, results.num_key_value_heads) == ("qwen2", 896, 2)

@@ -132,8 +132,8 @@ def test_evaluations_in_between_change_nothing_of_the_training(tmp_path, recipe)
 
     assert metrics(plain) == metrics(every)
     rows = read_jsonl(every / "evals.jsonl")
-    found = [(row["when"], row["step"], row["temperature"]) for row in rows if row["task"] == "pacman"]
+    results = [(row["when"], row["step"], row["temperature"]) for row in rows if row["task"] == "pacman"]
     wanted = [("before", 0), ("step 2", 2), ("step 4", 4), ("after", 5)]
-    assert found == [(*at, temperature) for at in wanted for temperature in (1.0, 0.0)]
+    assert results == [(*at, temperature) for at in wanted for temperature in (1.0, 0.0)]
     assert all("memory/evaluation" in row for row in rows)
     assert "held-out" in (every / "report.html").read_text().lower()

@@ -54,12 +54,12 @@ FOR_THE_READER_TO_WRITE = {"rewards.mine.Mine", "rewards/comments.py", "rewards/
 
 def in_documents(pattern: str) -> list[tuple[str, str]]:
     """Each match's first group beside the document that has it, once; shell variables set in a block stand expanded."""
-    found = {
+    results = {
         (str(file.relative_to(ROOT)), match.group(1).strip())
         for file in DOCUMENTS
         for match in re.finditer(pattern, expanded(file.read_text()), re.MULTILINE)
     }
-    return sorted(found)
+    return sorted(results)
 
 
 def expanded(text: str) -> str:
@@ -200,5 +200,5 @@ def test_a_folder_has_a_readme_that_is_linked(folder):
 
 def test_the_channel_of_the_readme_is_that_of_the_first_hour():
     shown = [re.search(r"```python\n(.*?)```", (ROOT / file).read_text(), re.DOTALL) for file in ("README.md", HOUR)]
-    one, other = (textwrap.dedent(re.sub(r" +$", "", found.group(1))) for found in shown if found)
+    one, other = (textwrap.dedent(re.sub(r" +$", "", results.group(1))) for results in shown if results)
     assert one == other and len(one.splitlines()) < 25

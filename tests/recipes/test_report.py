@@ -98,9 +98,9 @@ def metric_row(step: int) -> dict[str, Any]:
 
 def evaluation(when: str, value: float, **other: Any) -> dict[str, Any]:
     """One evaluation of the basics task at temperature 1."""
-    found = {"1": {"value": value, "low": value - 0.04, "high": value + 0.04}}
+    results = {"1": {"value": value, "low": value - 0.04, "high": value + 0.04}}
     base = {"when": when, "step": 0, "task": "basics", "split": "test", "problems": 58, "samples": 4}
-    return base | {"temperature": 1.0, "pass@k": found, "mean_tokens": 70.1, "seconds": 55.0} | other
+    return base | {"temperature": 1.0, "pass@k": results, "mean_tokens": 70.1, "seconds": 55.0} | other
 
 
 def completion(step: int, reward: float | None, text: str = "return x", **other: Any) -> dict[str, Any]:
@@ -336,9 +336,9 @@ def test_resumed_run_keeps_the_later_row_of_a_step(run: Path) -> None:
 def test_records_offsets_lead_back_to_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes('{"a": "é\u2028"}\n\n{"a": 2}\n'.encode())
-    found = list(stream_jsonl(path))
-    assert [record["a"] for _, record in found] == ["é\u2028", 2]
-    assert [json.loads(path.read_bytes()[offset:].split(b"\n")[0]) for offset, _ in found] == [r for _, r in found]
+    results = list(stream_jsonl(path))
+    assert [record["a"] for _, record in results] == ["é\u2028", 2]
+    assert [json.loads(path.read_bytes()[offset:].split(b"\n")[0]) for offset, _ in results] == [r for _, r in results]
 
 
 def test_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -392,12 +392,12 @@ def test_number_and_duration_texts() -> None:
 
 def test_phases_that_ran_beside_the_update_are_not_counted_twice():
     in_turn = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 8.0, "seconds/update": 2.0}
-    found = curves.phases([in_turn | {"seconds/total": 10.0}])
-    assert [(name, share) for name, _, share in found["parts"]] == [
+    results = curves.phases([in_turn | {"seconds/total": 10.0}])
+    assert [(name, share) for name, _, share in results["parts"]] == [
         ("rollout", "60%"),
         ("grade", "20%"),
         ("update", "20%"),
     ]
     beside = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 1.0, "seconds/update": 9.0}
-    found = curves.phases([beside | {"seconds/total": 10.0}])
-    assert [(name, share) for name, _, share in found["parts"]] == [("wait", "10%"), ("update", "90%")]
+    results = curves.phases([beside | {"seconds/total": 10.0}])
+    assert [(name, share) for name, _, share in results["parts"]] == [("wait", "10%"), ("update", "90%")]

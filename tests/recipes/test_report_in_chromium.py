@@ -95,12 +95,12 @@ def pictures(tmp_path_factory) -> Path:
 
 def texts(browser, selector: str) -> list[str]:
     """What a reader sees of the elements, in lines joined."""
-    found = browser.ask(f"[...document.querySelectorAll({selector!r})].map(e => e.innerText)")
-    return [plain(" ".join(text.split())) for text in found]
+    results = browser.ask(f"[...document.querySelectorAll({selector!r})].map(e => e.innerText)")
+    return [plain(" ".join(text.split())) for text in results]
 
 
-def score(found) -> str:
-    value, low, high = (100 * found["pass@k"]["1"][key] for key in ("value", "low", "high"))
+def score(results) -> str:
+    value, low, high = (100 * results["pass@k"]["1"][key] for key in ("value", "low", "high"))
     return f"{value:.1f}% {low:.1f}-{high:.1f}"
 
 

@@ -39,8 +39,8 @@ class ByProblem:
 
     async def score(self, problems, completions):
         self.asked.append(len(problems))
-        said = [self.paid(p.id, c) for p, c in zip(problems, completions, strict=True)]
-        return [ChannelResult(float(r), passed=r > 0, detail={"seconds": 0.5}) for r in said]
+        message = [self.paid(p.id, c) for p, c in zip(problems, completions, strict=True)]
+        return [ChannelResult(float(r), passed=r > 0, detail={"seconds": 0.5}) for r in message]
 
 
 def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, prefixes=None, **settings):
@@ -220,14 +220,14 @@ def test_the_batch_ahead_comes_from_the_policy_before_the_update(tiny_model, smo
 
     def off(policy, batch):
         """Largest difference between the policy's log-probabilities and those that the batch was sampled with."""
-        found = 0.0
+        results = 0.0
         for prompt, completion, logps in zip(batch.prompt_ids, batch.completions, batch.logps, strict=True):
             ids = list(completion.token_ids)
             with torch.no_grad():
                 logits = policy(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
             own = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).squeeze(1)
-            found = max(found, (own - torch.tensor(logps)).abs().max().item())
-        return found
+            results = max(results, (own - torch.tensor(logps)).abs().max().item())
+        return results
 
     sampled_by = [0, 0, 1]  # the first two from the first policy, then one update behind
     for batch, own in zip(batches, sampled_by, strict=True):

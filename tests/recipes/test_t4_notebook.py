@@ -10,6 +10,8 @@ import pytest
 
 from recipes.cli.overrides import compose
 from recipes.cli.schema import register
+from recipes.records.jsonl import write_jsonl
+from tests.recipes.test_after_training import ROWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,9 +43,14 @@ def test_its_settings_are_those_of_30_steps_in_4_bits(notebook):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_cell_runs_on_a_cpu(notebook, tiny_model, tmp_path):
+    write_jsonl(tmp_path / "mine.jsonl", ROWS)
     settings = [
         "task=basics",
+        f"task.env.path={tmp_path / 'mine.jsonl'}",
+        "task.env.train_size=2",
+        "recipe.prompts_per_step=2",
         f"model.path={tiny_model}",
         "hardware.precision=fp32",
         "+debug=fast",

@@ -50,8 +50,8 @@ def test_a_dpo_run_stands_with_what_its_pairs_took(pairs, graded, minutes, tmp_p
         "mean_tokens": 9,
     }
     (run / "evals.jsonl").write_text(json.dumps(evaluated) + "\n")
-    [found] = table.collect(tmp_path / "runs", "humaneval")
-    assert (found["graded_samples"], found["minutes"]) == (graded, pytest.approx(minutes))
+    [results] = table.collect(tmp_path / "runs", "humaneval")
+    assert (results["graded_samples"], results["minutes"]) == (graded, pytest.approx(minutes))
 
 
 def evaluated_robots(folder, name: str, verdicts: dict[str, int]) -> None:

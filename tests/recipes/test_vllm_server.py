@@ -52,16 +52,18 @@ def sampler(server, version=lambda: 0, complete=None, tokens=12):
 
 def test_answers_come_in_order_with_the_numbers_they_were_drawn_with(server, model):
     heard = {}
-    found = sampler(server)(None, PROMPTS, 2, torch.Generator().manual_seed(1), lambda *a: heard.update({a[0]: a[1:]}))
-    assert len(found) == 6 and [heard[row][0] for row in range(6)] == found
-    for row, ids in enumerate(found):
+    results = sampler(server)(
+        None, PROMPTS, 2, torch.Generator().manual_seed(1), lambda *a: heard.update({a[0]: a[1:]})
+    )
+    assert len(results) == 6 and [heard[row][0] for row in range(6)] == results
+    for row, ids in enumerate(results):
         prompt = PROMPTS[row // 2]
         with torch.no_grad():
             logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
         drawn = logits.log_softmax(-1)[torch.arange(len(ids)), torch.tensor(ids)]
         torch.testing.assert_close(torch.tensor(heard[row][1]), drawn, atol=1e-4, rtol=1e-4)
     again = sampler(server)(None, PROMPTS, 2, torch.Generator().manual_seed(1))
-    assert again == found
+    assert again == results
 
 
 def test_the_turns_of_a_conversation_are_drawn_behind_all_that_was_said(server, model):
@@ -199,7 +201,7 @@ def test_no_server_is_one_line():
         ({"vllm": "server", "load_in_4bit": True}, "grpo", "load_in_4bit=false"),
     ],
 )
-def test_what_vllm_cannot_do_is_said_before_anything_loads(settings, recipe, said, monkeypatch):
+def test_what_vllm_cannot_do_is_said_before_anything_loads(settings, recipe, message, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     plain = {
         "name": "h200",
@@ -211,7 +213,7 @@ def test_what_vllm_cannot_do_is_said_before_anything_loads(settings, recipe, sai
         "optimizer": "adamw_torch",
         "vllm_url": "http://127.0.0.1:9",
     }
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         check_hardware(OmegaConf.create({"hardware": plain | settings, "recipe": {"name": recipe}}))
 
 

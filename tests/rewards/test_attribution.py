@@ -88,10 +88,10 @@ def test_offsets_cover_the_text_whatever_bytes_a_token_holds(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=10)))
     edges = [0, *cuts, len(raw)]
     pieces = [raw[a:b] for a, b in itertools.pairwise(edges)] + [b""]
-    found, offsets = locate(range(len(pieces)), Bytes(pieces))
-    assert found == raw.decode()
+    results, offsets = locate(range(len(pieces)), Bytes(pieces))
+    assert results == raw.decode()
     for piece, (start, end) in zip(pieces, offsets, strict=True):
-        assert piece.decode(errors="ignore") in found[start:end]
+        assert piece.decode(errors="ignore") in results[start:end]
         assert (start == end) == (not piece)
 
 
@@ -118,7 +118,7 @@ def test_offsets_agree_with_a_real_tokenizers_decoding(smollm2_tokenizer):
     table = TokenBytes(smollm2_tokenizer)
     text = "```python\ndef naïve(x):\n\treturn 'héllo 🙂' * x\n```"
     ids = [*smollm2_tokenizer(text, add_special_tokens=False).input_ids, smollm2_tokenizer.eos_token_id]
-    found, offsets = locate(ids, table)
-    assert found == text
+    results, offsets = locate(ids, table)
+    assert results == text
     assert offsets[-1] == (len(text), len(text))
-    assert "".join(found[a:b] for a, b in offsets).count("def") == 1
+    assert "".join(results[a:b] for a, b in offsets).count("def") == 1

@@ -220,11 +220,23 @@ def test_code_in_the_first_column_of_free_form_is_no_comment():
 @given(st.lists(st.sampled_from("abcdef"), max_size=12), st.lists(st.sampled_from("abcdef"), max_size=12))
 def test_bleu_is_sacrebleus(candidate, reference):
     options = {"tokenize": "none", "smooth_method": "floor", "smooth_value": 0.1, "use_effective_order": True}
-    theirs = sacrebleu.sentence_bleu(" ".join(candidate), [" ".join(reference)], **options).score / 100
-    found = bleu(candidate, reference)
+    expected = sacrebleu.sentence_bleu(" ".join(candidate), [" ".join(reference)], **options).score / 100
+    results = bleu(candidate, reference)
     if min(len(candidate), len(reference)) >= 4 or not set(candidate) & set(reference):
-        assert found.score == pytest.approx(theirs, abs=1e-9)
-    assert (sum(found.matches) > 0) == (found.score > 0)
+        assert results.score == pytest.approx(expected, abs=1e-9)
+    assert (sum(results.matches) > 0) == (results.score > 0)
+
+
+def test_a_reference_of_comments_alone_is_compared_by_words():
+    """26.5: the perfect answer scored 0."""
+    reference = "/* Nothing to do here: see evolve.c */\n// schedule\n"
+    problem = Problem("p", "", reference=reference, language="c")
+    texts = [reference, "/* Nothing to do */\n", "", "int x;"]
+    answers = [
+        Completion(text, range(len(text)), [(i, i + 1) for i in range(len(text))], (0, len(text))) for text in texts
+    ]
+    scores = [result.score for result in asyncio.run(Similarity().score([problem] * 4, answers))]
+    assert scores[0] == pytest.approx(1) and 0 < scores[1] < 1 and scores[2] == scores[3] == 0
 
 
 def test_similarity_is_one_for_the_reference_and_zero_without_code():
@@ -323,6 +335,6 @@ def test_a_failed_check_is_paid_for_the_asserts_that_hold(sandbox):
     answers = [block(f"def f(x):\n    {body}\n") for body in bodies]
     limited = replace(problem, limits=Limits(wall_s=2.0, cpu_s=0.5))
     for fractional, scores in ((True, [1.0, 1 / 3, 0.0, 0.0]), (False, [1.0, 0.0, 0.0, 0.0])):
-        found = asyncio.run(UnitTests(sandbox, fractional).score([limited] * 4, answers))
-        assert [r.score for r in found] == pytest.approx(scores)
-        assert [r.passed for r in found] == [True, False, False, False]
+        results = asyncio.run(UnitTests(sandbox, fractional).score([limited] * 4, answers))
+        assert [r.score for r in results] == pytest.approx(scores)
+        assert [r.passed for r in results] == [True, False, False, False]

@@ -40,7 +40,7 @@ def problems() -> dict:
 
 
 def answer(code: str) -> Completion:
-    offsets = [(found.start(), found.end()) for found in re.finditer(r"\s*\S+|\s+$", code)]
+    offsets = [(results.start(), results.end()) for results in re.finditer(r"\s*\S+|\s+$", code)]
     return Completion(code, range(len(offsets)), offsets, (0, len(code)))
 
 
@@ -49,15 +49,15 @@ def score(compiles: Compilation, problem, *codes: str):
 
 
 def test_references_compile_and_an_error_costs_the_line_that_the_compiler_names(tree, sandbox, tmp_path):
-    found = problems()
+    matches = problems()
     compiles = channel(sandbox, tree, tmp_path)
-    every = list(found.values())
+    every = list(matches.values())
     results = asyncio.run(compiles.score(every, [answer(p.reference) for p in every]))
-    judged = {name for name, result in zip(found, results, strict=True) if not result.silent}
+    judged = {name for name, result in zip(matches, results, strict=True) if not result.silent}
     assert all(r.score == 1 and r.verdict == "compiles" for r in results if not r.silent)
     assert {Path(name).suffix for name in judged} == {".c", ".cxx", ".h"} and len(judged) >= 12
     assert not any("make.code" in name for name in judged)
-    problem = found["WaveToyNRPy/WaveToyNRPy_rhs_eval.c"]
+    problem = matches["WaveToyNRPy/WaveToyNRPy_rhs_eval.c"]
     line = "  const REAL_SIMD_ARRAY invdxx0 = ConstSIMD(NOSIMDinvdxx0);"
     wrong = problem.reference.replace(line, line.replace("NOSIMDinvdxx0", "nothing"))
     [result] = score(compiles, problem, wrong)

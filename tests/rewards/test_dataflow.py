@@ -37,14 +37,14 @@ def test_every_pair_of_the_oracle():
     rows = oracle()
     assert len(rows) == 299
     for row in rows:
-        found = match(row["candidate"], row["reference"])
+        results = match(row["candidate"], row["reference"])
         if row["dataflow_match_ordered"] is None:
-            assert found is None, row["id"]
+            assert results is None, row["id"]
             continue
-        assert found.recall == pytest.approx(row["dataflow_match_ordered"]), row["id"]
-        assert (found.candidate_flows, found.reference_flows) == (row["candidate_flows"], row["reference_flows"])
+        assert results.recall == pytest.approx(row["dataflow_match_ordered"]), row["id"]
+        assert (results.candidate_flows, results.reference_flows) == (row["candidate_flows"], row["reference_flows"])
         if row["dataflow_match"] is not None and row["candidate"].isascii() and row["reference"].isascii():
-            assert found.recall == pytest.approx(row["dataflow_match"]), row["id"]
+            assert results.recall == pytest.approx(row["dataflow_match"]), row["id"]
 
 
 def test_recall_can_be_bought_and_f1_cannot():
@@ -67,8 +67,8 @@ def f(a, b):
 
 
 def test_a_string_that_is_unpacked_is_one_value():
-    found = match('a, b, c = "xyz"\nd = a\n', "a, b, c = x\nd = a\n")
-    assert found is not None and found.f1 == 1 and found.unmatched == []
+    results = match('a, b, c = "xyz"\nd = a\n', "a, b, c = x\nd = a\n")
+    assert results is not None and results.f1 == 1 and results.unmatched == []
 
 
 def test_spans_lead_back_through_comments_docstrings_and_wide_characters():
@@ -124,3 +124,16 @@ def test_the_command(tmp_path, capsys):
     assert main(["match", str(path)]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert first == {"id": 1, "score": pytest.approx(2 / 3), "recall": 0.5} and "error" in second
+
+
+@pytest.mark.parametrize("word", ["for i in x:", "while x:", "if x:"])
+def test_nested_loops_and_huge_programs_are_not_similar_and_do_not_stall(box, word):
+    """12: sixteen loops around each other took 38 s."""
+    nested = "".join("    " * depth + word + "\n" for depth in range(24)) + "    " * 24 + "x = x + 1\n"
+    huge = ["".join(f"v{n} = v{n - 1} + 1\n" for n in range(20_000)), "x = " + "(" * 100_000, "x = " + "-a" * 30_000]
+    texts = [*[nested] * 20, *huge, "a = b\n"]
+    problems = [Problem("p", "", reference="a = b\nc = d\n")] * len(texts)
+    results = asyncio.run(Dataflow(box).score(problems, [completion(text) for text in texts]))
+    assert all(result is not None and result.score < 0.2 for result in results[:-1])
+    assert results[-1].score == pytest.approx(2 / 3)
+    assert all("crashes" not in result.note for result in results)

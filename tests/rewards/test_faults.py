@@ -23,15 +23,15 @@ async def charges(name: str) -> list[tuple[Case, frozenset[int]]]:
     cases = faults.cases_of(name, good, seed=0)
     results = await faults.score(channel, [case.problem for case in cases], [case.fault.code for case in cases])
     await sandbox.close()
-    found = zip(cases, results, strict=True)
-    return [(case, faults.charged(result, case.fault.code, faults.FULL[name])) for case, result in found]
+    matches = zip(cases, results, strict=True)
+    return [(case, faults.charged(result, case.fault.code, faults.FULL[name])) for case, result in matches]
 
 
 @pytest.mark.parametrize("name", ["syntax", "lint"])
 def test_every_planted_fault_is_hit_exactly(name):
-    found = asyncio.run(charges(name))
-    assert {case.fault.kind for case, _ in found} == set(KINDS[name]) and len(found) > 150
-    assert [(case.problem.id, case.fault) for case, got in found if got != case.truth] == []
+    results = asyncio.run(charges(name))
+    assert {case.fault.kind for case, _ in results} == set(KINDS[name]) and len(results) > 150
+    assert [(case.problem.id, case.fault) for case, got in results if got != case.truth] == []
 
 
 def test_faults_break_what_they_say_they_break():

@@ -71,19 +71,19 @@ def test_the_asserts_of_a_check_are_divided(sandbox):
 @pytest.mark.parametrize("fractional", [True, False])
 def test_what_is_held_out_never_pays_and_decides_whether_an_answer_is_right(sandbox, fractional):
     channel = UnitTests(sandbox, fractional, held_out=0.3)
-    found = asyncio.run(channel.score([SQUARES] * 4, [answer(body) for body in BODIES.values()]))
+    results = asyncio.run(channel.score([SQUARES] * 4, [answer(body) for body in BODIES.values()]))
     alone = asyncio.run(UnitTests(sandbox, fractional).score([PAID] * 4, [answer(b) for b in BODIES.values()]))
-    assert [r.score for r in found] == [r.score for r in alone]
-    assert [(r.passed, r.verdict) for r in found] == [
+    assert [r.score for r in results] == [r.score for r in alone]
+    assert [(r.passed, r.verdict) for r in results] == [
         (True, "pass"),
         (False, "fail"),
         (False, "held-out"),
         (False, "fail"),
     ]
-    said = [{k: v for k, v in r.detail.items() if k != "seconds"} for r in found]
+    message = [{k: v for k, v in r.detail.items() if k != "seconds"} for r in results]
     watched = [{"watched": 1, "held_out_passed": 1}, {"watched": 1, "held_out_passed": 0}]
-    assert said == [watched[0], {"watched": 0}, watched[1], {"watched": 0}]
-    assert "held out 0 of 2" in found[2].note and "held out 2 of 2" in found[0].note
+    assert message == [watched[0], {"watched": 0}, watched[1], {"watched": 0}]
+    assert "held out 0 of 2" in results[2].note and "held out 2 of 2" in results[0].note
     assert not {"watched", "held_out_passed"} & set(alone[0].detail)
 
 

@@ -32,6 +32,7 @@ def score(judge: Judge, *codes: str | None) -> list[ChannelResult]:
     ("reply", "value"),
     [
         (" 8", 0.8),
+        ("\u0668", None),  # 26.5: an Arabic 8 was read as one
         ("8/10", 0.8),
         ("I'd say 7.5 of 10", 0.75),
         ("10", 1.0),
@@ -72,11 +73,11 @@ def test_only_a_number_on_the_scale_is_an_answer(reply, value):
 def test_a_number_that_the_replys_length_cuts_is_none(smollm2_folder, smollm2_tokenizer, monkeypatch, reply, value):
     """`generate` asks its criterion after each token, as the real one does."""
     judge = Judge(str(smollm2_folder), mode="number")
-    said = smollm2_tokenizer(reply, add_special_tokens=False).input_ids
-    assert (len(said) > REPLY_TOKENS) == (len(reply) > 60)
+    message = smollm2_tokenizer(reply, add_special_tokens=False).input_ids
+    assert (len(message) > REPLY_TOKENS) == (len(reply) > 60)
 
     def generate(input_ids, max_new_tokens, stopping_criteria, **_):
-        for token in [*said, smollm2_tokenizer.eos_token_id][:max_new_tokens]:
+        for token in [*message, smollm2_tokenizer.eos_token_id][:max_new_tokens]:
             input_ids = torch.cat([input_ids, torch.tensor([[token]])], 1)
             if stopping_criteria(input_ids, None).all() or token == smollm2_tokenizer.eos_token_id:
                 break
@@ -114,8 +115,8 @@ def test_a_reference_as_its_own_draft_is_the_top_of_the_scale(smollm2_folder):
 def test_the_embedded_judge_ranks_damage(smollm2_folder):
     judge = Judge(str(smollm2_folder))
     rungs = ladder("flux")
-    said = judge.judge([(candidate, REFERENCES["flux"]) for _, _, candidate in rungs])
-    assert rank_correlation([-rank for rank, _, _ in rungs], said) >= 0.7
+    message = judge.judge([(candidate, REFERENCES["flux"]) for _, _, candidate in rungs])
+    assert rank_correlation([-rank for rank, _, _ in rungs], message) >= 0.7
 
 
 def test_the_code_cannot_close_its_block_or_answer_for_the_judge(tiny_model):
@@ -179,12 +180,12 @@ def test_a_judge_that_says_the_same_to_everything_is_reported(tiny_model, caplog
         assert judge._spread([0.8]) == judge._spread([]) == {}
         judge.mode = "likelihood"
         judge._spread([0.071, 0.072])
-    said = [record.getMessage() for record in caplog.records if "degenerate" in record.getMessage()]
+    message = [record.getMessage() for record in caplog.records if "degenerate" in record.getMessage()]
     for text, scores in zip(
-        said, ("6 scores of about 0.8", "2 scores of about 0.8", "2 scores of about 0.07"), strict=True
+        message, ("6 scores of about 0.8", "2 scores of about 0.8", "2 scores of about 0.07"), strict=True
     ):
         assert text.startswith(f"judge/degenerate: {scores}")
-    assert ["judge.mode=likelihood" in text for text in said] == [True, True, False]
+    assert ["judge.mode=likelihood" in text for text in message] == [True, True, False]
     assert "judge/invalid_rate 0.25" in caplog.text
 
 
@@ -263,10 +264,10 @@ def test_settings_have_the_judges_types():
 
 def test_the_command_says_how_well_each_mode_ranks(tiny_model, capsys):
     assert main(["calibrate", f"path={tiny_model}", "--quick", "load_in_4bit=false"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert set(said) == {"model", *MODES, "references", "seconds"} and len(MODES) == 3
-    assert said["model"] == str(tiny_model) and said["references"] == list(QUICK)
-    assert all(set(said[mode]) == {"rank_correlation", "invalid_rate", "standard_deviation"} for mode in MODES)
+    message = json.loads(capsys.readouterr().out)
+    assert set(message) == {"model", *MODES, "references", "seconds"} and len(MODES) == 3
+    assert message["model"] == str(tiny_model) and message["references"] == list(QUICK)
+    assert all(set(message[mode]) == {"rank_correlation", "invalid_rate", "standard_deviation"} for mode in MODES)
 
 
 def test_rank_correlation_is_spearmans():

@@ -20,8 +20,8 @@ def find(*texts: str, **linter) -> list:
 
 
 def pointed(text: str, **linter) -> dict[str, str]:
-    [found] = find(text, **linter)
-    return {f.rule: text[f.start : f.end] for f in found}
+    [results] = find(text, **linter)
+    return {f.rule: text[f.start : f.end] for f in results}
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_code_that_does_not_parse_is_for_the_syntax_channel():
 
 def test_a_text_that_brings_ruff_down_is_found_in_its_batch():
     texts = ["import os\n", "x = " + "not " * 20_000 + "1\n", "x = 1\n", "import re\n"]
-    found = find(*texts)
-    assert [len(f) if f is not None else None for f in found] == [1, None, 0, 1]
+    results = find(*texts)
+    assert [len(f) if f is not None else None for f in results] == [1, None, 0, 1]
     code = Completion(texts[1], [1], [(0, len(texts[1]))], (0, len(texts[1])))
     [result] = asyncio.run(Lint(WEIGHTS, cap=0.7).score([Problem("p", "")], [code]))
     assert result.score == -0.7

@@ -41,22 +41,24 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
     answers = [answer(task, text) for text in (problem.reference, wrong, "", problem.data["case"].broken)]
     channel = Simulation(sandbox, cache=str(tmp_path))
     grades = asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).grade([problem] * 4, answers))
-    found = [grade.results["simulation"] for grade in grades]
+    results = [grade.results["simulation"] for grade in grades]
     reported = [[grade.measures[f"simulation/{name}"] for name in REPORTED] for grade in grades[:3]]
     assert reported == [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
-    assert found[0].passed and found[0].score == pytest.approx(1.0) and found[0].verdict == "pass"
-    assert found[1].score == 0 and found[1].verdict == "build" and "undeclared_name" in found[1].note
-    charged = [answers[1].text[s.start : s.start + 15] for s in found[1].spans if s.value < 0]
+    assert results[0].passed and results[0].score == pytest.approx(1.0) and results[0].verdict == "pass"
+    assert results[1].score == 0 and results[1].verdict == "build" and "undeclared_name" in results[1].note
+    charged = [answers[1].text[s.start : s.start + 15] for s in results[1].spans if s.value < 0]
     assert charged == ["undeclared_name"]
-    assert sum(attribute(answers[1], found[1])) == pytest.approx(0)
-    assert found[1].picture is None
-    drawn = found[0].picture()
+    assert sum(attribute(answers[1], results[1])) == pytest.approx(0)
+    assert results[1].picture is None
+    drawn = results[0].picture()
     assert np.shape(drawn["result"]) == (64, 64) and drawn["result"] == drawn["reference"] and drawn["skill"] == 1
-    broken = found[3].picture() if found[3].picture else None
-    assert (broken is None) == (found[3].verdict in ("build", "run"))
+    broken = results[3].picture() if results[3].picture else None
+    assert (broken is None) == (results[3].verdict in ("build", "run"))
     expected = problem.data["case"].expected
-    assert found[2].score == pytest.approx(expected["empty"]["total"], abs=1e-3)
-    assert found[3].score == pytest.approx(expected["broken"]["total"], abs=1e-3) and not found[3].passed
+    assert results[2].score == 0 and results[2].detail["left_out"] == pytest.approx(
+        expected["empty"]["left_out"], abs=1e-3
+    )
+    assert results[3].score == pytest.approx(expected["broken"]["skill"], abs=1e-3) and not results[3].passed
 
 
 def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(sandbox, tmp_path):
@@ -66,7 +68,7 @@ def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(san
     asyncio.run(reward.ready([problem, *others]))
     good = problem.data["application"]
     assert [path.name.startswith("flow2d-") for path in (tmp_path / "cache").iterdir()] == [True]
-    for changed, said in (
+    for changed, message in (
         (replace(good, metric=replace(good.metric, field="temperature")), "no field 'temperature'"),
         (replace(good, build=replace(good.build, artifact="flaw")), "there is no flaw; output: .*SUCCESS"),
         (replace(good, build=replace(good.build, success_regex="DONE")), "does not end with DONE"),
@@ -75,7 +77,7 @@ def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(san
     ):
         wrong = replace(problem, data={**problem.data, "application": replace(changed, name="wrong")})
         channel = Simulation(sandbox, cache=str(tmp_path / "cache"))
-        with pytest.raises(ApplicationError, match=said):
+        with pytest.raises(ApplicationError, match=message):
             asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).ready([wrong]))
 
 

@@ -55,14 +55,15 @@ def test_programs_that_do_nothing_earn_nothing_unless_the_guard_is_off(sandbox):
     idle = "def task_program():\n    pass\n"
     assert graded(Simulator(sandbox), idle)[0][0].verdict == "idle"
     assert graded(Simulator(sandbox), idle)[0][0].score == 0
-    assert graded(Simulator(sandbox, guard=False), idle)[0][0].score == 1
+    assert graded(Simulator(sandbox, guard=False), idle)[0][0].score == 0
+    assert graded(Simulator(sandbox, guard=False, reward="runs"), idle)[0][0].score == 1  # as published
 
 
 def test_what_the_instruction_names_must_occur(sandbox):
     half = "def task_program():\n    go_to('kitchen')\n"
-    [(result, _)] = graded(Simulator(sandbox, instructed=0.6), half)
-    assert result.score == pytest.approx(1 - 0.6 * (1 - 2 / 6)) and not result.passed
-    [(whole, _)] = graded(Simulator(sandbox, instructed=0.6), PICK.format("mug"))
+    [(result, _)] = graded(Simulator(sandbox), half)
+    assert 0.15 < result.score < 0.5 and not result.passed
+    [(whole, _)] = graded(Simulator(sandbox), PICK.format("mug"))
     assert whole.score == 1 and whole.passed
 
 
@@ -100,9 +101,9 @@ def test_prompts_of_both_styles_and_their_answers():
     assert text.endswith("\ndef task_program():") and text.count("# Instruction:") == 7
     body = "\n    say('hello')\n"
     assert not completion.complete(body) and completion.complete(body + "# Instruction: more")
-    found = completion.extract(body + "# Instruction: more")
+    results = completion.extract(body + "# Instruction: more")
     assert (
-        program_of((body + "# Instruction: more")[found.start : found.end]).rstrip()
+        program_of((body + "# Instruction: more")[results.start : results.end]).rstrip()
         == f"def task_program():{body}".rstrip()
     )
     whole = "def task_program():\n    say('a')\n"
@@ -119,6 +120,18 @@ def test_rows_in_the_hubs_columns(tmp_path):
     file.write_text(json.dumps(rows[1]) + "\n")
     with pytest.raises(TaskError, match="no row"):
         RoboEval(train=str(file))
+
+
+def test_rows_may_lack_a_program_and_tell_what_is_needed(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    row = {"text": "# Instruction: Fetch the mug.", "nouns": ["mug"], "actions": ["pick"], "ordered": True}
+    file.write_text(json.dumps(row) + "\n")
+    [problem] = RoboEval(train=str(file)).problems("train")
+    assert problem.reference == "" and problem.data == {"nouns": ["mug"], "actions": ["pick"], "ordered": True}
+    for wrong in ({"actions": ["fly"]}, {"nouns": [5]}, {"ordered": "yes"}):
+        file.write_text(json.dumps(row | wrong) + "\n")
+        with pytest.raises(TaskError, match=next(iter(wrong))):
+            RoboEval(train=str(file))
 
 
 def test_the_benchmark_is_for_evaluation_alone():
@@ -139,5 +152,5 @@ def test_what_cannot_be_is_said_in_one_line(sandbox):
     for wrong in ({"style": "poem"}, {"extraction": "hope"}, {"examples": 9}, {"train": "/nowhere"}):
         with pytest.raises(TaskError):
             RoboEval(**wrong)
-    with pytest.raises(ValueError, match="probability or runs"):
+    with pytest.raises(ValueError, match="set it to behaviour"):
         Simulator(sandbox, reward="luck")

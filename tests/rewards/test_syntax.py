@@ -46,9 +46,9 @@ def test_the_command_says_the_same(tmp_path, capsys):
     path = tmp_path / "texts.jsonl"
     path.write_text("\n".join([*map(json.dumps, rows), "not json", '{"id": 1}']))
     assert main(["check", str(path)]) == 0
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["id"], r["first_illegal"]) for r in said[:50]] == [(r["id"], r["first_illegal"]) for r in rows]
-    assert "error" in said[50] and "error" in said[51]
+    message = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(r["id"], r["first_illegal"]) for r in message[:50]] == [(r["id"], r["first_illegal"]) for r in rows]
+    assert "error" in message[50] and "error" in message[51]
     assert main(["check", str(tmp_path / "absent")]) == 1
 
 
@@ -115,7 +115,8 @@ def test_an_answer_that_ends_too_early(sandbox):
     assert rewards_of(sandbox, bare)[-1] == -1.0  # the end of sequence
     cut = completion("```python\nif x:", (10, 15), finished=False)
     assert not any(rewards_of(sandbox, cut))
-    assert not any(rewards_of(sandbox, completion("no code", None)))
+    assert rewards_of(sandbox, completion("no code", None))[-1] == -1.0
+    assert sum(rewards_of(sandbox, completion("```python\n# x\n```", (10, 14), closed=True))) == pytest.approx(-1)
     assert not any(rewards_of(sandbox, completion("```python\nx = 1\n```", (10, 16), closed=True)))
 
 

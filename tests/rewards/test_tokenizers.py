@@ -116,7 +116,7 @@ def test_text_is_what_the_tokenizer_itself_decodes(kind, data):
 def test_texts_in_many_scripts_come_back_with_their_characters_covered(kind, text):
     tokenizer, table = KINDS[kind]
     ids = tokenizer(text, add_special_tokens=False).input_ids
-    found, offsets = locate(ids, table)
-    assert found == text
+    results, offsets = locate(ids, table)
+    assert results == text
     covered = {place for start, end in offsets for place in range(start, end)}
     assert covered == set(range(len(text)))

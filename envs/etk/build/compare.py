@@ -247,10 +247,10 @@ class Reference(Run):
         if not self.initial:
             return 0.0
         try:
-            volumes, (found, wanted, initial) = on_common_cells(values, expected, self.values(self.initial))
+            volumes, (results, wanted, initial) = on_common_cells(values, expected, self.values(self.initial))
         except ValueError:
             return 0.0
-        return skill(found, wanted, initial, self.metric.norm, volumes)
+        return skill(results, wanted, initial, self.metric.norm, volumes)
 
     def _time_differs(self, run: Run, name: str) -> bool:
         try:

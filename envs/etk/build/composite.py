@@ -97,20 +97,20 @@ def on_common_cells(*fields: Field) -> tuple[np.ndarray, list[np.ndarray]]:
     Raises:
         ValueError: levels that do not refine each other, or a field that leaves cells without a value.
     """
-    found = leaves(fields)
-    whole = math.prod(found[0].shape)
-    volumes = [np.full(level.index.size, whole / math.prod(level.shape)) for level in found]
-    values = np.concatenate([level.values for level in found], axis=1)
+    results = leaves(fields)
+    whole = math.prod(results[0].shape)
+    volumes = [np.full(level.index.size, whole / math.prod(level.shape)) for level in results]
+    values = np.concatenate([level.values for level in results], axis=1)
     return np.concatenate(volumes), list(values)
 
 
 def uniform(field: Field, shape: Shape) -> np.ndarray:
     """The field as one array (z, y, x) over the domain of the level with `shape` cells: finer values as their means,
     coarser ones repeated."""
-    found = leaves([field])
-    before = found[0].shape
+    results = leaves([field])
+    before = results[0].shape
     whole = np.full(math.prod(before), np.nan)
-    for level in found:
+    for level in results:
         if math.prod(level.shape) <= math.prod(shape):
             whole = refined(whole.reshape(before[::-1]), level.shape).ravel()
             whole[level.index] = level.values[0]
@@ -156,25 +156,25 @@ def leaves(fields: Sequence[Field]) -> list[Leaves]:
     if math.prod(shapes[0]) > most:
         raise ValueError("cells in no box")
     level = _Cells(shapes[0], np.arange(math.prod(shapes[0])), np.full((len(fields), math.prod(shapes[0])), np.nan))
-    found = []
+    results = []
     for shape, finer in zip(shapes, [*shapes[1:], None], strict=True):
         for row, field in enumerate(fields):
             for patch in (patch for own in field.levels if own.shape == shape for patch in own.patches):
                 level.write(row, patch)
         if finer is None:
-            found.append(level.leaves(np.ones(level.index.size, dtype=bool)))
+            results.append(level.leaves(np.ones(level.index.size, dtype=bool)))
             break
         covered = np.zeros(level.index.size, dtype=bool)
         for own in (own for field in fields for own in field.levels if math.prod(own.shape) > math.prod(shape)):
             ratios = ratios_of(shape, own.shape)
             for patch in own.patches:
                 covered[level.places(*_coarsened(patch, ratios))] = True
-        found.append(level.leaves(~covered))
+        results.append(level.leaves(~covered))
         ratios = ratios_of(shape, finer)
         if int(covered.sum()) * math.prod(ratios) > most:
             raise ValueError("boxes that do not lie on coarse cells")
         level = level.children(covered, finer, ratios)
-    return found
+    return results
 
 
 def _coarsened(patch: Patch, ratios: Sequence[int]) -> tuple[list[int], list[int]]:

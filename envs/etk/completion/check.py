@@ -44,8 +44,10 @@ def _rounded(score: CompletionScore) -> dict[str, float]:
 
 def unsound(reference: CompletionScore, empty: CompletionScore) -> list[str]:
     """Why a case is not fit for use; empty for a good case."""
-    found = [] if reference.total > PERFECT else [f"the original lines score {reference.total:.4f}", *reference.reasons]
-    return found + _changes_nothing(empty.left_out)
+    results = (
+        [] if reference.total > PERFECT else [f"the original lines score {reference.total:.4f}", *reference.reasons]
+    )
+    return results + _changes_nothing(empty.left_out)
 
 
 def _changes_nothing(left_out: float) -> list[str]:

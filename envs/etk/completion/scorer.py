@@ -100,8 +100,8 @@ class CompletionScorer:
         without = [_text(gap, "") for gap in gaps]
         evaluations = await self.evaluator.evaluate(prepared, [*texts, *without])
         return [
-            None if found is None or empty is None else self._score(prepared, gap, request.completion, found, empty)
-            for gap, request, found, empty in zip(
+            None if results is None or empty is None else self._score(prepared, gap, request.completion, results, empty)
+            for gap, request, results, empty in zip(
                 gaps, requests, evaluations[: len(gaps)], evaluations[len(gaps) :], strict=True
             )
         ]

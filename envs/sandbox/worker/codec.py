@@ -171,34 +171,44 @@ def _make_flat() -> Callable[[Any], str | None]:
     return flat
 
 
+SEQUENCES = (
+    (list, '["l"', list.__iter__),
+    (tuple, '["t"', tuple.__iter__),
+    (set, '["s"', set.__iter__),
+    (frozenset, '["z"', frozenset.__iter__),
+)
+
+
+def _make_other(keep: Callable[[Any], str | None] | None) -> Callable[[type, Any, int], tuple[str, Any]]:
+    """A function for values that are no container of the built-in types, with the results of `_make_foreign`; objects
+    that `keep` writes are texts. It raises Unsupported for others."""
+    foreign, error, instead = _make_foreign(), Unsupported, INSTEAD
+    name_of = type.__dict__["__name__"].__get__
+
+    def other(kind: type, value: Any, room: int) -> tuple[str, Any]:
+        how, result = foreign(kind, value, room)
+        if not how and keep is not None:
+            how, result = "text", keep(value)
+        if result is None and how != "value":
+            name = name_of(kind)
+            advice = instead.get(name, "use numbers, texts, lists and dictionaries")
+            raise error("a value of type " + name + " is not plain data: " + advice)
+        return how, result
+
+    return other
+
+
 def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) -> Callable[[object], str]:
     """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
 
-    `keep` writes objects that are not plain data; it returns None for one that it cannot write.
-
-    All names that it needs are bound here, so that a program that replaces builtins still reports its results. Values
-    are read through the methods of the base types; an overridden `__iter__`, `__len__` or `__class__` is not called.
-    Raises Unsupported.
+    `keep` writes objects that are not plain data; it returns None for one that it cannot write. All names that the
+    encoder needs are bound here, so that a program that replaces builtins still reports its results. Values are read
+    through the methods of the base types; an overridden `__iter__`, `__len__` or `__class__` is not called. Raises
+    Unsupported.
     """
-    scalar, kind_of, subclass, size, error = _make_scalar(), type, issubclass, len, Unsupported
-    sequences = (
-        (list, '["l"', list.__iter__),
-        (tuple, '["t"', tuple.__iter__),
-        (set, '["s"', set.__iter__),
-        (frozenset, '["z"', frozenset.__iter__),
-    )
+    scalar, kind_of, subclass, size, sequences = _make_scalar(), type, issubclass, len, SEQUENCES
     dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
-    name_of = type.__dict__["__name__"].__get__
-    flat, foreign, excess, instead = _make_flat(), _make_foreign(), Excess, INSTEAD
-
-    def refused(kind: type) -> Unsupported:
-        name = name_of(kind)
-        return error(
-            "a value of type "
-            + name
-            + " is not plain data: "
-            + instead.get(name, "use numbers, texts, lists and dictionaries")
-        )
+    flat, other, excess = _make_flat(), _make_other(keep), Excess
 
     def encode(value: object) -> str:
         short = flat(value)
@@ -237,21 +247,17 @@ def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) ->
                         out.append(",")
                         put(item, depth + 1)
                     return out.append("]")
-            how, other = foreign(kind, value, room)
+            how, result = other(kind, value, room)
             if how == "value":
-                return put(other, depth + 1)
-            if how == "array":
-                out.append('["a",')
-                for part in other:
-                    put(part, depth + 1)
-                    out.append(",")
-                out[-1] = "]"
-                return None
-            text = other if how else keep(value) if keep is not None else None
-            if text is None:
-                raise refused(kind)
-            out.append(text)
-            return spend(size(text))
+                return put(result, depth + 1)
+            if how == "text":
+                out.append(result)
+                return spend(size(result))
+            out.append('["a"')
+            for part in result:
+                out.append(",")
+                put(part, depth + 1)
+            return out.append("]")
 
         put(value, 0)
         return join(out)

@@ -268,14 +268,14 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
 
     def wanted(room: int) -> list[tuple[str, bytes]]:
         """Names and contents of the requested files, as far as they fit into `room` bytes."""
-        found = []
+        results = []
         for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
             if os.path.isfile(name) and not os.path.islink(name) and os.path.getsize(name) <= room:
                 with open(name, "rb") as file:
                     data = file.read(room)
                 room -= len(data)
-                found.append((name, data))
-        return found
+                results.append((name, data))
+        return results
 
     for name, data in job["files"].items():
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)

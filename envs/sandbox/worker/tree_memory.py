@@ -9,6 +9,9 @@ from kernel import LIBC
 LOOK_S = 0.02
 """Time between two looks in seconds. In it, a processor can fill some 40 MiB."""
 
+LOOKS = 3
+"""Readings of the exact shares that must all be above the limit."""
+
 
 class TreeMemory:
     """The memory of the server's descendants, without processes that are not the build's.
@@ -34,6 +37,11 @@ class TreeMemory:
         sizes = {pid: self._kib(f"{pid}/status", ("RssAnon:", "RssShmem:")) for pid in self._processes()}
         if sum(sizes.values()) <= self.most:
             return False
+        # shares move from process to process while they are read one after another
+        return all(self._shares(sizes) > self.most for _ in range(LOOKS))
+
+    def _shares(self, sizes: dict[str, int]) -> int:
+        """KiB of all processes, with shared pages counted once; a size where the shares cannot be read."""
         if self.uid is not None:
             LIBC.setfsuid(self.uid)
         try:
@@ -41,16 +49,16 @@ class TreeMemory:
         finally:
             if self.uid is not None:
                 LIBC.setfsuid(os.geteuid())
-        return sum(shares[pid] or size for pid, size in sizes.items()) > self.most
+        return sum(shares[pid] or size for pid, size in sizes.items())
 
     def _processes(self) -> set[str]:
-        found: set[str] = set()
+        results: set[str] = set()
         waiting = self._children("self") - self.others
         while waiting:
             pid = waiting.pop()
-            found.add(pid)
-            waiting |= self._children(pid) - found
-        return found
+            results.add(pid)
+            waiting |= self._children(pid) - results
+        return results
 
     def _children(self, pid: str) -> set[str]:
         children: set[str] = set()

@@ -49,8 +49,7 @@ class Streamed:
 
 class Answering:
     """
-    policy: ready to sample. context: tokens that it can see at once, prompt and answer together; None: not known.
-    seed: of sampled answers.
+    policy: ready to sample. seed: of sampled answers.
     """
 
     def __init__(self, policy: Any, tokenizer: Any, decoding: Decoding, seed: int = 0):
@@ -75,7 +74,7 @@ class Answering:
 
 
 def check_length(tokens: int, context: int | None, answer: int, remedy: str) -> None:
-    """Raise UserError for an empty prompt, or one that leaves no room for an answer of `answer` tokens.
+    """Raise UserError for a prompt that leaves no room for an answer of `answer` tokens.
 
     tokens: of the prompt. context: that the model can see at once, None where it does not say.
     """

@@ -59,10 +59,10 @@ def graded(
 
 def printed(sandbox: Sandbox, text: str) -> Text:
     """What the program in an answer prints when the sandbox runs it: its last fenced block, without input."""
-    found = extract_fenced(text)
-    if found is None:
+    results = extract_fenced(text)
+    if results is None:
         return Text("no code block in the answer: nothing was run", "yellow")
-    [outcome] = asyncio.run(sandbox.run([Job("answer", "program", text[found.start : found.end])]))
+    [outcome] = asyncio.run(sandbox.run([Job("answer", "program", text[results.start : results.end])]))
     ended = f"exit status {outcome.exit_status}" if outcome.exit_status is not None else outcome.verdict
     parts = [outcome.stdout, outcome.stderr] if outcome.stdout or outcome.stderr else ["(printed nothing)\n"]
     note = f", {outcome.note}" if outcome.note and not outcome.stderr else ""

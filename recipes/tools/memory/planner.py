@@ -87,8 +87,8 @@ def row_tokens(cfg: DictConfig, answer: int) -> int:
     """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between."""
     if cfg.episode is None:
         return answer
-    said = cfg.episode.max_chars // CHARS_A_TOKEN + MARKS_OF_A_REPLY
-    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * said
+    message = cfg.episode.max_chars // CHARS_A_TOKEN + MARKS_OF_A_REPLY
+    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * message
 
 
 class Planner:

@@ -302,10 +302,10 @@ def svg(axes: Any, label: str, kind: str, attributes: str = "") -> Markup:
     replaced = (
         (r' id="(?:[^"]*_\d+|image[^"]*)"', ""),
         (r' id="', ' class="'),  # what remains are the kinds given above
-        (r' (?:d|x|y)="[^"]*"', lambda found: _short(found[0])),
+        (r' (?:d|x|y)="[^"]*"', lambda results: _short(results[0])),
         (r' transform="rotate\(-?0 [^"]*"', ""),
         (r'font(?:-[a-z]+)?: [^;"]*;? ?', ""),
-        (r"#0000([0-9a-f]{2})", lambda found: f"var(--{COLOURS[int(found[1], 16) - 1]})"),
+        (r"#0000([0-9a-f]{2})", lambda results: f"var(--{COLOURS[int(results[1], 16) - 1]})"),
         (r"\n\s*", "\n"),
     )
     for pattern, new in replaced:
@@ -317,5 +317,5 @@ def svg(axes: Any, label: str, kind: str, attributes: str = "") -> Markup:
 
 def _short(attribute: str) -> str:
     """Coordinates with one decimal, and no line breaks between them."""
-    text = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), attribute)
+    text = re.sub(r"-?\d+\.\d+", lambda results: f"{float(results[0]):.1f}".removesuffix(".0"), attribute)
     return re.sub(r"\s*\n\s*| (?=[ML])|(?<=[ML]) ", "", text.replace(' "', '"'))

@@ -185,4 +185,4 @@ def standalone(drawings: Sequence[Markup]) -> str:
     style = "<style>text { font: 12px sans-serif; } .name text { font-weight: 600; }</style>"
     paper = '<rect width="100%" height="100%" fill="var(--paper)"/>'
     whole = f"<svg {namespaces} {size}>\n{style}\n{paper}\n" + "\n".join(parts) + "\n</svg>\n"
-    return re.sub(r"var\(--(\w+)\)", lambda found: light[found[1]], whole)
+    return re.sub(r"var\(--(\w+)\)", lambda results: light[results[1]], whole)

@@ -60,11 +60,11 @@ def decoding_name(temperature: float) -> str:
 
 def _by_temperature(rows: Iterable[Record], task: str) -> list[tuple[float, list[Record]]]:
     """Rows of the task that have a step, by the temperature they were sampled at, the highest first."""
-    found: dict[float, list[Record]] = defaultdict(list)
+    results: dict[float, list[Record]] = defaultdict(list)
     for row in rows:
         if row.get("task", task) == task and finite(row.get("step")):
-            found[float(row.get("temperature") or 0.0)].append(row)
-    return sorted(found.items(), reverse=True)
+            results[float(row.get("temperature") or 0.0)].append(row)
+    return sorted(results.items(), reverse=True)
 
 
 def _points(rows: Mapping[int, Record], key: str) -> list[Point]:

@@ -28,8 +28,8 @@ class Scoring:
 
     def all(self, *requests: tuple[Case, str]) -> list[CompletionScore]:
         """Scores in order; fails where the sandbox did."""
-        found = asyncio.run(self.scorer.score([Request(*request) for request in requests]))
-        return [score for score in found if score is not None or pytest.fail("the sandbox failed")]
+        results = asyncio.run(self.scorer.score([Request(*request) for request in requests]))
+        return [score for score in results if score is not None or pytest.fail("the sandbox failed")]
 
     def one(self, case: Case, completion: str) -> CompletionScore:
         return self.all((case, completion))[0]

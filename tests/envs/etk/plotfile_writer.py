@@ -30,16 +30,16 @@ def patches(values: Mapping[str, np.ndarray], size: int, low: Sequence[int] | No
     """Arrays cut into patches of at most `size` cells a side; `low` is their first cell."""
     shape = next(iter(values.values())).shape[::-1]
     low = low or (0,) * len(shape)
-    found = []
+    results = []
     for corner in itertools.product(*(range(0, cells, size) for cells in shape)):
         place = tuple(slice(start, start + size) for start in corner)[::-1]
-        found.append(
+        results.append(
             Patch(
                 tuple(origin + start for origin, start in zip(low, corner, strict=True)),
                 {name: array[place] for name, array in values.items()},
             )
         )
-    return found
+    return results
 
 
 def write_plotfile(

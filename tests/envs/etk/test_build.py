@@ -89,12 +89,14 @@ def test_r10_the_command_takes_other_sources(tmp_path, capsys):
         (["tree", "--languages", ""], "unknown language : one of"),
     ],
 )
-def test_the_command_says_what_is_wrong_in_one_line_and_leaves_nothing(tmp_path, capsys, monkeypatch, arguments, said):
+def test_the_command_says_what_is_wrong_in_one_line_and_leaves_nothing(
+    tmp_path, capsys, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     thorn(tmp_path / "tree" / "A" / "T")
     (tmp_path / "empty").mkdir()
     (tmp_path / "names.none").write_text("# nothing\n")
     (tmp_path / "out").mkdir()
     status, printed, error = command(capsys, "-o", "out/rows.jsonl", *arguments)
-    assert status == 1 and not printed and error.count("\n") == 1 and said in error
+    assert status == 1 and not printed and error.count("\n") == 1 and message in error
     assert not list((tmp_path / "out").iterdir())

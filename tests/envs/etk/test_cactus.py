@@ -150,7 +150,7 @@ def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox,
         ({"success_regex": "("}, "success_regex"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(tmp_path, settings, said):
+def test_what_cannot_be_is_said_in_one_line(tmp_path, settings, message):
     with pytest.raises(TaskError, match=r"task\.reward\.compile") as caught:
         Setup(**({"workdir": str(tmp_path), "command": "true"} | settings))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

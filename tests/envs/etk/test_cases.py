@@ -50,9 +50,9 @@ def test_the_original_lines_restore_the_bytes(source, start, end):
 def test_odd_bytes_survive(tmp_path):
     data = b"// caf\xe9\r\nint x;\r\n\xff\n"
     (tmp_path / "y.cpp").write_bytes(data)
-    found = gap(tmp_path, 1, 2, "y.cpp")
-    assert found.filled(found.original) == data
-    assert found.filled("\ud800 \u00e9") == b"// caf\xe9\r\n? \xc3\xa9\n\xff\n"
+    results = gap(tmp_path, 1, 2, "y.cpp")
+    assert results.filled(results.original) == data
+    assert results.filled("\ud800 \u00e9") == b"// caf\xe9\r\n? \xc3\xa9\n\xff\n"
 
 
 def test_completions_of_any_length(source):
@@ -87,11 +87,11 @@ def test_bad_rows_of_cases(tmp_path, row):
 
 
 def test_the_prompt_shows_all_of_a_short_file_but_the_gap(source):
-    found = prompt(gap(source, 1, 3))
-    assert "2 missing lines in the file `x.cpp`" in found.user and "int b" not in found.literal
-    assert "```cpp\nint a;\n```" in found.user and "```cpp\nint c;\n```" in found.user
-    assert found.literal.endswith("<|assistant|>\nHere are the 2 missing lines:\n```cpp\n")
-    assert [message["role"] for message in found.messages] == ["system", "user"]
+    results = prompt(gap(source, 1, 3))
+    assert "2 missing lines in the file `x.cpp`" in results.user and "int b" not in results.literal
+    assert "```cpp\nint a;\n```" in results.user and "```cpp\nint c;\n```" in results.user
+    assert results.literal.endswith("<|assistant|>\nHere are the 2 missing lines:\n```cpp\n")
+    assert [message["role"] for message in results.messages] == ["system", "user"]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_the_prompt_shows_all_of_a_short_file_but_the_gap(source):
 )
 def test_the_prompt_is_in_the_files_language(tmp_path, name, spoken, fence):
     (tmp_path / name).write_text("a\nb\nc\n")
-    found = prompt(Gap.of(Case("x", name, 1, 2), tmp_path))
-    assert f"an expert {spoken} developer" in found.system and found.prefill.endswith(f":\n```{fence}\n")
-    assert found.user.count(f"```{fence}\n") == 2
+    results = prompt(Gap.of(Case("x", name, 1, 2), tmp_path))
+    assert f"an expert {spoken} developer" in results.system and results.prefill.endswith(f":\n```{fence}\n")
+    assert results.user.count(f"```{fence}\n") == 2
 
 
 def test_the_nearest_lines_are_kept():
@@ -122,8 +122,8 @@ def test_the_nearest_lines_are_kept():
     ("x\fy```;\n```", "x\fy```;\n", True), ("fortran\nx = 1\n", "x = 1\n", False),
 ])  # fmt: skip
 def test_the_completion_in_an_answer(answer, code, closed):
-    found = extracted(answer)
-    assert (answer[found.start : found.end], found.closed) == (code, closed)
+    results = extracted(answer)
+    assert (answer[results.start : results.end], results.closed) == (code, closed)
 
 
 def test_messages_land_in_the_completion(source):
@@ -132,12 +132,12 @@ def test_messages_land_in_the_completion(source):
         "../src/x.cpp:3:6: warning: unused\nx.cpp:1:5: error: before\nx.cpp:4:1: fatal error: after\n"
         "other.h:2:1: error: elsewhere\nx.cpp:2:900: Error: far right\ncollect2: error: ld returned 1\n"
     )
-    found = compiler_messages(log, "x.cpp", ["\té = 2 + x;", "y += z;"], lines_before=1)
-    assert [(m.severity, m.line, m.column, m.offset) for m in found] == [
+    results = compiler_messages(log, "x.cpp", ["\té = 2 + x;", "y += z;"], lines_before=1)
+    assert [(m.severity, m.line, m.column, m.offset) for m in results] == [
         ("error", 1, 8, 7), ("warning", 2, 6, 17), ("error", 1, 5, None), ("error", 4, 1, None), ("error", 2, 1, None),
         ("error", 1, 12, 11),
     ]  # fmt: skip
-    assert found[0].text == "'é' was not declared" and found[4].file == "other.h"
+    assert results[0].text == "'é' was not declared" and results[4].file == "other.h"
 
 
 @pytest.mark.parametrize("log, lines, good", [
@@ -163,17 +163,17 @@ def test_an_application_from_plain_configuration(tmp_path):
         "norm": "l2",
         "weights": {"density": 1.0},
     }
-    found = Application.from_config(config)
-    assert found.metric == Metric(expect=["plt00001"], field="phi", norm="l2", weights={"density": 1.0})
-    assert (found.name, found.run.env, found.build.log) == (tmp_path.name, {"A": "1"}, "build.log")
-    for wrong, said in [
+    results = Application.from_config(config)
+    assert results.metric == Metric(expect=["plt00001"], field="phi", norm="l2", weights={"density": 1.0})
+    assert (results.name, results.run.env, results.build.log) == (tmp_path.name, {"A": "1"}, "build.log")
+    for wrong, message in [
         ({"source_dir": "/no/such/folder"}, "no such folder"), ({"biuld": {}}, "unknown key biuld"),
         ({"run": {}}, "command"),
         ({"build": {"command": "make", "cwd": "../x"}}, "leads out"), ({"reference": "/no/such"}, "reference"),
         ({"build": {"command": "make", "timeout": 0}}, "positive"), ({"run": None}, "run: must be a mapping"),
         ({"build": {"command": "make", "success_regex": "("}}, "success_regex"), ({"norm": "l0"}, "norm"),
     ]:  # fmt: skip
-        with pytest.raises(ApplicationError, match=said):
+        with pytest.raises(ApplicationError, match=message):
             Application.from_config({**config, **wrong})
 
 
@@ -223,8 +223,8 @@ def test_the_embedded_set():
     assert all(a <= b for a, b in pairwise(ranks))
     assert len({case.kind for case in cases}) >= 7
     for case in cases:
-        found = Gap.of(case, FLOW2D)
-        assert 1 <= case.count <= 6 and found.original.strip() and found.original != case.broken
+        results = Gap.of(case, FLOW2D)
+        assert 1 <= case.count <= 6 and results.original.strip() and results.original != case.broken
         assert not faults(case, case.expected)
         assert case.expected["empty"]["left_out"] <= MAX_LEFT_OUT
 

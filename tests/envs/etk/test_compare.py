@@ -273,10 +273,10 @@ REFERENCE_DAMAGE = {
 
 @pytest.mark.parametrize("what", REFERENCE_DAMAGE)
 def test_a_damaged_reference_is_an_error(tmp_path, reference, what):
-    damage, said = REFERENCE_DAMAGE[what]
+    damage, message = REFERENCE_DAMAGE[what]
     damage(tmp_path / "bad")
     for strict in (True, False):
-        with pytest.raises(ApplicationError, match=said):
+        with pytest.raises(ApplicationError, match=message):
             scored(reference, tmp_path / "bad", strict_finite=strict)
 
 
@@ -331,11 +331,11 @@ def test_command_line(tmp_path, reference, capsys):
     lines = [json.dumps(row) for row in rows] + ["[]", "{", ""]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
     assert main(["score", str(tmp_path / "rows.jsonl")]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["id"] for row in found] == [1, "two", 3, 4, 5, 6, 7, 8, None, None]
-    assert ["error" in row for row in found] == [False, False, True, True, True, False, False, True, True, True]
-    assert {"execution", "header", "density", "skill", "total", "reasons"} <= set(found[0])
-    assert found[0]["total"] == pytest.approx((1 + 1 + 1 + 0.9) / 4)
-    assert found[1]["total"] == 0.25 and found[1]["execution"] == 0.0 and found[1]["reasons"]
-    assert found[5]["total"] == pytest.approx(0.9) and found[6]["total"] == 0.0
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["id"] for row in results] == [1, "two", 3, 4, 5, 6, 7, 8, None, None]
+    assert ["error" in row for row in results] == [False, False, True, True, True, False, False, True, True, True]
+    assert {"execution", "header", "density", "skill", "total", "reasons"} <= set(results[0])
+    assert results[0]["total"] == pytest.approx((1 + 1 + 1 + 0.9) / 4)
+    assert results[1]["total"] == 0.25 and results[1]["execution"] == 0.0 and results[1]["reasons"]
+    assert results[5]["total"] == pytest.approx(0.9) and results[6]["total"] == 0.0
     assert main(["score", str(tmp_path / "absent.jsonl")]) == 1

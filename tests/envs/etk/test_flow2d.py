@@ -65,20 +65,20 @@ BROKEN = {
 def test_the_expected_behaviour(scoring):
     """The table of section 6: each change's scores, and the order of the damage."""
     requests = [(scoring.at(file, first, count), text) for file, first, count, text, *_ in CHANGES.values()]
-    found = dict(zip(CHANGES, scoring.all(*requests), strict=True))
-    for what, score in found.items():
+    results = dict(zip(CHANGES, scoring.all(*requests), strict=True))
+    for what, score in results.items():
         *_, execution, header, density = CHANGES[what]
         assert (what, score.compile, score.execution) == (what, 1.0, execution)
         assert (what, score.density) == (what, pytest.approx(density, abs=0.002))
         assert (what, score.header) == (what, pytest.approx(header, abs=0.001))
         assert score.total == pytest.approx((1 + execution + score.header + score.density) / 4)
-    totals = [score.total for score in found.values()]
+    totals = [score.total for score in results.values()]
     assert totals == sorted(totals, reverse=True)
-    assert found["original"].total == found["original"].skill == 1.0
-    assert found["final stage removed"].skill == 0.0
-    assert found["final stage removed"].density == pytest.approx(found["original"].baseline)
+    assert results["original"].total == results["original"].skill == 1.0
+    assert results["final stage removed"].skill == 0.0
+    assert results["final stage removed"].density == pytest.approx(results["original"].baseline)
     for what in ("negative density", "step x 10"):
-        assert "ended with status" in found[what].reasons[0]
+        assert "ended with status" in results[what].reasons[0]
 
 
 def test_what_does_not_compile(scoring):
@@ -204,8 +204,8 @@ def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_p
     async def ask():
         return await asyncio.gather(scorer.score([good, bad]), scorer.score([good, spaced]), scorer.score([bad, good]))
 
-    found = [[score.total for score in scores] for scores in asyncio.run(ask())]
-    assert found == [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    results = [[score.total for score in scores] for scores in asyncio.run(ask())]
+    assert results == [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
     assert len(sandbox.builds) == 1 + 3 and len(sandbox.runs) == 1 + 1  # the source as it is, and what was asked for
 
 
@@ -257,9 +257,9 @@ def test_outputs_that_nobody_foresaw_end_no_training(scoring, tmp_path, monkeypa
         raise IndexError("list index out of range")
 
     monkeypatch.setattr(prepared.reference, "score", score)
-    [found] = asyncio.run(scorer.score([Request(scoring.at("hydro.cpp", HEUN), HEUN)]))
-    assert (found.compile, found.execution, found.total) == (1.0, 0.0, 0.25)
-    assert "cannot be compared" in found.reasons[0] and "IndexError" in caplog.text
+    [results] = asyncio.run(scorer.score([Request(scoring.at("hydro.cpp", HEUN), HEUN)]))
+    assert (results.compile, results.execution, results.total) == (1.0, 0.0, 0.25)
+    assert "cannot be compared" in results.reasons[0] and "IndexError" in caplog.text
 
 
 def test_a_failure_is_not_kept(scoring, tmp_path):

@@ -50,8 +50,8 @@ def test_what_fails_fails_for_all_who_wait_and_is_tried_again():
         once, work = Once[int, int](10), Doubling()
         tasks = await started(*(once.get(keys, work) for keys in ([0, 1], [0, 2], [13, 3], [3])))
         work.go.set()
-        found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert found[:2] == [{1: 2}, {2: 4}] and all(isinstance(error, ValueError) for error in found[2:])
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert results[:2] == [{1: 2}, {2: 4}] and all(isinstance(error, ValueError) for error in results[2:])
         assert await once.get([0, 1, 3], work) == {1: 2, 3: 6} and work.asked[3:] == [[0, 3]]
 
     asyncio.run(asyncio.wait_for(ask(), 20))
@@ -84,12 +84,12 @@ def test_loops_and_threads_do_not_matter():
         go.set()
         return await task
 
-    found: list[dict[int, int]] = []
-    thread = threading.Thread(target=lambda: found.append(asyncio.run(once.get([1], work))))
+    results: list[dict[int, int]] = []
+    thread = threading.Thread(target=lambda: results.append(asyncio.run(once.get([1], work))))
     thread.start()
     assert begun.wait(20) and asyncio.run(second()) == {1: 2, 2: 4}
     thread.join(20)
-    assert found == [{1: 2}] and asked == [[1], [2]]
+    assert results == [{1: 2}] and asked == [[1], [2]]
     assert asyncio.run(once.get([1, 2], work)) == {1: 2, 2: 4} and len(asked) == 2
 
 

@@ -61,10 +61,10 @@ def test_numbers_have_four_digits():
 @pytest.mark.parametrize("shape", [(100,), (12, 10), (6, 8, 10)])
 def test_a_run_has_its_own_numbers_beside_the_references(tmp_path, shape):
     expected = 1.0 + np.random.default_rng(1).random(shape)
-    found = expected.copy()
-    found[tuple(n // 2 for n in shape)] = 5.0
+    results = expected.copy()
+    results[tuple(n // 2 for n in shape)] = 5.0
     reference = Reference(written(tmp_path / "reference", expected), METRIC)
-    score = reference.score(written(tmp_path / "run", found, time=0.2))
+    score = reference.score(written(tmp_path / "run", results, time=0.2))
     shown = reference.picture
     assert (shown.field, shown.plotfile, shown.time, shown.cells) == ("density", "plt00001", 0.1, shape[::-1])
     assert shown.result == ""

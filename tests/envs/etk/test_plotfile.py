@@ -44,9 +44,9 @@ def test_one_level(tmp_path, dimension, kind, ghosts):
     plotfile = read(tmp_path)
     assert (plotfile.names, plotfile.time, plotfile.shape) == (["density", "xmom", "rho_E"], 0.125, cells)
     for name in values:
-        found = at_finest(plotfile.field(name))
-        assert found.dtype == np.float64
-        np.testing.assert_array_equal(found, values[name].astype(kind).astype(np.float64))
+        results = at_finest(plotfile.field(name))
+        assert results.dtype == np.float64
+        np.testing.assert_array_equal(results, values[name].astype(kind).astype(np.float64))
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
@@ -68,9 +68,9 @@ def test_three_levels_in_memory(tmp_path):
     levels = [patches(fields((8, 8)), 8), patches(fields((8, 4)), 4, (4, 4)), patches(fields((4, 4)), 4, (12, 8))]
     write_plotfile(tmp_path / "plt00001", levels, (8, 8))
     files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    found = at_finest(Plotfile(InMemory(files), "plt00001").field("density"))
-    np.testing.assert_array_equal(found, at_finest(read(tmp_path).field("density")))
-    np.testing.assert_array_equal(found[8:12, 12:16], levels[2][0].values["density"])
+    results = at_finest(Plotfile(InMemory(files), "plt00001").field("density"))
+    np.testing.assert_array_equal(results, at_finest(read(tmp_path).field("density")))
+    np.testing.assert_array_equal(results[8:12, 12:16], levels[2][0].values["density"])
 
 
 def test_cells_without_a_box_are_nan(tmp_path):
@@ -78,8 +78,8 @@ def test_cells_without_a_box_are_nan(tmp_path):
     write_plotfile(tmp_path / "plt00001", [patches(values, 4)[:3]], (8, 8))
     field = read(tmp_path).field("density")
     assert not field.finite
-    found = at_finest(field)
-    assert np.isnan(found).sum() == 16 and np.isnan(found[4:, 4:]).all()
+    results = at_finest(field)
+    assert np.isnan(results).sum() == 16 and np.isnan(results[4:, 4:]).all()
 
 
 def test_the_field_at_the_ends_of_the_component_list(tmp_path):
@@ -118,13 +118,13 @@ DAMAGE = {
 
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damaged_data(tmp_path, what):
-    file, change, said = DAMAGE[what]
+    file, change, message = DAMAGE[what]
     write_plotfile(tmp_path / "plt00001", [patches(fields((8, 8)), 4)], (8, 8))
     path = tmp_path / "plt00001" / "Level_0" / file
     changed = change(path.read_bytes())
     assert changed != path.read_bytes()
     path.write_bytes(changed)
-    with pytest.raises(PlotfileError, match=said):
+    with pytest.raises(PlotfileError, match=message):
         read(tmp_path).field("density")
 
 
@@ -189,10 +189,10 @@ def test_against_yt(tmp_path, dimension, levels, kind):
     made = [patches(fields(cells), 4), patches(fields(cells), 4, (4,) * dimension)]
     made += [patches(fields(cells), 8, (12,) * dimension)]
     write_plotfile(tmp_path / "plt00001", made[:levels], cells, kind=kind, files=2, time=0.375)
-    theirs, time = through_yt(tmp_path / "plt00001", levels)
+    expected, time = through_yt(tmp_path / "plt00001", levels)
     ours = read(tmp_path)
-    assert ours.time == time and theirs.shape == ours.finest_shape[::-1]
-    np.testing.assert_array_equal(theirs, at_finest(ours.field("density")))
+    assert ours.time == time and expected.shape == ours.finest_shape[::-1]
+    np.testing.assert_array_equal(expected, at_finest(ours.field("density")))
 
 
 def test_the_embedded_simulations_output_against_yt(tmp_path):
@@ -206,7 +206,7 @@ def test_the_embedded_simulations_output_against_yt(tmp_path):
     names = sorted(path.name for path in (tmp_path / "flow2d").glob("plt?????"))
     assert names == [f"plt{n:05}" for n in range(6)]
     for name in names:
-        theirs, time = through_yt(tmp_path / "flow2d" / name, 1)
+        expected, time = through_yt(tmp_path / "flow2d" / name, 1)
         ours = read(tmp_path / "flow2d", name)
         assert ours.time == pytest.approx(time, abs=1e-15)
-        np.testing.assert_array_equal(theirs, at_finest(ours.field("density")))
+        np.testing.assert_array_equal(expected, at_finest(ours.field("density")))

@@ -35,10 +35,10 @@ def blocks_close(text: str) -> bool:
     """Whether every fence of a text is closed by one as long."""
     fence = None
     for line in text.splitlines():
-        found = re.match(r"(`{3,})(\w*)$", line)
-        if found and fence is None:
-            fence = found[1]
-        elif found and found[1] == fence and not found[2]:
+        results = re.match(r"(`{3,})(\w*)$", line)
+        if results and fence is None:
+            fence = results[1]
+        elif results and results[1] == fence and not results[2]:
             fence = None
     return fence is None
 
@@ -194,8 +194,8 @@ def test_a_wrong_setting_is_named(wrong):
     ],
 )
 def test_the_code_of_an_answer(answer, code, closed):
-    found = extracted(answer)
-    assert (answer[found.start : found.end], found.closed) == (code, closed)
+    results = extracted(answer)
+    assert (answer[results.start : results.end], results.closed) == (code, closed)
 
 
 def test_a_template_of_the_users_own_is_the_whole_message(tmp_path):

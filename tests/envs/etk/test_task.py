@@ -88,8 +88,8 @@ def test_answers_are_complete_at_the_closing_line(path):
     task = Etk(source="path", path=path)
     assert [task.complete(a) for a in ("int a;\n", "int a; `", "```c\nint a;\n", "int a;\n```")] == [0, 0, 0, 1]
     assert all(c in task.closing for c in "`")
-    found = task.extract("")
-    assert (found.start, found.end) == (0, 0)
+    results = task.extract("")
+    assert (results.start, results.end) == (0, 0)
 
 
 @pytest.mark.parametrize("order", ["useful", "row"])
@@ -141,13 +141,13 @@ def test_one_name_twice_gives_two_problems(tmp_path):
         ({"split": "arrangement"}, "all rows are of the arrangement A"),
     ],
 )
-def test_what_makes_no_task_is_said_in_one_line(tmp_path, settings, said):
+def test_what_makes_no_task_is_said_in_one_line(tmp_path, settings, message):
     given = {"source": "path", "path": write(tmp_path / "rows.jsonl", [row("A/T", "a.c"), row("A/U", "a.c")])}
     if "source" in settings:
         given = {}
     with pytest.raises(TaskError) as caught:
         Etk(**(given | settings))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_rows_of_another_dataset_are_refused(tmp_path):
@@ -204,7 +204,7 @@ def test_rows_of_nrpys_thorns_are_the_known_ones(nrpy):
     checkouts = Checkouts([nrpy_thorns()], url="https://github.com/nrpy/nrpy")
     ours = {(r["thorn_name"], r["src_filename"]): r for thorn in checkouts.thorns for r in checkouts.rows(thorn)}
     with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
-        theirs = {(r["thorn_name"], r["src_filename"]): r for r in map(json.loads, lines)}
-    assert ours.keys() == theirs.keys() and len(ours) == 22
-    for name, want in theirs.items():
+        expected = {(r["thorn_name"], r["src_filename"]): r for r in map(json.loads, lines)}
+    assert ours.keys() == expected.keys() and len(ours) == 22
+    for name, want in expected.items():
         assert {**ours[name], "context": ours[name]["context"][:12_000]} == {**want, "language": ours[name]["language"]}

@@ -36,8 +36,8 @@ def judged(sandbox) -> Callable[..., Judgement]:
     def run(program: str, *worlds: World, condition: dict | None = None, mode: str = "hardened") -> Judgement:
         chosen = worlds or (SMALL,)
         wanted = condition or inside(T, say())
-        [found] = asyncio.run(judge(sandbox, [Request(program, chosen, [wanted] * len(chosen), mode)]))
-        return found
+        [results] = asyncio.run(judge(sandbox, [Request(program, chosen, [wanted] * len(chosen), mode)]))
+        return results
 
     return run
 

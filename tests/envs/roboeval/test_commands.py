@@ -48,8 +48,8 @@ def test_judge(folder, tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{broken\n")
     for mode in ("compat", "hardened"):
-        found = answers(capsys, "judge", path, "--benchmark", folder, "--mode", mode)
-        assert [row.get("verdict") for row in found] == [
+        results = answers(capsys, "judge", path, "--benchmark", folder, "--mode", mode)
+        assert [row.get("verdict") for row in results] == [
             "Success",
             "RobotExecutionError",
             None,
@@ -57,10 +57,10 @@ def test_judge(folder, tmp_path, capsys):
             "PythonError",
             None,
         ]
-        assert [row["id"] for row in found] == [1, 2, 3, 4, 5, None]
-        assert all("error" in found[i] for i in (2, 3, 5)) and found[4]["extracted"] is False
-        assert found[1]["error_span"]["line"] == 4 and found[0]["error_span"] is None
-        assert found[0]["worlds"][0]["status"] == "success" and found[0]["worlds"][0]["world"] == 0
+        assert [row["id"] for row in results] == [1, 2, 3, 4, 5, None]
+        assert all("error" in results[i] for i in (2, 3, 5)) and results[4]["extracted"] is False
+        assert results[1]["error_span"]["line"] == 4 and results[0]["error_span"] is None
+        assert results[0]["worlds"][0]["status"] == "success" and results[0]["worlds"][0]["world"] == 0
 
 
 def test_check(folder, tmp_path, capsys):
@@ -70,29 +70,29 @@ def test_check(folder, tmp_path, capsys):
     rows = [row, {**row, "trace": trace}, {**row, "world": 7}, {**row, "trace": 5}, odd]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    found = answers(capsys, "check", path, "--benchmark", folder)
-    assert [each.get("sat") for each in found] == [True, False, None, None, False]
-    assert "error" in found[2] and "error" in found[3] and "TypeError" in found[4]["checker_error"]
+    results = answers(capsys, "check", path, "--benchmark", folder)
+    assert [each.get("sat") for each in results] == [True, False, None, None, False]
+    assert "error" in results[2] and "error" in results[3] and "TypeError" in results[4]["checker_error"]
 
 
 def test_extract_and_robosim(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"id": 1, "raw": f"```python\n{PROGRAM}```"}) + '\n{"id": 2, "raw": ""}\n{"id": 3}\n')
-    found = answers(capsys, "extract", path)
-    assert found[0] == {"id": 1, "program": PROGRAM, "extracted": True}
-    assert found[1]["extracted"] is False and "error" in found[2]
+    results = answers(capsys, "extract", path)
+    assert results[0] == {"id": 1, "program": PROGRAM, "extracted": True}
+    assert results[1]["extracted"] is False and "error" in results[2]
     path.write_text(json.dumps({"id": 1, "program": "def task_program():\n    place('x')\n"}) + '\n{"id": 2}\n')
-    found = answers(capsys, "robosim", path)
-    assert found[0]["plain"] == found[0]["perturbed"] == {"RobotPlaceError": "1/1"} and found[0]["exact"] is True
-    assert found[1]["id"] == 2 and "error" in found[1]
+    results = answers(capsys, "robosim", path)
+    assert results[0]["plain"] == results[0]["perturbed"] == {"RobotPlaceError": "1/1"} and results[0]["exact"] is True
+    assert results[1]["id"] == 2 and "error" in results[1]
 
 
 def test_a_folder_that_will_not_do(folder, tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text("")
     assert main(["judge", str(path), "--benchmark", str(tmp_path / "none")]) == 1
-    said = capsys.readouterr().err
-    assert "--benchmark takes a folder" in said and len(said.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert "--benchmark takes a folder" in message and len(message.splitlines()) == 1
     assert main(["judge", str(tmp_path / "no rows"), "--benchmark", str(folder)]) == 1
     assert Benchmark(folder).prompts()[0].task == "GrilledCheese"
     (folder / "tests.jsonl").write_text('{"task": "GrilledCheese", "test_index": 0, "timeout_expected": true}\n')

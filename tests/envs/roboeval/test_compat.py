@@ -28,12 +28,12 @@ def test_rewriting(text):
 
 def test_every_place_leads_back():
     text = 'say("ÀB"); time.sleep(2); pick("X")  # "İ" say(y)'
-    found = rewritten(text)
+    results = rewritten(text)
     for word in ("pick", "; time", "y)"):
-        assert text[found.original(found.text.index(word)) :].startswith(word)
-    start = found.text.index("time.sleep")
-    end = found.text.index("* 0)") + 4
-    assert text[found.original(start) : found.original(end, end=True)] == "time.sleep(2)"
+        assert text[results.original(results.text.index(word)) :].startswith(word)
+    start = results.text.index("time.sleep")
+    end = results.text.index("* 0)") + 4
+    assert text[results.original(start) : results.original(end, end=True)] == "time.sleep(2)"
 
 
 def program(*lines: str) -> str:
@@ -42,8 +42,8 @@ def program(*lines: str) -> str:
 
 def test_output_is_the_trace(judged):
     glued = program("print('x', end='')", "say('a')", "say('b')")
-    found = judged(glued, mode="compat", condition=every(no(inside(T, say("a"))), inside(T, say("b"))))
-    assert found.verdict == "Success" and found.worlds[0].trace[0][0] == "xSay"
+    results = judged(glued, mode="compat", condition=every(no(inside(T, say("a"))), inside(T, say("b"))))
+    assert results.verdict == "Success" and results.worlds[0].trace[0][0] == "xSay"
     cut = program("say('a')", "say('line\\nbreak')", "say('b')")
     assert [event[1] for event in judged(cut, mode="compat").worlds[0].trace] == ["a"]
     after = program("say('a')", "import sys", "sys.stderr.write('x')", "print('end')")
@@ -55,8 +55,8 @@ def test_too_much_output_is_a_timeout(judged):
     line = len("Say /$@!/ /$@!/ None\n") + 1
     fits = (OUTPUT - 100) // (line + 100)
     assert judged(program(f"for _ in range({fits}):", "    say('a' * 100)"), mode="compat").verdict == "Success"
-    found = judged(program(f"for _ in range({fits + 10}):", "    say('a' * 100)"), mode="compat")
-    assert found.worlds[0].status == "timeout"
+    results = judged(program(f"for _ in range({fits + 10}):", "    say('a' * 100)"), mode="compat")
+    assert results.worlds[0].status == "timeout"
 
 
 def test_how_a_program_ends(judged):
@@ -87,8 +87,8 @@ def test_answers(judged):
         "say(' '.join([a, b, c, d]))",
     )
     for mode in ("compat", "hardened"):
-        found = judged(asked, world, mode=mode, condition=inside(T, say("^no water yes please not now one$")))
-        assert found.verdict == "Success", found
+        results = judged(asked, world, mode=mode, condition=inside(T, say("^no water yes please not now one$")))
+        assert results.verdict == "Success", results
     silent = World(("start_loc",), people={"start_loc": ((),)})
     for line in ("ask('', 'x', ['a'])", "ask('', 'x', ('a',))", "ask(None, 'x', ['a'])", "ask('', 'x', [])"):
         assert judged(program("say('a')", line), silent).verdict == "RobotExecutionError"

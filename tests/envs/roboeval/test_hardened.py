@@ -32,9 +32,9 @@ def test_names_are_bound_not_rewritten(judged):
         say(f"{Count} {soothsay(Answer)}")
         """
     )
-    found = judged(program, condition=inside(T, say(has("1 tea"))))
-    assert found.verdict == "Success"
-    assert found.worlds[0].trace[-1] == ("Say", "1 Tea", None)  # and no lower case
+    results = judged(program, condition=inside(T, say(has("1 tea"))))
+    assert results.verdict == "Success"
+    assert results.worlds[0].trace[-1] == ("Say", "1 Tea", None)  # and no lower case
     assert judged(program, mode="compat").verdict == "PythonError"
 
 
@@ -147,9 +147,9 @@ FORGERIES = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_events_cannot_be_forged(judged, name):
     """The thing is in the hall and the robot never goes there."""
-    found = judged(body(FORGERIES[name]), SECRET, condition=inside(T, pick("swordfish")))
-    assert found.verdict in ("PythonError", "CompletionError")
-    assert "Pick" not in [kind for kind, _, _ in found.worlds[0].trace]
+    results = judged(body(FORGERIES[name]), SECRET, condition=inside(T, pick("swordfish")))
+    assert results.verdict in ("PythonError", "CompletionError")
+    assert "Pick" not in [kind for kind, _, _ in results.worlds[0].trace]
 
 
 DIGGERS = {
@@ -261,10 +261,10 @@ DIGGERS = {
 @pytest.mark.parametrize("name", DIGGERS)
 def test_the_world_cannot_be_found(judged, name):
     told = 'say("found " + ("sword" + "fish") if ("sword" + "fish") in repr(found) else "nothing")'
-    found = judged(
+    results = judged(
         body(textwrap.dedent(DIGGERS[name]).strip() + "\n" + told), SECRET, condition=inside(T, say("swordfish"))
     )
-    assert found.verdict in ("PythonError", "CompletionError"), found
+    assert results.verdict in ("PythonError", "CompletionError"), results
 
 
 HOARDS = body("x = ['a' * 25_000_000 for _ in range(4)]\nx.append(x)\nsay('g')")
@@ -289,9 +289,9 @@ def test_programs_that_share_a_job_do_not_meet(sandbox, monkeypatch):
     assert asyncio.run(judge(sandbox, [Request(HOARDS, [SECRET], [inside(T, say())])]))[0].verdict == "Success"
     alone = asyncio.run(judge(sandbox, [Request(honest, [SECRET], [inside(T, say())])]))[0]
     programs = [text for nosy in NOSY for text in (nosy, honest + f"# {len(nosy)}\n")]
-    found = asyncio.run(judge(sandbox, [Request(text, [SECRET], [inside(T, say())]) for text in programs]))
-    assert {each.worlds[0].trace for each in found[1::2]} == {alone.worlds[0].trace}
-    assert all(each.verdict == "Success" for each in found[1::2])
+    results = asyncio.run(judge(sandbox, [Request(text, [SECRET], [inside(T, say())]) for text in programs]))
+    assert {each.worlds[0].trace for each in results[1::2]} == {alone.worlds[0].trace}
+    assert all(each.verdict == "Success" for each in results[1::2])
 
 
 ENDLESS = [
@@ -308,8 +308,8 @@ ENDLESS = [
 
 
 def test_endless_programs_end(sandbox):
-    found = asyncio.run(judge(sandbox, [Request(body(text), [SECRET], [inside(T, say())]) for text in ENDLESS]))
-    for text, each in zip(ENDLESS, found, strict=True):
+    results = asyncio.run(judge(sandbox, [Request(body(text), [SECRET], [inside(T, say())]) for text in ENDLESS]))
+    for text, each in zip(ENDLESS, results, strict=True):
         assert each.verdict == "PythonError", text
         assert each.worlds[0].status == "timeout" or "MemoryError" in each.note, text
 
@@ -319,17 +319,17 @@ def test_going_too_deep(judged, mode):
     """Wherever the last call is, the robot's own included."""
     for call in ("is_in_room('x')", "ask('', 'x', ['swordfish'])", "len('x')", "get_all_rooms()"):
         program = f"def f(n):\n    {call}\n    f(n + 1)\ndef task_program():\n    go_to('hall')\n    f(0)\n"
-        found = judged(program, SECRET, mode=mode)
-        assert found.verdict == "PythonError" and found.note.startswith("world 0: RecursionError"), found
-        assert found.span is not None and found.span.line in (1, 2, 3)
+        results = judged(program, SECRET, mode=mode)
+        assert results.verdict == "PythonError" and results.note.startswith("world 0: RecursionError"), results
+        assert results.span is not None and results.span.line in (1, 2, 3)
 
 
 def test_the_trace_of_a_stopped_program_is_judged_where_waiting_is_allowed(judged):
     empty = World(("gate", "start_loc"), may_timeout=True)
     program = body('go_to("gate")\nwhile not is_in_room("visitor"):\n    time.sleep(1)\nsay("hello")')
-    found = judged(program, empty, condition=every(visit(T, "gate", check("visitor")), inside(T, go("gate"))))
-    assert found.verdict == "Success" and found.worlds[0].status == "timeout"
-    assert 100 < len(found.worlds[0].trace) < 400
+    results = judged(program, empty, condition=every(visit(T, "gate", check("visitor")), inside(T, go("gate"))))
+    assert results.verdict == "Success" and results.worlds[0].status == "timeout"
+    assert 100 < len(results.worlds[0].trace) < 400
     assert judged(program, World(("gate", "start_loc"))).verdict == "PythonError"
 
 

@@ -131,8 +131,8 @@ def test_a_program_is_judged_in_the_published_worlds(folder, tmp_path, capsys):
     lines = [{"id": name, "task": "GrilledCheese", "program": program} for name, program in programs.items()]
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["judge", str(rows), "--benchmark", str(folder), "--mode", "compat"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["id"], row["verdict"]) for row in found] == [("right", "Success"), ("wrong", "RobotExecutionError")]
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["id"], row["verdict"]) for row in results] == [("right", "Success"), ("wrong", "RobotExecutionError")]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_what_is_not_of_the_published_form_is_one_line_with_its_file(folder, old
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(TaskError) as raised:
         Benchmark(folder)
-    said = str(raised.value)
-    assert str(path) in said and message in said and "\n" not in said
+    printed = str(raised.value)
+    assert str(path) in printed and message in printed and "\n" not in printed
 
 
 def test_a_folder_that_is_not_whole_is_one_line(folder, tmp_path):

@@ -15,16 +15,16 @@ from envs.roboeval import explore
 def explored(sandbox):
     def run(text: str, **options):
         program = "def task_program():\n" + textwrap.indent(textwrap.dedent(text).strip(), "    ") + "\n"
-        [found] = asyncio.run(explore(sandbox, [program], **options))
-        return found, program
+        [results] = asyncio.run(explore(sandbox, [program], **options))
+        return results, program
 
     return run
 
 
 def test_a_rare_failure_is_certain_and_has_its_place(explored):
-    found, program = explored("if all(is_in_room(x) for x in 'abcdef'):\n    pick('a')\n    pick('b')")
-    assert found.outcomes == {"RobotPickError": "1/64", "ok": "63/64"} and found.exact
-    [failure] = found.failures
+    results, program = explored("if all(is_in_room(x) for x in 'abcdef'):\n    pick('a')\n    pick('b')")
+    assert results.outcomes == {"RobotPickError": "1/64", "ok": "63/64"} and results.exact
+    [failure] = results.failures
     assert program[failure.span.start : failure.span.end] == "pick('b')" and failure.probability == "1/64"
 
 
@@ -54,8 +54,8 @@ OUTCOMES = {
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_outcomes(explored, name):
     text, wanted = OUTCOMES[name]
-    found, _ = explored(text, shaking="none")
-    assert found.outcomes == wanted and Fraction(found.unexplored) == 0
+    results, _ = explored(text, shaking="none")
+    assert results.outcomes == wanted and Fraction(results.unexplored) == 0
 
 
 def test_shaking(explored):
@@ -70,16 +70,16 @@ def test_shaking(explored):
 
 
 def test_waiting_is_explored_as_far_as_worth_it(explored):
-    found, _ = explored("while not is_in_room('bus'):\n    time.sleep(60)\nsay('here it comes')")
-    assert set(found.outcomes) == {"ok"} and found.exact and Fraction(found.unexplored) > 0
+    results, _ = explored("while not is_in_room('bus'):\n    time.sleep(60)\nsay('here it comes')")
+    assert set(results.outcomes) == {"ok"} and results.exact and Fraction(results.unexplored) > 0
     few, _ = explored("while not is_in_room('bus'):\n    pass", paths=3)
     assert Fraction(few.unexplored) == Fraction(1, 8) and not few.exact and few.paths == 3
 
 
 def test_a_reward_for_nothing_is_seen(explored):
     for text in ("pass", "try:\n    undefined\nexcept Exception:\n    pass", "print('hello')"):
-        found, _ = explored(text)
-        assert found.outcomes == {"ok": "1/1"} and not found.reaches_call
+        results, _ = explored(text)
+        assert results.outcomes == {"ok": "1/1"} and not results.reaches_call
     some, _ = explored("if is_in_room('a'):\n    go_to('hall')\n    ask('Ann', 'Tea?', ['yes', 'no'])")
     assert some.reaches_call and (some.least_calls, some.least_events) == (1, 1)
     assert ("GoTo", "hall", None) in some.events and ("Ask", "Tea?", ["yes", "no"]) in some.events
@@ -96,7 +96,7 @@ def test_random_runs_are_seeded(explored):
 def test_hostile_programs_cost_their_own_answer_only(sandbox):
     programs = ["import os\ndef task_program():\n    os._exit(0)\n", "def task_program():\n    9 ** 9 ** 9\n"]
     programs += ["def task_program():\n    say('a')\n"] * 2
-    found = asyncio.run(explore(sandbox, programs))
-    assert [each.outcomes for each in found[:2]] == [{"timeout": "1/1"}] * 2
-    assert [each.outcomes for each in found[2:]] == [{"ok": "1/1"}] * 2
-    assert found[0].failures[0].span is None and not found[0].reaches_call
+    results = asyncio.run(explore(sandbox, programs))
+    assert [each.outcomes for each in results[:2]] == [{"timeout": "1/1"}] * 2
+    assert [each.outcomes for each in results[2:]] == [{"ok": "1/1"}] * 2
+    assert results[0].failures[0].span is None and not results[0].reaches_call

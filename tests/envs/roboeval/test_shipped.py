@@ -46,7 +46,7 @@ def test_sizes_kinds_and_fields():
     assert len(TRAIN) >= 72 and len(TASKS) == 20 and len(EXAMPLES) == 6
     assert {row["kind"] for row in TRAIN} == WORK == {task["kind"] for task in TASKS}
     assert min(Counter(row["kind"] for row in TRAIN).values()) >= 8
-    assert {tuple(row) for row in TRAIN} == {("id", "kind", "text", "program", "nouns", "actions", "open")}
+    assert {tuple(row) for row in TRAIN} == {("id", "kind", "text", "program", "nouns", "actions", "open", "ordered")}
     assert {tuple(task) for task in TASKS} == {("id", "kind", "text", "worlds", "conditions", "program", "wrong")}
     for rows in (TRAIN, TASKS):
         assert len({row["id"] for row in rows}) == len({row["program"] for row in rows}) == len(rows)
@@ -75,8 +75,8 @@ def test_names_and_options_are_plain_texts():
 def test_references_are_right_and_wrong_programs_wrong_as_said(sandbox, mode):
     cases = [(task, "Success", task["program"]) for task in TASKS]
     cases += [(task, each["verdict"], each["program"]) for task in TASKS for each in task["wrong"]]
-    found = verdicts(sandbox, mode, [(task, program) for task, _, program in cases])
-    for (task, wanted, _), judgement in zip(cases, found, strict=True):
+    results = verdicts(sandbox, mode, [(task, program) for task, _, program in cases])
+    for (task, wanted, _), judgement in zip(cases, results, strict=True):
         assert judgement.verdict == wanted, (task["id"], wanted, judgement.note)
     for task in TASKS:
         kinds = {each["verdict"] for each in task["wrong"]}
@@ -88,7 +88,7 @@ def test_worlds_tell_right_from_plausible(sandbox):
     idle = verdicts(sandbox, "hardened", [(task, program) for task in TASKS for program in IDLE])
     assert {judgement.verdict for judgement in idle} == {"CompletionError"}
     wrong = [(t, each["program"]) for t in TASKS for each in t["wrong"] if each["verdict"] == "CompletionError"]
-    partly = ["sat" in [world.result for world in found.worlds] for found in verdicts(sandbox, "hardened", wrong)]
+    partly = ["sat" in [world.result for world in results.worlds] for results in verdicts(sandbox, "hardened", wrong)]
     assert sum(partly) >= 15
 
 
@@ -101,8 +101,8 @@ def test_the_open_world_accepts_training_programs_and_shows_what_was_asked(sandb
     """Open rows for certain and without shaking; the others, which look for rooms by name, need it to be seen."""
     for open_, shaking in ((True, "none"), (False, "tree")):
         rows = [row for row in TRAIN if row["open"] is open_]
-        found = asyncio.run(explore(sandbox, [row["program"] for row in rows], mode=mode, shaking=shaking, runs=0))
-        for row, each in zip(rows, found, strict=True):
+        results = asyncio.run(explore(sandbox, [row["program"] for row in rows], mode=mode, shaking=shaking, runs=0))
+        for row, each in zip(rows, results, strict=True):
             assert each.outcomes == {"ok": "1/1"} if open_ else "ok" in each.outcomes, (row["id"], each.outcomes)
             assert each.exact and (each.least_events > 0 or not open_), row["id"]
             shown = said(each.events)
@@ -113,11 +113,11 @@ def test_the_open_world_accepts_training_programs_and_shows_what_was_asked(sandb
 def test_rows_that_are_not_open_need_shaking(sandbox):
     rows = [row for row in TRAIN if not row["open"]]
     assert 3 <= len(rows) <= 10 and all("get_all_rooms()" in row["program"] for row in rows)
-    found = asyncio.run(explore(sandbox, [row["program"] for row in rows], shaking="none", runs=0))
-    for row, each in zip(rows, found, strict=True):
+    results = asyncio.run(explore(sandbox, [row["program"] for row in rows], shaking="none", runs=0))
+    for row, each in zip(rows, results, strict=True):
         missing = set(row["actions"]) - {CALLS[kind] for kind, _, _ in each.events}
         assert missing or "ok" not in each.outcomes, row["id"]
-    assert any("ok" not in each.outcomes for each in found)
+    assert any("ok" not in each.outcomes for each in results)
 
 
 def test_nouns_are_words_of_the_instruction():
@@ -133,10 +133,10 @@ def test_worked_examples(sandbox):
     for name, stub in stubs.items():
         assert name in ast.get_docstring(ast.parse(PREAMBLE)) and lines[stub.lineno - 2].startswith("# ")
         assert stub.returns is not None and all(argument.annotation for argument in stub.args.args)
-    found = asyncio.run(explore(sandbox, [program for _, program in EXAMPLES], shaking="none", runs=0))
-    for (instruction, _), each in zip(EXAMPLES, found, strict=True):
+    results = asyncio.run(explore(sandbox, [program for _, program in EXAMPLES], shaking="none", runs=0))
+    for (instruction, _), each in zip(EXAMPLES, results, strict=True):
         assert set(each.outcomes) == {"ok"} and each.exact, instruction
-    used = {CALLS[kind] for each in found for kind, _, _ in each.events}
+    used = {CALLS[kind] for each in results for kind, _, _ in each.events}
     assert used == set(CALLS.values())
 
 
@@ -162,8 +162,8 @@ def too_close(texts: Iterable[str], others: Iterable[str], limit: float) -> list
     counted faster."""
     pairs = [(text.lower(), other.lower()) for text in texts for other in others]
     near = [(a, b) for a, b in pairs if 2 * common(a, b) > limit * (len(a) + len(b))]
-    found = [(SequenceMatcher(None, a, b, autojunk=False).ratio(), a, b) for a, b in near]
-    return [each for each in found if each[0] > limit]
+    results = [(SequenceMatcher(None, a, b, autojunk=False).ratio(), a, b) for a, b in near]
+    return [each for each in results if each[0] > limit]
 
 
 def test_likeness_is_seen():

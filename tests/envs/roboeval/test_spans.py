@@ -39,12 +39,12 @@ def test_the_failing_expression(judged, name, mode):
     program, wanted = PLACES[name]
     if (name, mode) == ("passed on", "compat") or "f('moon')" in program:
         wanted = wanted.replace("pick('moon')", "pick(x)")
-    found = judged(program, mode=mode)
-    assert found.span is not None and program[found.span.start : found.span.end] == wanted
-    assert dataclasses.asdict(found.span) == described(program, [found.span.start, found.span.end])
+    results = judged(program, mode=mode)
+    assert results.span is not None and program[results.span.start : results.span.end] == wanted
+    assert dataclasses.asdict(results.span) == described(program, [results.span.start, results.span.end])
     lines = program.replace("\r\n", "\n").split("\n")
-    assert lines[found.span.line - 1][found.span.column :].startswith(wanted.split("\n")[0])
-    assert lines[found.span.end_line - 1][: found.span.end_column].endswith(wanted.split("\n")[-1])
+    assert lines[results.span.line - 1][results.span.column :].startswith(wanted.split("\n")[0])
+    assert lines[results.span.end_line - 1][: results.span.end_column].endswith(wanted.split("\n")[-1])
 
 
 @pytest.mark.parametrize("mode", ["hardened", "compat"])
@@ -56,8 +56,8 @@ def test_what_does_not_parse(judged, mode):
             go_to("b")
         """
     )
-    found = judged(program, mode=mode)
-    assert found.verdict == "PythonError" and program[found.span.start] == "("
+    results = judged(program, mode=mode)
+    assert results.verdict == "PythonError" and program[results.span.start] == "("
     indented = judged("def task_program():\n  say('a')\n    say('b')\n", mode=mode)
     assert indented.verdict == "PythonError" and indented.span.line == 3
 
@@ -71,6 +71,6 @@ def test_no_error_no_place(judged):
 def test_no_program_is_no_ordinary_python_error(judged):
     for program in ("", "def task_program():\n", "  \n"):
         for mode in ("hardened", "compat"):
-            found = judged(program, mode=mode)
-            assert found.verdict == "PythonError" and not found.extracted and found.note == "no program"
+            results = judged(program, mode=mode)
+            assert results.verdict == "PythonError" and not results.extracted and results.note == "no program"
     assert judged("def task_program():\n    x\n").extracted

@@ -92,8 +92,8 @@ def processes_of(sandbox: LocalSandbox, pids: bool = False) -> int | list[int]:
             pid = parents.get(pid, 0)
         return False
 
-    found = [pid for pid in parents if belongs(pid)]
-    return found if pids else len(found)
+    results = [pid for pid in parents if belongs(pid)]
+    return results if pids else len(results)
 
 
 AS_NOBODY = """

@@ -23,8 +23,8 @@ async def main(tier: str) -> None:
     for line in sys.stdin:
         started = time.monotonic()
         [outcome] = await sandbox.run([job_of(json.loads(line))])
-        said = {name: str(value) for name, value in dataclasses.asdict(outcome).items()}
-        print(json.dumps({"verdict": outcome.verdict, "wall": time.monotonic() - started, "said": said}), flush=True)
+        message = {name: str(value) for name, value in dataclasses.asdict(outcome).items()}
+        print(json.dumps({"verdict": outcome.verdict, "wall": time.monotonic() - started, "said": message}), flush=True)
     await sandbox.close()
 
 

@@ -124,11 +124,11 @@ class Host:
         return [f"{p}/{n}" for p in MARKED_PLACES if os.path.isdir(p) for n in os.listdir(p) if self.mark in n]
 
     def marked_processes(self) -> list[int]:
-        found = []
+        results = []
         for process in psutil.process_iter(["name", "cmdline"]):
             if self.mark in " ".join([process.info["name"] or "", *(process.info["cmdline"] or [])]):
-                found.append(process.pid)
-        return found
+                results.append(process.pid)
+        return results
 
     def close(self) -> None:
         for listener in (self.tcp, self.udp, self.unix):
@@ -139,33 +139,33 @@ def violations(row: dict, executor: Executor, host: Host, trainer_secret: str) -
     """What the program did that its row does not allow."""
     answer = executor.grade({**row, "code": host.fill(row["code"])})
     memory, processes = executor.most_memory, executor.most_processes
-    said = json.dumps(answer)
+    message = json.dumps(answer)
     wrong = [] if answer["verdict"] in row["expect"] else [f"verdict {answer['verdict']}: {answer['said']['note']}"]
     if row.get("followup"):
         after = executor.grade({**row, "code": host.fill(row["followup"]["code"])})
-        said += json.dumps(after)
+        message += json.dumps(after)
         wrong += [f"followup saw {text}" for text in row["followup"]["must_not_contain"] if text in json.dumps(after)]
     checks = set(row["checks"])
     if executor.grade(PROBES[0])["verdict"] != "pass" or executor.grade(PROBES[1])["verdict"] == "pass":
         wrong.append("probe_after")
     if "no_orphans" in checks:
         time.sleep(1)
-    found = {
+    results = {
         "bounded_time": answer["wall"] > 20,
         "parent_alive": psutil.Process(executor.process.pid).status() == psutil.STATUS_STOPPED,
         "no_orphans": bool(host.marked_processes()),
         "host_processes": processes > executor.idle + 100,
         "bounded_memory": memory > MEMORY_LIMIT,
-        "bounded_output": len(said) > OUTPUT_LIMIT,
+        "bounded_output": len(message) > OUTPUT_LIMIT,
         "bounded_disk": host.free - psutil.disk_usage("/tmp").free > 64 << 20,
         "no_marked_files": bool(host.marked_files()),
         "canary_intact": {p.name: p.read_text() for p in host.canary.iterdir()}
         != {"keep.txt": "keep", "secret.txt": host.secret},
-        "no_secret": host.secret in said or trainer_secret in said,
+        "no_secret": host.secret in message or trainer_secret in message,
         "no_connection": host.contacted(),
         "hostname": socket.gethostname() != host.name,
     }
-    return wrong + [name for name, broken in found.items() if broken and (name in checks or name != "bounded_disk")]
+    return wrong + [name for name, broken in results.items() if broken and (name in checks or name != "bounded_disk")]
 
 
 @pytest.mark.parametrize("tier", ["full", "landlock"])
@@ -196,4 +196,4 @@ def test_every_line_gets_its_verdict_and_harms_nothing(tier, tmp_path):
             if not wrong[row["id"]] or set(wrong[row["id"]]) - {"bounded_disk", "host_processes"}:
                 break
     executor.close()
-    assert {name: found for name, found in wrong.items() if found} == {}
+    assert {name: results for name, results in wrong.items() if results} == {}

@@ -229,10 +229,10 @@ def test_a_servers_answer_is_an_outcome_or_trouble(data):
     if target is not None:
         target[data.draw(st.sampled_from(sorted(target)))] = data.draw(anything)
     try:
-        _, ends, found = fusion._read(answer, nonce, job, LIMITS, 1)
+        _, ends, results = fusion._read(answer, nonce, job, LIMITS, 1)
     except fusion.ServerError:
         return
-    is_a_verdict(verdict.judge_stdio(job, LIMITS, list(zip(ends, found[1::3], found[0::3], strict=True))))
+    is_a_verdict(verdict.judge_stdio(job, LIMITS, list(zip(ends, results[1::3], results[0::3], strict=True))))
 
 
 SAY = "import os\nframe = {!r}\nwhile frame: frame = frame[os.write(3, frame):]\n"

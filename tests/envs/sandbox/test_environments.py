@@ -197,8 +197,8 @@ def test_a_tier_in_which_a_package_cannot_be_imported_is_refused(place):
 def test_the_systems_interpreter_is_not_copied(place):
     source = "from envs.sandbox.libraries import readable\nprint(readable('landlock', ()), readable('full', ()))"
     environment = system(place("system"))
-    said = as_caller(source, python=environment.python, variables=environment.variables)
-    assert said.count("home=None") == 2, said
+    message = as_caller(source, python=environment.python, variables=environment.variables)
+    assert message.count("home=None") == 2, message
 
 
 def test_copies_of_processes_that_were_killed_are_deleted(tmp_path):

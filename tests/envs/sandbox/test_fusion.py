@@ -343,10 +343,10 @@ def test_cancelling_and_closing(server):
 
 
 def test_several_loops_and_threads_share_the_places(fusion, server):
-    found: list[str] = []
+    results: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: found.extend(o.verdict for o in run_sync(fusion, [doubles(n) for n in range(4)]))
+            target=lambda: results.extend(o.verdict for o in run_sync(fusion, [doubles(n) for n in range(4)]))
         )
         for _ in range(3)
     ]
@@ -354,7 +354,7 @@ def test_several_loops_and_threads_share_the_places(fusion, server):
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == ["pass"] * 12 and server.most == 2
+    assert results == ["pass"] * 12 and server.most == 2
 
 
 def test_jobs_that_it_cannot_run_are_not_graded(fusion):

@@ -38,10 +38,10 @@ print(json.dumps([[[o.verdict, o.note, o.stdout, o.stderr] for o in outcomes], f
 @pytest.fixture
 def grade_rows(as_ordinary_user):
     def grade(*rows: dict) -> list[list[str]]:
-        said = json.loads(as_ordinary_user(GRADE, json.dumps(rows)))
-        if isinstance(said, str):
-            pytest.skip(f"this machine does not allow it: {said}")
-        outcomes, same_worker, left = said
+        message = json.loads(as_ordinary_user(GRADE, json.dumps(rows)))
+        if isinstance(message, str):
+            pytest.skip(f"this machine does not allow it: {message}")
+        outcomes, same_worker, left = message
         assert same_worker and left == [], outcomes
         return outcomes
 

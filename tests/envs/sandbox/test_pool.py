@@ -134,15 +134,16 @@ def test_callers_with_and_without_a_loop_and_in_threads(sandbox):
         return run_sync(sandbox, [echo(1)])[0].verdict
 
     assert asyncio.run(inside()) == "pass"
-    found = []
+    results = []
     threads = [
-        threading.Thread(target=lambda: found.extend(run_sync(sandbox, [echo(n) for n in range(8)]))) for _ in range(4)
+        threading.Thread(target=lambda: results.extend(run_sync(sandbox, [echo(n) for n in range(8)])))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [outcome.verdict for outcome in found] == ["pass"] * 32
+    assert [outcome.verdict for outcome in results] == ["pass"] * 32
 
 
 def test_a_forked_copy_of_the_caller_starts_its_own_workers(sandbox):

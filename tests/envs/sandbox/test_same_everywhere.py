@@ -64,6 +64,7 @@ def as_root(source: str, *arguments: str, python: str = sys.executable, variable
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_verdicts_do_not_depend_on_the_machine(as_ordinary_user):
     runs: dict[str, Callable[[], str]] = {
         "full": lambda: as_root(GRADE, "full"),

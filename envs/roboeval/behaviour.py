@@ -1,0 +1,269 @@
+"""What a program did in the worlds of a reference, compared with what the reference did.
+
+The marks of a world are shares: of what was asked, said, picked and put down, at the right place (`DEEDS`), and of the
+rooms visited and the things looked for (`LOOKING`). A program that acts as the reference does has full marks, in
+whatever way it looked around. A run that ends with an error keeps part of its marks (`BROKEN`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.roboeval.messages import Messages, content, repeats
+from envs.roboeval.reference_world import START, best, words
+from envs.roboeval.references import Deed, Reference, WorldRun
+
+DEEDS, LOOKING = 0.88, 0.12
+BROKEN = 0.6
+DISORDER = 0.5
+"""Share of a world's marks that is lost if everything is done in the wrong order."""
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Act:
+    """What counts in a run: an ask, pick or place; what was said during one stay in a room; or a visit without more.
+
+    stay: number of the stay in which it happens.
+    """
+
+    kind: str
+    room: str
+    name: str
+    text: str
+    stay: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of one world: what was looked for (`looking`), done in the wrong order (`disorder`), and `aim`."""
+
+    looked: float
+    disorder: float
+    aim: float
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks of one world, from 0 to 1, and the places that cost them: each with its share of the loss."""
+
+    share: float
+    places: Sequence[tuple[Span, float]]
+    note: str
+
+
+def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
+    """The marks of a program's runs in the worlds of a reference."""
+    wanted = [list(acts(run.deeds)) for run in reference.runs]
+    rooms = {deed.room for run in reference.runs for deed in run.deeds} | {START}
+    given = [list(acts(run.deeds)) for run in runs]
+    messages = _messages(reference, wanted, given)
+    names = _names(reference)
+    results = []
+    for world, run in enumerate(runs):
+        matches = matched(reference, wanted[world], given[world], messages, world)
+        looked = looking(reference.runs[world].deeds, run.deeds, names)
+        wrong_order = disorder(reference, world, wanted[world], matches, given[world])
+        shares = Shares(looked, wrong_order, aim(run.deeds, rooms))
+        results.append(_marks(wanted[world], given[world], matches, shares, run))
+    return results
+
+
+def aim(deeds: Sequence[Deed], rooms: set[str]) -> float:
+    """The share of the rooms visited that belong to the task: a program that goes everywhere knows no way."""
+    visited = {deed.room for deed in deeds}
+    return len(visited & rooms) / len(visited) if visited else 1.0
+
+
+def _marks(
+    wanted: Sequence[Act],
+    given: Sequence[Act],
+    matches: Mapping[int, tuple[int, float]],
+    shares: Shares,
+    run: WorldRun,
+) -> Marks:
+    met = {number for number, _ in matches.values()}
+    unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != ("visit", START)]
+    if wanted:
+        done = 2 * sum(quality for _, quality in matches.values()) / (len(wanted) + len(met) + len(unmet))
+        done *= 1 - DISORDER * shares.disorder
+        share = 1.0 if done > 1 - 1e-9 else DEEDS * done + LOOKING * shares.looked
+    else:
+        share = LOOKING * shares.looked if unmet else shares.looked
+    share *= shares.aim
+    if run.status != "success":
+        places = [(run.span, 1.0)] if run.span is not None else []
+        return Marks(BROKEN * share, places, run.error or run.status)
+    wrong = [(act, 1.0) for act in unmet]
+    wrong += [(given[number], 1 - quality) for number, quality in matches.values() if quality < 1]
+    missing = len(wanted) - len(matches)
+    weight = sum(loss for _, loss in wrong) + missing
+    spans = [(span, loss / weight / len(act.spans)) for act, loss in wrong for span in act.spans if weight]
+    return Marks(share, spans, _note(wanted, matches, wrong))
+
+
+def _note(wanted: Sequence[Act], matches: Mapping[int, Any], wrong: Sequence[tuple[Act, float]]) -> str:
+    missing = [act for number, act in enumerate(wanted) if number not in matches]
+    parts = [f"missing: {act.kind} {act.name or act.room}" for act in missing[:1]]
+    parts += [f"not asked: {act.kind} {act.text[:40] or act.room}" for act, _ in wrong[:1]]
+    return ", ".join(parts)
+
+
+# --- acts ---------------------------------------------------------------------------------------------------------
+
+
+def acts(deeds: Sequence[Deed]) -> Iterator[Act]:
+    """The acts of a run."""
+    for number, (room, stay) in enumerate(_stays(deeds)):
+        spans = tuple(deed.span for deed in stay if deed.span is not None)
+        message = [deed for deed in stay if deed.kind == "say"]
+        for deed in stay:
+            own = () if deed.span is None else (deed.span,)
+            if deed.kind in ("ask", "pick", "place"):
+                yield Act(deed.kind, room, deed.name, deed.text, number, own)
+            elif message and deed is message[0]:
+                spoken = tuple(dict.fromkeys(each.span for each in message if each.span is not None))
+                yield Act("say", room, "", "\n".join(each.text for each in message), number, spoken)
+        if number and all(deed.kind == "go" for deed in stay):
+            yield Act("visit", room, "", "", number, spans[:1])
+
+
+def _stays(deeds: Sequence[Deed]) -> list[tuple[str, list[Deed]]]:
+    """The stays of a run, the first one where it starts, with the deeds in each; the go that begins it is one."""
+    stays: list[tuple[str, list[Deed]]] = [(START, [])]
+    for deed in deeds:
+        if deed.room != stays[-1][0]:
+            stays.append((deed.room, []))
+        stays[-1][1].append(deed)
+    return stays
+
+
+def matched(
+    reference: Reference, wanted: Sequence[Act], given: Sequence[Act], messages: Mapping[str, Messages], world: int
+) -> dict[int, tuple[int, float]]:
+    """For acts of the reference the number of the program's act that does the same, and how well, from 0 to 1.
+
+    What the reference does on its return must not be done before leaving.
+    """
+    free, results = set(range(len(given))), {}
+    for number, act in enumerate(wanted):
+        fits = [
+            (_likeness(reference, act, given[other], messages, world), -other)
+            for other in free
+            if (given[other].stay or not act.stay)
+            and (given[other].kind, given[other].room, given[other].name) == (act.kind, act.room, act.name)
+        ]
+        quality, other = max(fits, default=(0.0, 0))
+        if quality > 0:
+            results[number] = (-other, quality)
+            free.discard(-other)
+    return results
+
+
+def _likeness(reference: Reference, wanted: Act, given: Act, messages: Mapping[str, Messages], world: int) -> float:
+    if wanted.kind == "say":
+        return messages[wanted.room].quality(world)
+    if wanted.kind == "ask":
+        if repeats(given.text, reference.instruction):
+            return 0.0
+        known = content(wanted.text) | content(reference.instruction)
+        return float(not content(wanted.text) or bool(content(given.text) & known))
+    return 1.0
+
+
+def disorder(
+    reference: Reference,
+    world: int,
+    wanted: Sequence[Act],
+    matches: Mapping[int, tuple[int, float]],
+    given: Sequence[Act],
+) -> float:
+    """The share of pairs of acts that the program did in the wrong order.
+
+    Only the order of what happens in different stays counts. Without an order in the instruction, a report that ends
+    the reference's run must come after all else, and nothing more: a last stay in which it does nothing but speak.
+    """
+    stays = _stays(reference.runs[world].deeds)
+    last = len(stays) - 1 if all(deed.kind in ("go", "say") for deed in stays[-1][1]) else None
+    right = wrong = 0
+    for first, (a, _) in matches.items():
+        for second, (b, _) in matches.items():
+            early, late = wanted[first], wanted[second]
+            if early.stay >= late.stay:
+                continue
+            closing = late.kind == "say" and late.stay == last and early.kind != "visit"
+            if reference.ordered or (closing and (early.kind != "say" or late.room == START)):
+                wrong += given[a].stay > given[b].stay
+                right += given[a].stay <= given[b].stay
+    return wrong / (right + wrong) if wrong else 0.0
+
+
+def _messages(
+    reference: Reference, wanted: Sequence[Sequence[Act]], given: Sequence[Sequence[Act]]
+) -> dict[str, Messages]:
+    """What is said, by room; of several stays in one world all messages together."""
+
+    def by_room(worlds: Sequence[Sequence[Act]]) -> dict[str, dict[int, str]]:
+        results: dict[str, dict[int, str]] = {}
+        for world, done in enumerate(worlds):
+            for act in done:
+                if act.kind == "say":
+                    texts = results.setdefault(act.room, {})
+                    texts[world] = f"{texts[world]}\n{act.text}" if world in texts else act.text
+        return results
+
+    expected, values = by_room(given), value_words(reference)
+    return {
+        room: Messages(reference.instruction, values, texts, expected.get(room, {}))
+        for room, texts in by_room(wanted).items()
+    }
+
+
+def value_words(reference: Reference) -> frozenset[str]:
+    """Words that tell one room, thing, person or option from the others."""
+    deeds = [deed for run in reference.runs for deed in run.deeds]
+    asked = [
+        answer
+        for world in reference.worlds
+        for people in world["people"].values()
+        for p in people.values()
+        for answer in p["answers"]
+    ]
+    groups: list[set[str]] = [
+        {deed.room for deed in deeds if deed.room != START},
+        {deed.text for deed in deeds if deed.kind in ("check", "pick")},
+        {deed.name for deed in deeds if deed.kind == "ask"},
+    ]
+    options: dict[str, set[str]] = {}
+    for question, answer in asked:
+        options.setdefault(question, set()).add(answer)
+    results: set[str] = set()
+    for names in [*groups, *options.values()]:
+        sets = [frozenset(words(name)) for name in names]
+        if len(sets) > 1:
+            results |= frozenset.union(*sets) - frozenset.intersection(*sets)
+    return frozenset(results - {"not", "yes"})
+
+
+# --- looking around -----------------------------------------------------------------------------------------------
+
+
+def _names(reference: Reference) -> list[str]:
+    return list(dict.fromkeys(d.name or d.text for run in reference.runs for d in run.deeds if d.kind == "check"))
+
+
+def looking(wanted: Sequence[Deed], given: Sequence[Deed], names: Sequence[str]) -> float:
+    """2 |a & b| / (|a| + |b|) of the rooms visited and of what was looked for in them; 0 if nothing was."""
+    a, b = ({*_looked(deeds, names)} for deeds in (wanted, given))
+    return 2 * len(a & b) / (len(a) + len(b)) if a else 0.0
+
+
+def _looked(deeds: Sequence[Deed], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for deed in deeds:
+        if deed.kind == "go" and deed.room != START:
+            yield deed.room, ""
+        elif deed.kind == "check":
+            yield deed.room, best(words(deed.text), names) or deed.text

@@ -1,0 +1,345 @@
+"""Worlds in which a reference program shows what its instruction asks for.
+
+The reference runs in an open world (`exploration.known_runs`). Each of its runs tells a world: what it found is there,
+what it did not find or never looked for is not, and people give the answers that it received. Programs are run in the
+same worlds, next to the reference, and `behaviour.py` compares what they did.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.roboeval.exploration import Run, known_runs, place_of
+from envs.roboeval.reference_world import ANYBODY, MOST_CALLS, START, reference_call, words
+from envs.roboeval.verdicts import LOST, closed_reports
+from envs.sandbox import Sandbox
+
+MOST_WORLDS = 8
+MOST_RUNS = 96
+"""Runs of a reference that are explored to find its worlds."""
+SPARE_ROOMS = ("pantry", "attic", "ballroom", "chapel", "cloakroom", "boathouse", "smithy", "conservatory")
+"""Rooms that each world has too, unless the instruction or its program names them: who goes everywhere goes there."""
+LISTED_SPARE, MOST_SPARE = 3, 8
+TRADES = """
+visitor guest driver operator intruder photographer customer patient nurse doctor student teacher employee worker
+manager clerk child kid parent tourist passenger porter guard
+"""
+PEOPLE = frozenset(words(TRADES))
+FORMS: Mapping[str, tuple[type, ...]] = {
+    "where": (),
+    "rooms": (),
+    "go": (str,),
+    "check": (str,),
+    "ask": (str, list, str, str),
+    "say": (str,),
+    "pick": (str,),
+    "place": (str,),
+}
+ORDER = re.compile(r"\bin (that|this|the) order\b|\bfirst\b.*\bthen\b|\band on to\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What a call came to: kind is go, check, ask, say, pick or place; name is a thing's or person's in the world;
+    span is [start, end] of the call in the program."""
+
+    kind: str
+    room: str
+    name: str
+    text: str
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class WorldRun:
+    """A program's run in one world. status: "success", "error" or "timeout"; span: of the error, in characters."""
+
+    status: str
+    error: str
+    span: tuple[int, int] | None
+    deeds: Sequence[Deed]
+
+
+@dataclass(frozen=True)
+class Task:
+    """An instruction with its reference program. ordered: whether the instruction gives an order; None: as its words
+    say."""
+
+    instruction: str
+    program: str
+    ordered: bool | None = None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Worlds of a task, as data for `reference_world`, and what the reference did in each."""
+
+    instruction: str
+    ordered: bool
+    worlds: Sequence[Mapping[str, Any]]
+    runs: Sequence[WorldRun]
+
+
+class Inconsistent(ValueError):
+    """No fixed world gives these answers."""
+
+
+async def references(sandbox: Sandbox, tasks: Sequence[Task]) -> list[Reference | None]:
+    """The worlds of each task; None if the sandbox failed. There are no worlds if the reference never ends well."""
+    explored = await known_runs(sandbox, [(task.program, listed_rooms(task.program)) for task in tasks], MOST_RUNS)
+    made = [[] if runs is None else worlds_of(task, runs) for task, runs in zip(tasks, explored, strict=True)]
+    programs = [(task.program, worlds) for task, worlds in zip(tasks, made, strict=True)]
+    results: list[Reference | None] = []
+    for task, worlds, known, runs in zip(tasks, made, explored, await run_in(sandbox, programs), strict=True):
+        if known is None or runs is None:
+            results.append(None)
+            continue
+        well = [(world, run) for world, run in zip(worlds, runs, strict=True) if run.status == "success"]
+        ordered = is_ordered(task)
+        results.append(Reference(task.instruction, ordered, [world for world, _ in well], [run for _, run in well]))
+    return results
+
+
+def is_ordered(task: Task) -> bool:
+    return task.ordered if task.ordered is not None else ORDER.search(task.instruction) is not None
+
+
+# --- running ------------------------------------------------------------------------------------------------------
+
+
+async def run_in(
+    sandbox: Sandbox, programs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]
+) -> list[list[WorldRun] | None]:
+    """The runs of each program in its worlds; None if the sandbox failed."""
+    requests = [{"program": program, "compat": False, "worlds": list(worlds)} for program, worlds in programs]
+    with_worlds = [index for index, request in enumerate(requests) if request["worlds"]]
+    reports = await closed_reports(sandbox, [requests[index] for index in with_worlds], None)
+    results: list[list[WorldRun] | None] = [[] for _ in programs]
+    for index, report in zip(with_worlds, reports, strict=True):
+        _, worlds = programs[index]
+        results[index] = None if report is None else [world_run(*pair) for pair in zip(worlds, report, strict=True)]
+    return results
+
+
+def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
+    """A report as a run. It comes from the process of a hostile program, so only its calls are used: they are replayed
+    here in a new world. A report that no program can cause has no deeds."""
+    if report == LOST:
+        return WorldRun("timeout", "", None, ())
+    if not isinstance(report, dict) or report.get("status") not in ("success", "error", "timeout"):
+        return WorldRun("error", "", None, ())
+    calls, error, places = report.get("trace"), report.get("error"), report.get("places")
+    if not isinstance(calls, list) or len(calls) > MOST_CALLS or not all(map(_is_call, calls)):
+        return WorldRun("error", "", None, ())
+    send = reference_call(world)
+    for call in calls:
+        if send(tuple(call))[0] == "late":
+            return WorldRun("error", "", None, ())
+    spans = [place_of(place) for place in places[: len(calls)]] if isinstance(places, list) else []
+    spans += [None] * (len(calls) - len(spans))
+    deeds = [Deed(kind, room, name, text, spans[number]) for kind, room, name, text, number in send(("deeds",))[1]]
+    error = error[:500] if isinstance(error, str) else ""
+    return WorldRun(report["status"], error, place_of(report.get("place")), deeds)
+
+
+def _is_call(call: Any) -> bool:
+    if not isinstance(call, list) or not call or not isinstance(call[0], str) or call[0] not in FORMS:
+        return False
+    name, *arguments = call
+    if tuple(map(type, arguments)) != FORMS[name]:
+        return False
+    return name != "ask" or all(isinstance(option, str) for option in arguments[1])
+
+
+# --- worlds -------------------------------------------------------------------------------------------------------
+
+
+def listed_rooms(program: str) -> list[str]:
+    """Rooms for `get_all_rooms`: three for each word that the program compares names with, and spare ones."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [START]
+    results: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            texts = [node.left]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("startswith", "endswith"):
+            texts = node.args[:1]
+        else:
+            continue
+        for text in texts:
+            if isinstance(text, ast.Constant) and isinstance(text.value, str) and words(text.value):
+                results.update(dict.fromkeys(f"{text.value} {number}" for number in (1, 2, 3)))
+    return [START, *list(results)[:9], *spare_rooms(program, LISTED_SPARE)]
+
+
+def spare_rooms(text: str, number: int) -> list[str]:
+    return [room for room in SPARE_ROOMS if room not in text.lower()][:number]
+
+
+@dataclass
+class Stock:
+    """How many things of a name a room had at first, from what a run found there."""
+
+    least: int = 0
+    most: int | None = None
+    moved: int = 0
+    misses: int = 0
+    comes: int = 0
+
+    def seen(self) -> None:
+        if self.most is not None and 1 - self.moved > self.most:
+            if self.moved or self.most or self.comes:
+                raise Inconsistent
+            self.comes, self.most = self.misses + 1, None  # it came while the robot waited
+        self.least = max(self.least, 1 - self.moved)
+
+    def missed(self) -> None:
+        if self.least > -self.moved or self.comes:
+            raise Inconsistent
+        self.most = min(-self.moved, -self.moved if self.most is None else self.most)
+        self.misses += 1
+
+    def picked(self) -> None:
+        self.seen()
+        self.moved -= 1
+
+
+@dataclass
+class Facts:
+    """What a run found: stocks and answers [question, answer] by room and name."""
+
+    stocks: dict[tuple[str, str], Stock] = field(default_factory=dict)
+    answers: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
+    visited: dict[str, None] = field(default_factory=dict)
+    signature: tuple[Any, ...] = ()
+
+
+def facts_of(run: Run) -> Facts:
+    """Raises Inconsistent."""
+    facts, room, deeds = Facts(), START, []
+    for name, arguments, value in run.calls:
+        if name == "go":
+            room = arguments[0]
+            facts.visited[room] = None
+        if name in ("check", "pick", "place"):
+            stock = facts.stocks.setdefault((room, arguments[0]), Stock())
+        if name == "check":
+            (stock.seen if value else stock.missed)()
+        elif name == "pick":
+            stock.picked()
+        elif name == "place":
+            stock.moved += 1
+        elif name == "ask" and value is not None:
+            person, question, options = arguments
+            message = f"{question} {' '.join(options)}"
+            facts.answers.setdefault((room, person), []).append([message, options[value]])
+        if name in ("ask", "say", "pick", "place"):
+            deeds.append((name, room, *map(str, arguments), str(value) if name == "ask" else ""))
+    facts.signature = tuple(deeds)
+    return facts
+
+
+def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """At most MOST_WORLDS worlds of a reference's runs, in which it does as many different things as possible."""
+    results: list[Facts] = []
+    for run in runs:
+        if run.outcome == "ok":
+            try:
+                results.append(facts_of(run))
+            except Inconsistent:
+                continue
+    people = people_of(task, results)
+    listed = listed_rooms(task.program)
+    others = {room for facts in results for room in facts.visited} | {
+        *spare_rooms(task.program + task.instruction, MOST_SPARE)
+    }
+    seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
+    chance, made = random.Random(seed), []
+    for facts in most_different(results):
+        order = [*listed]
+        for room in sorted(others - {*listed}):  # the listed ones stay in the order in which the reference saw them
+            order.insert(chance.randint(0, len(order)), room)
+        made.append(world_of(facts, people, order, always_asked(results)))
+    if is_ordered(task):
+        made += [world for world in (filled(world, made) for world in made[: MOST_WORLDS // 2]) if world not in made]
+    return made[:MOST_WORLDS]
+
+
+def most_different(results: Sequence[Facts]) -> list[Facts]:
+    """At most MOST_WORLDS of them: the first, then each time the one that differs most from those before."""
+    waiting = list(results)
+    chosen: list[Facts] = []
+    distances = {id(facts): len(facts.signature) + 1 for facts in results}
+    while waiting and len(chosen) < MOST_WORLDS:
+        facts = max(waiting, key=lambda each: distances[id(each)])
+        waiting.remove(facts)
+        chosen.append(facts)
+        for each in waiting:
+            distances[id(each)] = min(distances[id(each)], len({*each.signature} ^ {*facts.signature}))
+    return chosen
+
+
+def people_of(task: Task, results: Sequence[Facts]) -> frozenset[str]:
+    """Names of people: who is asked, has a name or a trade, and is never picked."""
+    names = {name for facts in results for _, name in facts.stocks}
+    picked = {name for facts in results for (_, name), stock in facts.stocks.items() if stock.moved}
+    asked = {name for facts in results for _, name in facts.answers}
+    capitals = {word.lower() for word in re.findall(r"(?<=[\w,] )[A-Z][a-z]+", task.instruction)}
+    given = {
+        name for name in names - picked if not name or {*name.split()} & capitals or {*words(name)} & (ANYBODY | PEOPLE)
+    }
+    return frozenset(given | asked)
+
+
+def always_asked(results: Sequence[Facts]) -> dict[tuple[str, str], list[list[str]]]:
+    """People whom the reference asks without having looked for them, with the answers of the first run: they are there
+    in every world."""
+    asked: dict[tuple[str, str], list[list[str]]] = {}
+    for facts in results:
+        looked = {room for (room, _), stock in facts.stocks.items() if stock.least or stock.misses}
+        for (room, name), answers in facts.answers.items():
+            if (room, name) not in facts.stocks and not (room in looked and {*words(name)} <= ANYBODY):
+                asked.setdefault((room, name), answers)
+    return asked
+
+
+def world_of(
+    facts: Facts, names: frozenset[str], rooms: Sequence[str], always: Mapping[tuple[str, str], list[list[str]]]
+) -> dict[str, Any]:
+    """A world as data for `reference_world`."""
+    things: dict[str, dict[str, list[int]]] = {}
+    people: dict[str, dict[str, dict[str, Any]]] = {}
+    for (room, name), stock in facts.stocks.items():
+        if stock.least > 0 and name in names:
+            people.setdefault(room, {})[name] = {"checks": stock.comes, "answers": []}
+        elif stock.least > 0:
+            things.setdefault(room, {})[name] = [stock.least, stock.comes]
+    for (room, name), answers in {**always, **facts.answers}.items():
+        here = people.setdefault(room, {})
+        if name not in here:
+            same = [each for each in here if {*words(each)} <= ANYBODY or {*words(name)} <= ANYBODY]
+            known = here.pop(same[0]) if same else {"checks": 0, "answers": []}
+            name = same[0] if same and {*words(name)} <= ANYBODY else name or "person"
+            here[name] = known
+        here[name]["answers"] += [list(each) for each in answers]
+    return {"rooms": list(rooms), "things": things, "people": people}
+
+
+def filled(world: Mapping[str, Any], worlds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A world with everything that is in any of the worlds, so that the order in which a program looks matters."""
+    things: dict[str, dict[str, list[int]]] = {}
+    people: dict[str, dict[str, Any]] = {}
+    for each in [*worlds, world]:
+        for room, names in each["things"].items():
+            things.setdefault(room, {}).update(names)
+        for room, names in each["people"].items():
+            people.setdefault(room, {}).update(names)
+    return {"rooms": list(world["rooms"]), "things": things, "people": people}

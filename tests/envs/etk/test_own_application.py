@@ -1,0 +1,110 @@
+"""`check` and `score` of a user's own application, and what its completions earn without work."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from envs.etk.build.application import Run
+from envs.etk.build.compare import ApplicationError
+from envs.etk.completion.__main__ import main
+from envs.etk.completion.embedded import FLOW2D, INITIAL_STATE
+from envs.etk.completion.own_application import read_application
+from envs.etk.completion.scorer import skill_beyond
+
+TOML = """
+name = "mine"
+source_dir = "app"
+cases = "cases.jsonl"
+field = "density"
+[build]
+command = "make"
+success_regex = "SUCCESS"
+artifact = "flow"
+discard = ["*.jsonl"]
+memory_mib = 2048
+disk_mib = 64
+[run]
+command = ["./flow", "inputs"]
+inputs = ["inputs"]
+success_regex = "finished"
+timeout = 20.0
+"""
+
+
+@pytest.fixture
+def application(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "app").mkdir()
+    for path in FLOW2D.iterdir():
+        if path.suffix != ".jsonl":
+            shutil.copy(path, tmp_path / "app")
+    (tmp_path / "app.toml").write_text(TOML)
+    lines = (FLOW2D / "hydro.cpp").read_text().split("\n")
+    pressure = next(n for n, line in enumerate(lines) if line.strip().startswith("return options.cfl"))
+    comment = next(n for n, line in enumerate(lines) if line.startswith("//"))
+    cases = [
+        {"id": "step", "file": "hydro.cpp", "start": pressure, "end": pressure + 1},
+        {"id": "comment", "file": "hydro.cpp", "start": comment, "end": comment + 1},
+        {"id": "outside", "file": "hydro.cpp", "start": 9000, "end": 9001},
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
+    return tmp_path / "app.toml"
+
+
+def printed(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.cxx
+@pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
+def test_cases_are_checked_and_completions_scored(application, capsys):
+    """26.10: and lines without which nothing changes are not sound."""
+    assert main(["check", "--application", str(application)]) == 0
+    step, comment, outside = printed(capsys)
+    assert {"id", "masked", "empty", "reference", "sound"} <= step.keys() and "options.cfl" in step["masked"]
+    assert (step["reference"], step["sound"], comment["sound"]) == (1.0, True, False) and step["empty"] < 1
+    assert comment["empty"] == 1.0 and "without the masked lines" in comment["reasons"][0]
+    assert outside["id"] == "outside" and "no lines 9000" in outside["error"]
+    rows = [
+        {"id": 1, "case": "step", "completion": step["masked"]},
+        {"id": 2, "case": "step", "completion": INITIAL_STATE},
+        {"id": 3, "case": "step", "completion": "nonsense"},
+        {"id": 4, "case": "none", "completion": ""},
+        {"id": 5, "case": "step"},
+    ]
+    file = application.with_name("rows.jsonl")
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main(["score", "--application", str(application), str(file)]) == 0
+    right, exits, broken, unknown, missing = printed(capsys)
+    assert (right["verdict"], right["total"], right["skill"], right["reasons"]) == ("pass", 1.0, 1.0, [])
+    assert (exits["verdict"], exits["skill"], exits["execution"]) == ("run", 0.0, 0.0)
+    assert "ended before its last line" in exits["reasons"][0]  # 7: the status was 0 and all plotfiles were there
+    assert (broken["verdict"], broken["total"]) == ("build", 0.0) and "nonsense" in str(broken["reasons"])
+    assert "no case 'none'" in unknown["error"] and "completion" in missing["error"]
+
+
+def test_a_file_that_cannot_be_read_is_one_line(application, tmp_path, capsys):
+    assert main(["check", "--application", str(tmp_path / "absent.toml")]) == 1
+    for text, reason in (("[", "not TOML"), ("name = 'x'", "cases: missing"), ("cases = 'cases.jsonl'", "source_dir")):
+        (tmp_path / "bad.toml").write_text(text)
+        with pytest.raises(ApplicationError, match=reason):
+            read_application(tmp_path / "bad.toml")
+        assert main(["check", "--application", str(tmp_path / "bad.toml")]) == 1
+    assert all(line.startswith("envs.etk.completion: ") for line in capsys.readouterr().err.splitlines())
+
+
+def test_leaving_the_lines_out_has_no_skill():
+    assert skill_beyond(0.4, 0.4) == skill_beyond(0.1, 0.4) == skill_beyond(0.0, 0.0) == 0
+    assert skill_beyond(1.0, 0.4) == skill_beyond(1.0, 1.0) == 1
+    assert skill_beyond(0.7, 0.4) == pytest.approx(0.5) and skill_beyond(0.99, 1.0) == 0
+
+
+def test_the_last_line_says_that_a_run_reached_its_end():
+    run = Run(command="./x", success_regex="finalized")
+    assert run.reached_its_end("step 1\nAMReX (24.01) finalized\n\n") and not run.reached_its_end("finalized\nstep 1\n")
+    assert Run(command="./x").reached_its_end("")
+    with pytest.raises(ApplicationError, match=r"run\.success_regex"):
+        Run(command="./x", success_regex="(")

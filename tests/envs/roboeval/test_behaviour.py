@@ -1,0 +1,174 @@
+"""The reward beside a reference: right programs in any dress have full marks, useless ones next to none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import statistics
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from envs.roboeval.references import Task, references, run_in
+from envs.roboeval.task import RoboEval
+from envs.task import Problem
+from rewards.attribution import attribute
+from rewards.channel import Completion
+from rewards.robot import Simulator
+from tests.bench.robot_programs import MUTANTS, USELESS
+from tests.envs.roboeval.test_hardened import DIGGERS
+
+PROBLEMS = {problem.id.removeprefix("roboeval/"): problem for problem in RoboEval().problems("train")}
+VARIANTS = [json.loads(line) for line in (Path(__file__).parent / "variants.jsonl").read_text().splitlines()]
+"""Right programs in another way: other names, loops, words, and another order where the instruction leaves it open."""
+CAP = 0.15
+HARDEST = ("patrol-06", "patrol-08", "guide-05", "survey-05")
+"""Instructions on which programs that go everywhere earn most; tests/bench/robot_programs.py measures all."""
+
+
+def body(text: str) -> str:
+    return "def task_program():\n" + textwrap.indent(textwrap.dedent(text).strip(), "    ") + "\n"
+
+
+def completion(code: str) -> Completion:
+    edges = [*range(0, len(code), 3), len(code)]
+    offsets = [*itertools.pairwise(edges), (len(code), len(code))]
+    return Completion(code, range(len(offsets)), offsets, (0, len(code)))
+
+
+@pytest.fixture(scope="module")
+def scored(sandbox):
+    """The results of programs, each with the problem that it answers; every score is conserved in its tokens."""
+    channel = Simulator(sandbox)
+
+    def run(pairs):
+        answers = [completion(code) for _, code in pairs]
+        results = asyncio.run(channel.score([problem for problem, _ in pairs], answers))
+        for answer, result in zip(answers, results, strict=True):
+            assert sum(attribute(answer, result, True)) == pytest.approx(result.score, abs=1e-9)
+            assert 0 <= result.score <= 1
+        return results
+
+    return run
+
+
+def test_every_reference_has_full_marks(scored):
+    for problem, result in zip(PROBLEMS.values(), scored([(p, p.reference) for p in PROBLEMS.values()]), strict=True):
+        assert result.score == 1 and result.passed and result.verdict == "ok", (problem.id, result.note)
+
+
+def test_right_programs_written_in_another_way_have_full_marks(scored):
+    assert len(VARIANTS) >= 20
+    results = scored([(PROBLEMS[row["id"]], row["program"]) for row in VARIANTS])
+    for row, result in zip(VARIANTS, results, strict=True):
+        assert row["program"] != PROBLEMS[row["id"]].reference
+        assert result.score == 1 and result.passed, (row["id"], result.score, result.note)
+
+
+@pytest.mark.parametrize("name", [*USELESS, "another task's program"])
+def test_programs_that_know_no_instruction_earn_less_than_the_cap(scored, name):
+    """On shipped instructions, and on some without their references."""
+    problems, pairs = list(PROBLEMS.values()), []
+    for number, problem in enumerate(problems):
+        other = problems[(number + 7) % len(problems)].reference
+        code = USELESS[name]({"text": problem.question}) if name in USELESS else other
+        pairs += [(problem, code)] if number % 2 or problem.id.endswith(HARDEST) else []
+        pairs += [(Problem(problem.id, problem.question), code)] if number % 15 == 0 or number == 87 else []
+    for (problem, _), result in zip(pairs, scored(pairs), strict=True):
+        assert result.score < CAP and not result.passed, (problem, result.score, result.note)
+
+
+def test_nearly_right_programs_are_graded_between(scored):
+    """Mutants of the references lose, and keep more than useless programs have."""
+    pairs = [(p, code) for p in PROBLEMS.values() for make in MUTANTS.values() for code in make(p.reference)][::9]
+    shares = [result.score for result in scored(pairs)]
+    assert 0.35 < statistics.mean(shares) < 0.8 and len(set(shares)) > 20
+    assert sum(share == 1 for share in shares) <= 1
+
+
+PATIENCE = Problem(
+    "t/wait",
+    "Wait at the gate for Ruth, then come back and tell me that she has arrived.",
+    reference=body(
+        """
+        start = get_current_location()
+        go_to("gate")
+        while not is_in_room("Ruth"):
+            time.sleep(1)
+        go_to(start)
+        say("Ruth has arrived.")
+        """
+    ),
+)
+
+
+def test_who_waits_meets_who_comes_late(scored):
+    impatient = body('go_to("gate")\nif is_in_room("Ruth"):\n    go_to("start_loc")\n    say("Ruth arrived")')
+    patient = body(
+        'go_to("gate")\nseen = False\nwhile not seen:\n    seen = is_in_room("Ruth")\n'
+        'go_to("start_loc")\nsay("Ruth arrived")'
+    )
+    few, many = scored([(PATIENCE, impatient), (PATIENCE, patient)])
+    assert many.score == 1 and few.score < 0.7
+
+
+def test_wrong_words_and_wrong_calls_are_charged(scored):
+    problem = PROBLEMS["inspect-01"]  # is there a puddle in the boiler room?
+    code = problem.reference.replace("There is no puddle", "There is a puddle")
+    [result] = scored([(problem, code)])
+    charged = {code[span.start : span.end] for span in result.spans if span.value < 0}
+    assert charged == {'say("There is a puddle in the boiler room.")'} and 0.3 < result.score < 0.8
+    [result] = scored([(problem, problem.reference.replace('go_to("boiler room")', 'go_to("cellar")'))])
+    assert [result.verdict, result.score] == ["RobotGoToError", 0]
+    assert {(span.start, span.end) for span in result.spans if span.value < 0}
+    assert result.detail["rooms"] and result.detail["error"]
+
+
+def test_the_order_counts_where_the_instruction_gives_one(scored):
+    problem = PROBLEMS["errand-04"]  # first the bucket and then the mop
+    turned = problem.reference.replace("for tool in ['bucket', 'mop']:", "for tool in ['mop', 'bucket']:")
+    free = Problem("t/free", problem.question, reference=problem.reference, data={"ordered": False})
+    first, second = scored([(problem, turned), (free, turned)])
+    assert turned != problem.reference and first.score < 1 and second.score == 1
+
+
+def test_a_reference_that_never_ends_well_leaves_the_words_of_the_instruction(scored):
+    question = "Bring the mug from the kitchen to the lab."
+    broken = Problem("t/broken", question, reference=body("undefined()"))
+    right = body('go_to("kitchen")\npick("mug")\ngo_to("lab")\nplace("mug")')
+    results = scored([(broken, right), (broken, body(f"say({question!r})")), (Problem("t/none", question), right)])
+    assert [result.score for result in results] == [1, 0, 1]
+
+
+def test_a_lost_sandbox_grades_nothing():
+    class Lost:
+        async def run(self, jobs, progress=None):
+            from envs.sandbox import Outcome
+
+            return [Outcome(job.id, "error", 0, 0, 0.0) for job in jobs]
+
+    problem = PROBLEMS["fetch-01"]
+    assert asyncio.run(Simulator(Lost()).score([problem], [completion(problem.reference)])) == [None]
+
+
+def test_worlds_differ_and_do_not_depend_on_the_run(sandbox):
+    task = Task(PROBLEMS["survey-05"].question, PROBLEMS["survey-05"].reference)
+    [first], [second] = (asyncio.run(references(sandbox, [task])) for _ in range(2))
+    assert first == second and 4 <= len(first.worlds) <= 8
+    assert len({json.dumps([[d.kind, d.room, d.text] for d in run.deeds]) for run in first.runs}) == len(first.worlds)
+
+
+def test_a_program_cannot_learn_a_world_without_asking(sandbox):
+    """The hiding place is not in the program, so it can only come from the world."""
+    task = Task(
+        "Fetch the swordfish from the hall.",
+        body('go_to("hall")\npick("swordfish")\ngo_to("start_loc")\nplace("swordfish")'),
+    )
+    [reference] = asyncio.run(references(sandbox, [task]))
+    told = '\nsay("found " + ("sword" + "fish") if ("sword" + "fish") in repr(found) else "nothing")'
+    programs = [(body(textwrap.dedent(dig).strip() + told), reference.worlds) for dig in DIGGERS.values()]
+    for name, runs in zip(DIGGERS, asyncio.run(run_in(sandbox, programs)), strict=True):
+        message = [deed.text for run in runs for deed in run.deeds if deed.kind == "say"]
+        assert not [text for text in message if "swordfish" in text], name

@@ -1,0 +1,71 @@
+"""tests/bench/learning.py: which commands it runs, how gains are computed, what its summary says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envs.basics import Basics
+from recipes.records.jsonl import read_jsonl, write_jsonl
+from tests.bench import learning, own_answers
+
+
+def run_of(arm: str, seed: int, greedy: dict[str, float], **more) -> dict:
+    row = {"arm": arm, "seed": seed, "minutes": 10.0 + seed, "updates": 3, "graded_samples": 5, "greedy": greedy}
+    return row | {"sampled": dict.fromkeys(greedy, 0.5), "humaneval": {"HumanEval/0": 1.0}} | more
+
+
+NAMES = [f"basics/p{i}" for i in range(40)] + [f"basics/new/f{i}/0" for i in range(40)]
+BASE = run_of("base", 0, dict.fromkeys(NAMES, 0.0))
+BETTER = dict.fromkeys(NAMES, 0.0) | {f"basics/p{i}": 1.0 for i in range(20)}
+
+
+def test_a_gain_is_paired_by_problem_with_an_interval():
+    shares = learning.of_set(BASE, "greedy", "written")
+    assert len(shares) == 40 and not any(name.startswith("basics/new/") for name in shares)
+    gain = learning.gain(shares, [learning.of_set({"greedy": BETTER}, "greedy", "written")] * 2)
+    assert gain["mean"] == 50.0 and 30 < gain["low"] < 50 < gain["high"] < 70
+    assert learning.gain(shares, [shares]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert learning.gain(shares, []) is None and learning.gain(shares, [{}]) is None
+
+
+def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(learning, "STORED", tmp_path)
+    with pytest.raises(SystemExit, match="has no run of base"):
+        learning.main(["--summary"])
+    for row in (BASE, run_of("sft_grpo", 0, BETTER), run_of("sft_grpo", 1, BETTER), run_of("sft", 0, BASE["greedy"])):
+        (tmp_path / f"{row['arm']}-seed{row['seed']}.json").write_text(json.dumps(row))
+    assert learning.main(["--summary"]) == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (line["greedy_gain_mean"], line["new_families_gain_mean"], line["humaneval_change"]) == (50.0, 0.0, 0.0)
+    assert (line["seeds"], line["minutes"], line["sampled_after"]) == (2, 11.0, 50.0)
+    assert line["sft_greedy_gain_mean"] == 0.0 and line["stock_grpo_greedy_gain_mean"] is None
+
+
+def test_its_commands_compose_and_an_unknown_arm_is_named(capsys):
+    assert learning.main(["--dry-run", "--seeds", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("recipes/grpo.py") == 4 and "tests/bench/own_answers.py" in printed
+    with pytest.raises(SystemExit):
+        learning.main(["best"])
+    assert "'best' is no arm" in capsys.readouterr().err
+
+
+def test_right_answers_become_problems_with_the_answers_own_code(tmp_path, monkeypatch):
+    written = Basics().problems("train")[0]
+    made = Basics(generated=1).problems("train")[-1]
+    rows = [
+        {"task_id": written.id, "passed": False, "completion": "```python\nwrong\n```"},
+        {"task_id": written.id, "passed": True, "completion": f"Sure:\n```python\n{written.reference}\n# own\n```"},
+        {"task_id": made.id, "passed": True, "completion": f"```python\n{made.reference}\n```"},
+    ]
+    write_jsonl(tmp_path / "samples.jsonl", rows)
+    command = ["own_answers.py", str(tmp_path), str(tmp_path / "right.jsonl"), "--generated", "1"]
+    monkeypatch.setattr("sys.argv", command)
+    own_answers.main()
+    right = read_jsonl(tmp_path / "right.jsonl")
+    assert len(right) == 2
+    task = Basics(path=str(tmp_path / "right.jsonl"), train_size=1)
+    references = {p.reference for split in ("train", "test") for p in task.problems(split)}
+    assert any("# own" in reference for reference in references)
