@@ -70,7 +70,7 @@ def test_cases_are_checked_and_completions_scored(application, capsys):
     assert outside["id"] == "outside" and "no lines 9000" in outside["error"]
     rows = [
         {"id": 1, "case": "step", "completion": step["masked"]},
-        {"id": 2, "case": "step", "completion": INITIAL_STATE},
+        {"id": 2, "case": "step", "completion": INITIAL_STATE + step["masked"]},
         {"id": 3, "case": "step", "completion": "nonsense"},
         {"id": 4, "case": "none", "completion": ""},
         {"id": 5, "case": "step"},
@@ -88,7 +88,11 @@ def test_cases_are_checked_and_completions_scored(application, capsys):
 
 def test_a_file_that_cannot_be_read_is_one_line(application, tmp_path, capsys):
     assert main(["check", "--application", str(tmp_path / "absent.toml")]) == 1
-    for text, reason in (("[", "not TOML"), ("name = 'x'", "cases: missing"), ("cases = 'cases.jsonl'", "source_dir")):
+    for text, reason in (
+        ("[", "not TOML"),
+        ("name = 'x'", "cases: missing"),
+        ("cases = 'cases.jsonl'", "run: must be a mapping"),
+    ):
         (tmp_path / "bad.toml").write_text(text)
         with pytest.raises(ApplicationError, match=reason):
             read_application(tmp_path / "bad.toml")
