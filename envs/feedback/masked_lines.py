@@ -12,8 +12,6 @@ from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem
 
-PERFECT = 1 - 1e-6
-
 
 class MaskedLines:
     """
@@ -57,7 +55,7 @@ class MaskedLines:
 
 
 def _observation(score: CompletionScore) -> Observation:
-    if score.total >= PERFECT:
+    if score.verdict == "pass":
         return Observation(fine=True)
     if not score.compile:
         errors = [m for m in score.messages if m.severity == "error"][:3]

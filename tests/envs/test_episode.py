@@ -212,7 +212,8 @@ def test_robot_programs_hear_what_the_simulator_saw(sandbox):
 
 
 def test_masked_lines_hear_the_compiler_the_run_and_a_distance():
-    score = CompletionScore(0, 0, 0, 0, 0, None, None, False, True)
+    none = dict.fromkeys(("compile", "execution", "header", "density", "total", "skill", "left_out"), 0.0)
+    score = CompletionScore(**none, baseline=None, exact=False, line_count_match=True)
     error = CompilerMessage("error", "expected ';'", "a.cpp", 2, 1, 10)
     broken = masked_lines._observation(dataclasses.replace(score, messages=(error,)))
     assert broken.text == "The file does not compile.\n    line 2: expected ';'"

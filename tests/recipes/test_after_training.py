@@ -241,7 +241,7 @@ def test_an_unfinished_run_is_exported_from_its_newest_checkpoint(unfinished, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run=RUN", "to=TMP"], "exists: name another folder"),
         (["run=RUN", "to=TMP/x", "format=onnx"], "format=onnx: choose safetensors or gguf"),
@@ -374,7 +374,7 @@ def test_a_question_is_taken_letter_by_letter():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], None),
         (["ask=Hello"], "nothing to ask: give run=RUN"),

@@ -91,7 +91,7 @@ def test_the_report_shows_an_episode_as_a_conversation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (["recipe=grpo", "hardware=a100x2_zero3"], "ZeRO-3 and hardware.vllm=colocate sample all processes' rows"),
         (["recipe=grpo", "recipe.prefix.enabled=true"], "recipe.prefix.enabled=true gives the beginning of one answer"),

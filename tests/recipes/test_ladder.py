@@ -116,7 +116,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "overrides", "said"),
+    ("name", "overrides", "message"),
     [
         ("sft", ["recipe.batch_size=12"], "does not divide"),
         ("dpo", [], "recipe.pairs"),

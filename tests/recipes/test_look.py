@@ -90,7 +90,7 @@ def test_what_each_channel_says_is_drawn(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run=/nowhere"], "no run directory"),
         (["run=RUN", "step=99"], "step=99: the run stored no such completion; choose from steps 1 to 4"),

@@ -188,7 +188,7 @@ def test_the_command_prints_a_table_or_json_and_its_status_says_whether_it_fits(
 
 
 @pytest.mark.parametrize(
-    "asked, said",
+    "asked, message",
     [
         (["recipe=grpo", "task=nothing"], "nothing"),
         (["recipe=check", "task=basics"], "pass_rate"),

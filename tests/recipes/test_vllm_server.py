@@ -193,7 +193,7 @@ def test_no_server_is_one_line():
 
 
 @pytest.mark.parametrize(
-    "settings, recipe, said",
+    "settings, recipe, message",
     [
         ({"vllm": "somewhere"}, "grpo", "choose server, colocate or null"),
         ({"vllm": "server", "device": "cpu"}, "grpo", "from a GPU"),

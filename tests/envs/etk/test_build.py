@@ -74,7 +74,7 @@ def test_r10_the_command_takes_other_sources(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere"], "no such folder"),
         (["empty"], "no thorn in"),

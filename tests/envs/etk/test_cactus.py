@@ -141,7 +141,7 @@ def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox,
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"workdir": "/nowhere/Cactus"}, "workdir=/nowhere/Cactus: no such folder"),
         ({"command": "no-such-compiler -c {target}"}, "needs no-such-compiler, which is not installed"),

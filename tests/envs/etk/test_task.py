@@ -127,7 +127,7 @@ def test_one_name_twice_gives_two_problems(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"source": "web"}, "task.env.source=web: one of nrpy, hub, path"),
         ({"source": "path"}, "set both or neither"),
