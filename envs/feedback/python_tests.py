@@ -118,13 +118,13 @@ class PythonTests:
             return Observation(False, failed=True)
         facts, words = _facts(seen), _words(code, results)
         if outcome is None:
-            message = _said(facts, None) or ("" if seen.verdict == "pass" else _stopped(seen, None))
+            message = _failure(facts, None) or ("" if seen.verdict == "pass" else _stopped(seen, None))
             if not message and not any(f.rule.startswith(BREAKS) for f in results):
                 return Observation(fine=True)
             return Observation(False, "\n".join(filter(None, [message, words])))
         assert shown is not None
         case = shown.cases[_first(outcome)]
-        message = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _said(facts, (shown, case))
+        message = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _failure(facts, (shown, case))
         return Observation(False, "\n".join(filter(None, [message or _noted(outcome, shown, case), words])))
 
 
@@ -150,7 +150,7 @@ def _facts(seen: Outcome) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _said(facts: dict[str, Any], test: tuple[Problem, Any] | None) -> str:
+def _failure(facts: dict[str, Any], test: tuple[Problem, Any] | None) -> str:
     """A failure in words; "" where the facts hold none."""
     if "syntax" in facts:
         return "\n".join(["The code does not compile.", quoted(cut(str(facts["syntax"]), SHOWN)), *_places(facts)])

@@ -4,7 +4,7 @@ The rival spends the tokens that the policy writes in an episode on independent 
 the environment has nothing to say about (the tests that the prompt shows pass), else any of them. What it would pass is
 computed, not drawn, from an evaluation's own first turns: with n of them, a of which pass the shown tests, m samples
 have such a one with probability 1 - C(n-a, m) / C(n, m) (pass_at_k.py). Where m is no whole number, the values next
-to it are averaged. Tokens that the environment says are read, not written: `said_tokens` counts them apart.
+to it are averaged. Tokens that the environment says are read, not written: `reply_tokens` counts them apart.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def evaluate_episodes(
     summary |= measures_of(problems, answers, grades, base, samples, k)
     summary |= {
         "mean_tokens": fmean(map(written_tokens, rows_of)),
-        "said_tokens": fmean(sum(len(turn.reply_ids) for turn in own) for own in turns),
+        "reply_tokens": fmean(sum(len(turn.reply_ids) for turn in own) for own in turns),
         "turns": [_after(number, by_turn, turns, samples) for number in range(1, episode.turns + 1)],
         "equal_tokens": equal_tokens(rows_of, by_turn, samples) if samples > 1 else None,
         "seconds": time.perf_counter() - started,

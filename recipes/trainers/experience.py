@@ -22,7 +22,7 @@ class Experience:
 
     mask: tokens that were sampled, in rows that were graded. states: where the critic is asked; equal to `mask`, and
     in sparse placement one column more, the state that carries the score (as in TRL). Of episodes of several turns also
-    `said`, the environment's tokens, `turn`, the number of each column's turn, and `discounts` of what follows a token.
+    `reply`, the environment's tokens, `turn`, the number of each column's turn, and `discounts` of what follows it.
     """
 
     problems: list[Problem]
@@ -35,7 +35,7 @@ class Experience:
     scores: torch.Tensor = EMPTY  # (B,), NaN where not graded
     mask: torch.Tensor = EMPTY
     states: torch.Tensor = EMPTY
-    said: torch.Tensor = EMPTY
+    reply: torch.Tensor = EMPTY
     turn: torch.Tensor = EMPTY
     discounts: torch.Tensor = EMPTY
     logps: torch.Tensor = EMPTY

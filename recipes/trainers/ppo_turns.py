@@ -59,10 +59,10 @@ class PpoTurns:
         device = e.mask.device
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
         within = torch.arange(e.width, device=device) < lengths[:, None]
-        e.said = within & ~written_columns(e.answers, e.width).to(device)
+        e.reply = within & ~written_columns(e.answers, e.width).to(device)
         e.turn = turn_columns(e.answers, e.width).to(device)
         e.discounts = discount_columns(e.answers, e.width, self._gamma, self.episodes.episode.gamma).to(device)
-        e.mask, e.states = e.mask & ~e.said, e.states & ~e.said
+        e.mask, e.states = e.mask & ~e.reply, e.states & ~e.reply
 
     def earlier(self, e: Experience) -> torch.Tensor:
         """(B, T): what sparse placement pays turns before the last."""
@@ -70,11 +70,11 @@ class PpoTurns:
 
     def gae(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Advantages and returns of the steps."""
-        return gae_over_turns(e.rewards, e.values, e.said, e.discounts, self._lam)
+        return gae_over_turns(e.rewards, e.values, e.reply, e.discounts, self._lam)
 
     def returns(self, e: Experience) -> torch.Tensor:
         """Rewards-to-go of the steps."""
-        return returns_over_turns(e.rewards, e.said, e.discounts)
+        return returns_over_turns(e.rewards, e.reply, e.discounts)
 
     def graded(self, e: Experience) -> int:
         """Answers that were graded: one a turn."""

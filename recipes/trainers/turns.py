@@ -69,9 +69,9 @@ def advantages_by_turn(
 
 
 def gae_over_turns(
-    rewards_BT: torch.Tensor, values_BT: torch.Tensor, said_BT: torch.Tensor, discounts_BT: torch.Tensor, lam: float
+    rewards_BT: torch.Tensor, values_BT: torch.Tensor, reply_BT: torch.Tensor, discounts_BT: torch.Tensor, lam: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Advantages and returns (B, T), as `gae`; the environment's tokens (`said_BT`) are no step and get none.
+    """Advantages and returns (B, T), as `gae`; the environment's tokens (`reply_BT`) are no step and get none.
 
     discounts_BT: of what follows each token.
     """
@@ -79,20 +79,20 @@ def gae_over_turns(
     running = torch.zeros_like(rewards_BT[:, 0])
     next_value = torch.zeros_like(running)
     for t in reversed(range(rewards_BT.shape[1])):
-        message, discount = said_BT[:, t], discounts_BT[:, t]
+        message, discount = reply_BT[:, t], discounts_BT[:, t]
         delta = rewards_BT[:, t] + discount * next_value - values_BT[:, t]
         running = torch.where(message, running, delta + discount * lam * running)
         next_value = torch.where(message, next_value, values_BT[:, t])
         advantages[:, t] = torch.where(message, 0.0, running)
-    return advantages, torch.where(said_BT, 0.0, advantages + values_BT)
+    return advantages, torch.where(reply_BT, 0.0, advantages + values_BT)
 
 
-def returns_over_turns(rewards_BT: torch.Tensor, said_BT: torch.Tensor, discounts_BT: torch.Tensor) -> torch.Tensor:
+def returns_over_turns(rewards_BT: torch.Tensor, reply_BT: torch.Tensor, discounts_BT: torch.Tensor) -> torch.Tensor:
     """Discounted reward-to-go of each token (B, T), 0 at the environment's."""
     returns = torch.zeros_like(rewards_BT)
     running = torch.zeros_like(rewards_BT[:, 0])
     for t in reversed(range(rewards_BT.shape[1])):
-        message = said_BT[:, t]
+        message = reply_BT[:, t]
         running = torch.where(message, running, rewards_BT[:, t] + discounts_BT[:, t] * running)
         returns[:, t] = torch.where(message, 0.0, running)
     return returns
@@ -125,14 +125,14 @@ def turn_metrics(rollout: Rollout, turns: int, device: torch.device) -> dict[str
     """Over the episodes of all processes: turns; after each turn the share that passes; of each turn its tokens, reward
     and share of answers that repeat the one before; tokens that the environment said. All processes call it."""
     nan = float("nan")
-    columns: dict[str, list[float]] = {"turns": [], "turns/said_tokens": []}
+    columns: dict[str, list[float]] = {"turns": [], "turns/reply_tokens": []}
     for number in range(1, turns + 1):
         for name in ("pass_rate", "tokens", "reward", *(["repeated"] if number > 1 else [])):
             columns[f"turn_{number}/{name}"] = []
     for completion, whole in zip(rollout.completions, rollout.grades, strict=True):
         own, grades = turns_of(completion), turn_grades(completion, whole)
         columns["turns"].append(float(len(own)))
-        columns["turns/said_tokens"].append(float(sum(len(turn.reply_ids) for turn in own)))
+        columns["turns/reply_tokens"].append(float(sum(len(turn.reply_ids) for turn in own)))
         for number in range(1, turns + 1):
             there = number <= len(own)
             after = grades[min(number, len(own)) - 1]

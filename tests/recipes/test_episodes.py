@@ -449,15 +449,15 @@ def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_
     e.rewards = trainer.token_rewards(e)
     e.advantages, e.returns = trainer.advantages(e)
     trainer.close()
-    assert e.said.any() and not (e.mask & e.said).any() and not (e.states & e.said).any()
+    assert e.reply.any() and not (e.mask & e.reply).any() and not (e.states & e.reply).any()
     for name in ("rewards", "advantages", "returns", "kl"):
-        assert not getattr(e, name)[e.said].any(), name
+        assert not getattr(e, name)[e.reply].any(), name
     leaf, values = (torch.rand(e.mask.shape).requires_grad_() for _ in range(2))
     trainer.forward = lambda *a, **k: (e.logps + leaf, torch.zeros_like(leaf), values)
     loss, _ = trainer.losses(e, True, True, e.mask.sum(), e.states.sum())
     loss.backward()
     for gradient in (leaf.grad, values.grad):
-        assert not gradient[e.said].any() and gradient[e.mask].any()
+        assert not gradient[e.reply].any() and gradient[e.mask].any()
     for row, grade in enumerate(e.grades):
         assert (e.rewards[row] + trainer.kl_coefficient.value * e.kl[row]).sum().item() == pytest.approx(
             grade.total, abs=1e-5
@@ -553,7 +553,7 @@ def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, 
     assert [turn["turn"] for turn in summary["turns"]] == [1, 2]
     assert summary["turns"][0]["share"] == 1.0 and 0 < summary["turns"][1]["share"] < 1
     assert summary["turns"][1]["pass@1"]["value"] == summary["pass@k"]["1"]["value"]
-    assert 1 < summary["equal_tokens"]["samples"] <= 2 and summary["said_tokens"] > 0
+    assert 1 < summary["equal_tokens"]["samples"] <= 2 and summary["reply_tokens"] > 0
     assert [row["task_id"] for row in result.rows] == [p.id for p in Few().problems("test") for _ in range(4)]
     assert all(row["tokens"] == sum(turn["tokens"] for turn in row["turns"]) for row in result.rows)
 
