@@ -1,20 +1,15 @@
-"""Episodes of several turns: sampling with the cache kept, masks, rewards by turn, resuming, equality with one turn."""
+"""Episodes of several turns: sampling with the cache kept, rewards by turn, resuming a batch."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM
-from trl import GRPOConfig, GRPOTrainer
-from trl.experimental.ppo import PPOConfig
 
 from envs.basics import Basics
-from envs.episode import Step
 from recipes.cli.errors import Stopped
 from recipes.data.completions import Rollout
 from recipes.data.episodes import (
@@ -30,11 +25,7 @@ from recipes.data.episodes import (
     written_tokens,
 )
 from recipes.data.prompt_order import PromptRows
-from recipes.data.training_data import prompt_dataset, tokenized_prompts
-from recipes.evaluation.episodes import equal_tokens, evaluate_episodes
-from recipes.models.critic import NoValue
-from recipes.records.jsonl import read_jsonl
-from recipes.records.log import RunLog
+from recipes.data.training_data import prompt_dataset
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.conversation import Cached, Reread
 from recipes.sampling.episodes import Episodes
@@ -43,63 +34,10 @@ from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.replies import Replies
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.advantages import gae
-from recipes.trainers.dense_grpo import DenseGRPOTrainer
-from recipes.trainers.dense_ppo import DensePPOTrainer
-from recipes.trainers.reinforce import ReinforceTrainer
-from recipes.trainers.trl_rollout import EpisodeRollout
 from recipes.trainers.turns import advantages_by_turn, gae_over_turns, lengths_by_turn, returns_over_turns, turn_columns
-from rewards.attribution import TokenBytes
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult
 from rewards.compose import Grade, Reward
-
-GROUP = 4
-MARKS = "<|im_end|>\n<|im_start|>assistant\nyes<|im_end|>"
-
-
-class Asks:
-    """Wants another turn where `more` says so of an answer; else the episode is over."""
-
-    def __init__(self, more, turns=2, pay="last", gamma=1.0):
-        self.more, self.turns, self.pay, self.gamma = more, turns, pay, gamma
-        self.asked = 0
-
-    async def ready(self, problems):
-        pass
-
-    async def step(self, dialogues):
-        self.asked += len(dialogues)
-        return [
-            Step(f"no {MARKS} {d.turn}", False) if self.more(d.answer.token_ids) else Step("", True) for d in dialogues
-        ]
-
-
-def odd(ids) -> bool:
-    return bool(sum(ids) % 2)
-
-
-class ByTokens:
-    """Pays what depends on an answer's tokens; dense: a part on its first half."""
-
-    judges_form = True
-
-    async def score(self, problems, completions):
-        out = []
-        for c in completions:
-            value = (sum(c.token_ids) % 7) / 7
-            half = max(1, len(c.text) // 2)
-            out.append(ChannelResult(value, (Span(0, half, value),), passed=value > 0.5))
-        return out
-
-
-def reward(placement="dense") -> Reward:
-    return Reward({"tokens": ByTokens()}, {"tokens": 2.0}, placement)
-
-
-def tiny(tiny_model):
-    return AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
-
-
-# sampling --------------------------------------------------------------------------------------------------------
+from tests.recipes.scripted_episodes import GROUP, MARKS, Asks, completion_of, odd, reward, tiny
 
 
 def test_the_kept_cache_draws_what_reading_everything_again_draws(tiny_model):
@@ -239,11 +177,6 @@ def test_groups_are_refilled_until_some_turn_has_a_signal(tiny_model, smollm2_to
 # rewards on turns --------------------------------------------------------------------------------------------------
 
 
-def completion_of(length: int) -> Completion:
-    text = "x" * length
-    return Completion(text, [5] * length, [(i, i + 1) for i in range(length)], (0, length))
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=4),
@@ -340,245 +273,3 @@ def test_each_turn_is_compared_with_the_same_turn_of_its_group():
     signals[1][0, 2] = 0.5
     got = advantages_by_turn(one_turn, signals, None, lengths_by_turn(rows, 2), columns)
     assert got[0].tolist() == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25] and got[2, 3:].tolist() == [-0.25] * 3
-
-
-# trainers ----------------------------------------------------------------------------------------------------------
-
-
-def grpo(tiny_model, tokenizer, folder, episode, placement, max_steps=2, **more):
-    task = Basics()
-    torch.manual_seed(0)
-    folder.mkdir()
-    return DenseGRPOTrainer(
-        model=tiny(tiny_model),
-        args=GRPOConfig(
-            output_dir=str(folder),
-            max_steps=max_steps,
-            per_device_train_batch_size=4,
-            gradient_accumulation_steps=2,
-            num_generations=GROUP,
-            max_completion_length=6,
-            learning_rate=0.05,
-            optim="sgd",
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-            remove_unused_columns=False,
-            logging_steps=1,
-            gradient_checkpointing=False,
-            loss_type="dapo",
-            scale_rewards="none",
-            **more,
-        ),
-        train_dataset=prompt_dataset(task),
-        processing_class=tokenizer,
-        task=task,
-        reward=reward(placement),
-        run_log=RunLog(folder, 4),
-        episode=episode,
-    )
-
-
-def ppo(tiny_model, tokenizer, folder, episode, placement, kind=DensePPOTrainer, **more):
-    task = Basics()
-    torch.manual_seed(0)
-    folder.mkdir()
-    model = tiny(tiny_model)
-    return kind(
-        model=model,
-        args=PPOConfig(
-            output_dir=str(folder),
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=1,
-            total_episodes=4,
-            num_sample_generations=0,
-            response_length=6,
-            learning_rate=0.01,
-            num_ppo_epochs=1,
-            num_mini_batches=1,
-            kl_coef=0.1,
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            logging_steps=1,
-            remove_unused_columns=False,
-            gradient_checkpointing=False,
-        ),
-        processing_class=tokenizer,
-        train_dataset=tokenized_prompts(task, tokenizer),
-        task=task,
-        reward=reward(placement),
-        value=NoValue(),
-        run_log=RunLog(folder, 4),
-        samples_per_prompt=GROUP,
-        episode=episode,
-        **more,
-    )
-
-
-@pytest.mark.parametrize("placement", ["sparse", "dense"])
-@pytest.mark.parametrize("beta", [0.0, 0.2])
-def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, smollm2_tokenizer, tmp_path, placement, beta):
-    """The loss reads logits through each token's log-probability alone, so its gradient there is the logit's."""
-    trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / "run", Asks(odd, pay="improvement"), placement, beta=beta)
-    trainer.model.train()
-    trainer.current_gradient_accumulation_steps = 2
-    batch = trainer._generate_and_score_completions([])
-    trainer.rollouts.close()
-    shape = batch["completion_ids"].shape
-    leaf = (torch.rand(shape) - 3.0).requires_grad_()
-    trainer._get_per_token_logps_and_entropies = lambda *a, **k: (leaf, torch.rand(shape), None)
-    trainer._compute_loss(trainer.model, batch).backward()
-    message = (batch["completion_mask"] == 1) & (batch["tool_mask"] == 0)
-    assert message.any() and not leaf.grad[message].any() and not leaf.grad[batch["completion_mask"] == 0].any()
-    written = (batch["completion_mask"] * batch["tool_mask"]).bool()
-    assert (leaf.grad[written] != 0).float().mean() > 0.3
-    assert batch["num_items_in_batch"] == written.sum()
-
-
-@pytest.mark.parametrize("placement", ["sparse", "dense"])
-def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_tokenizer, tmp_path, placement):
-    trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", Asks(odd, pay="improvement", gamma=0.5), placement)
-    trainer.model.train()
-    e = trainer.rollout(next(trainer.prompts))
-    trainer.score(e)
-    trainer.logps_and_values(e)
-    e.rewards = trainer.token_rewards(e)
-    e.advantages, e.returns = trainer.advantages(e)
-    trainer.close()
-    assert e.reply.any() and not (e.mask & e.reply).any() and not (e.states & e.reply).any()
-    for name in ("rewards", "advantages", "returns", "kl"):
-        assert not getattr(e, name)[e.reply].any(), name
-    leaf, values = (torch.rand(e.mask.shape).requires_grad_() for _ in range(2))
-    trainer.forward = lambda *a, **k: (e.logps + leaf, torch.zeros_like(leaf), values)
-    loss, _ = trainer.losses(e, True, True, e.mask.sum(), e.states.sum())
-    loss.backward()
-    for gradient in (leaf.grad, values.grad):
-        assert not gradient[e.reply].any() and gradient[e.mask].any()
-    for row, grade in enumerate(e.grades):
-        assert (e.rewards[row] + trainer.kl_coefficient.value * e.kl[row]).sum().item() == pytest.approx(
-            grade.total, abs=1e-5
-        )
-
-
-@pytest.mark.parametrize("placement", ["sparse", "dense"])
-@pytest.mark.parametrize("kind", ["grpo", "ppo", "reinforce"])
-def test_episodes_that_all_end_in_one_turn_make_the_update_of_today(
-    tiny_model, smollm2_tokenizer, tmp_path, kind, placement
-):
-    """Bit for bit: no episode, an episode of at most one turn, and one whose first answers leave nothing to repair."""
-    weights = []
-    for name, episode in (("none", None), ("one", Asks(lambda ids: True, turns=1)), ("fine", Asks(lambda ids: False))):
-        if kind == "grpo":
-            trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / name, episode, placement)
-        else:
-            more = {"kind": ReinforceTrainer, "baseline": "group"} if kind == "reinforce" else {}
-            trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / name, episode, placement, **more)
-        trainer.train()
-        weights.append([p.detach().clone() for p in trainer.policy.parameters()])
-    before = list(tiny(tiny_model).parameters())
-    assert any(not torch.equal(a, b) for a, b in zip(before, weights[0], strict=True))
-    for other in weights[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(weights[0], other, strict=True))
-
-
-@pytest.mark.parametrize("kind", ["grpo", "ppo", "reinforce"])
-def test_metrics_and_rows_tell_of_turns(tiny_model, smollm2_tokenizer, tmp_path, kind):
-    episode = Asks(odd, turns=3, pay="improvement", gamma=0.9)
-    if kind == "grpo":
-        trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, "dense")
-    else:
-        more = {"kind": ReinforceTrainer, "baseline": "batch"} if kind == "reinforce" else {}
-        trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, "dense", **more)
-    trainer.train()
-    metrics, rows = (read_jsonl(tmp_path / "run" / f"{name}.jsonl") for name in ("metrics", "completions"))
-    assert 1 < metrics[0]["turns"] < 3 and {"turn_1/pass_rate", "turn_3/tokens", "turn_2/repeated"} <= metrics[0].keys()
-    for _, own in itertools.groupby(rows, lambda row: (row["step"], row["episode"])):
-        turns = list(own)
-        assert [row["turn"] for row in turns] == [*range(1, turns[0]["turns"] + 1)]
-        assert sum(row["paid"] for row in turns) == pytest.approx(turns[-1]["reward"])
-
-
-def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, smollm2_tokenizer, tmp_path):
-    task = Basics()
-    rollout = EpisodeRollout(task, reward("sparse"), Asks(odd), smollm2_tokenizer, Decoding(6))
-    seen = []
-
-    class Stock(GRPOTrainer):
-        def _compute_loss(self, model, inputs):
-            seen.append({name: inputs[name] for name in ("completion_mask", "tool_mask", "advantages")})
-            return super()._compute_loss(model, inputs)
-
-    args = GRPOConfig(
-        output_dir=str(tmp_path),
-        max_steps=1,
-        per_device_train_batch_size=8,
-        num_generations=GROUP,
-        max_completion_length=6,
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        gradient_checkpointing=False,
-    )
-    dataset = prompt_dataset(task)
-    model = tiny(tiny_model)
-    trainer = Stock(
-        model, rollout.reward, args, train_dataset=dataset, processing_class=smollm2_tokenizer, rollout_func=rollout
-    )
-    trainer.train()
-    rollout.close()
-    (batch,) = seen
-    written = batch["completion_mask"] * batch["tool_mask"]
-    assert 0 < written.sum() < batch["completion_mask"].sum() and batch["advantages"].any()
-
-
-# evaluation --------------------------------------------------------------------------------------------------------
-
-
-def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, smollm2_tokenizer):
-    class Few(Basics):
-        def problems(self, split):
-            return super().problems(split)[:3]
-
-    model = tiny(tiny_model).eval()
-    with asyncio.Runner() as runner:
-        result = evaluate_episodes(
-            model, smollm2_tokenizer, Few(), reward(), runner, Decoding(6), 4, Asks(odd), rows_at_once=8
-        )
-    summary = result.summary
-    assert [turn["turn"] for turn in summary["turns"]] == [1, 2]
-    assert summary["turns"][0]["share"] == 1.0 and 0 < summary["turns"][1]["share"] < 1
-    assert summary["turns"][1]["pass@1"]["value"] == summary["pass@k"]["1"]["value"]
-    assert 1 < summary["equal_tokens"]["samples"] <= 2 and summary["reply_tokens"] > 0
-    assert [row["task_id"] for row in result.rows] == [p.id for p in Few().problems("test") for _ in range(4)]
-    assert all(row["tokens"] == sum(turn["tokens"] for turn in row["turns"]) for row in result.rows)
-
-
-def test_the_rival_is_what_sampling_would_give():
-    """Against a count of all subsets: two of four answers, kept by the shown tests."""
-    token_bytes = TokenBytesOf()
-    fine, passed = [True, False, False, True], [False, True, False, True]
-    rows, grades = [], []
-    for f, p in zip(fine, passed, strict=True):
-        first = Turn(completion_of(4), (), "" if f else "r", () if f else [7])
-        rows.append(joined([first] if f else [first, Turn(completion_of(4 + 4))], token_bytes))
-        result = {"a": ChannelResult(0.0, passed=p)}
-        grades.append([Grade(result, {"a": []}, {"a": 1.0})] * len(turns_of(rows[-1])))
-    got = equal_tokens(rows, grades, 4)
-    assert got["samples"] == 2.0  # (4 + 12 + 12 + 4) / 16
-    kept = []
-    for order in itertools.permutations(range(4), 2):
-        chosen = next((i for i in order if fine[i]), order[0])
-        kept.append(passed[chosen])
-    assert got["pass@1"]["value"] == pytest.approx(sum(kept) / len(kept))
-    best = [passed[a] or passed[b] for a, b in itertools.combinations(range(4), 2)]
-    assert got["best"]["value"] == pytest.approx(sum(best) / len(best))
-
-
-class TokenBytesOf(TokenBytes):
-    def __init__(self):
-        self._cache = {5: b"x", 7: b"y"}
