@@ -218,7 +218,7 @@ def test_the_amrex_task_becomes_an_application(tmp_path):
             artifact="main2d.gnu.ex",
             discard=[],
         ),
-        run=Run(["./main2d.gnu.ex", "inputs"], inputs=["inputs"], timeout=120),
+        run=Run(["./main2d.gnu.ex", "inputs"], inputs=["inputs"], success_regex="finalized", timeout=120),
         metric=Metric(expect=list(EXPECT), norm="l2"),
     )
     with pytest.raises(UserError, match="unknown key timout"):
