@@ -21,7 +21,7 @@ from recipes.models.adapter_base import base_named_by
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
 from recipes.models.tiny import scratch_model
-from recipes.records.checkpoints import latest_checkpoint
+from recipes.records.checkpoint_folders import latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SCRATCH = "scratch"

@@ -20,7 +20,7 @@ from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy
-from recipes.records.checkpoints import latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.log import RunLog
 from recipes.run.build import (

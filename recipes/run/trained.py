@@ -15,7 +15,7 @@ from recipes.cli.processes import check_hardware
 from recipes.cli.schema import native_precision
 from recipes.models.adapter_base import check_adapter_base
 from recipes.models.load import SCRATCH, adapter_folder, carries_adapter, check_model
-from recipes.records.checkpoints import PREFIX, checkpoints, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, checkpoints, latest_checkpoint, step_of
 from recipes.run.replay import run_folder
 from recipes.tools.progress import TRAINS
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
-from recipes.records.checkpoints import PREFIX, checkpoints, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, checkpoints, latest_checkpoint, step_of
 from recipes.records.directory import differing
 from recipes.records.jsonl import Record, finite, read_config, read_jsonl, setting
 

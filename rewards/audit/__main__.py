@@ -17,7 +17,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -52,6 +52,8 @@ def run(overrides: Sequence[str]) -> Audit:
     cfg = configuration(overrides)
     if cfg.audit.problems < 1:
         raise TaskError(f"audit.problems={cfg.audit.problems}: at least one problem is needed")
+    if cfg.audit.split not in (None, *get_args(Split)):
+        raise TaskError(f"audit.split={cfg.audit.split}: choose {', '.join(get_args(Split))}, or null")
     task: Task = made(cfg.task.env)
     sandbox = made(cfg.sandbox)
     reward = task_reward(cfg.task.reward, bool(cfg.task.get("mean_reward")), "sparse", sandbox)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.records.checkpoints import checkpoints
+from recipes.records.checkpoint_folders import checkpoints
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import CLOCK
 from tests.recipes.channels import PARITY

@@ -12,7 +12,7 @@ import pytest
 
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import listening, phase, stop_if_asked
-from recipes.records.checkpoints import checkpoints
+from recipes.records.checkpoint_folders import checkpoints
 from recipes.records.jsonl import read_jsonl
 from tests import warm
 from tests.invariants.test_resume import GRPO, command, metrics

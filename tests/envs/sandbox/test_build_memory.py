@@ -11,7 +11,14 @@ import pytest
 from envs.sandbox import Limits
 
 LIMITS = Limits(memory_mib=256, cpu_s=60, wall_s=400, most_wall_s=500)
-HOG = "import time\nheld = bytearray(200 << 20)\nfor n in range(0, len(held), 4096): held[n] = 1\ntime.sleep(300)\n"
+HOG = """
+import time
+held = []
+for _ in range(40):
+    held.append(bytearray(b"x") * (5 << 20))
+    time.sleep(0.1)
+time.sleep(300)
+"""
 SHARED = """
 import mmap, os, time
 held = mmap.mmap(-1, 90 << 20)
