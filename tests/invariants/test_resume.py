@@ -82,7 +82,15 @@ def metrics(folder: Path) -> list[dict]:
     return [{k: v for k, v in row.items() if not k.startswith(CLOCK)} for row in read_jsonl(folder / "metrics.jsonl")]
 
 
-@pytest.mark.parametrize("extra", RUNS.values(), ids=RUNS.keys())
+SLOW = ("ppo, behind references", "ppo, episodes paid by improvement")
+"""Others resume the same parts: prefixes and episodes in GRPO, PPO without them."""
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [pytest.param(extra, marks=pytest.mark.slow) if name in SLOW else extra for name, extra in RUNS.items()],
+    ids=RUNS.keys(),
+)
 def test_killed_and_resumed_equals_uninterrupted(tiny_model, tmp_path, extra):
     warm.run(command(tiny_model, tmp_path / "whole", *extra), check=True)
     whole = metrics(tmp_path / "whole")

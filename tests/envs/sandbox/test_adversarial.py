@@ -168,7 +168,7 @@ def violations(row: dict, executor: Executor, host: Host, trainer_secret: str) -
     return wrong + [name for name, broken in results.items() if broken and (name in checks or name != "bounded_disk")]
 
 
-@pytest.mark.parametrize("tier", ["full", "landlock"])
+@pytest.mark.parametrize("tier", ["full", pytest.param("landlock", marks=pytest.mark.slow)])
 def test_every_line_gets_its_verdict_and_harms_nothing(tier, tmp_path):
     if not CORPUS.is_file():
         pytest.skip("../shared/data/adversarial is not here")
