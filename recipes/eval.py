@@ -5,12 +5,15 @@
     python recipes/eval.py task=mbpp episode=repair evaluation.samples=8
     python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
 
-Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. With
-episode=repair they have several turns: pass@1 is reported after each, beside what independent samples of as many tokens
-reach with the shown tests as a filter. The run directory
-holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict); for HumanEval and
-MBPP+ also evalplus.jsonl, which EvalPlus's own command reads; for masked lines of a simulation also fields.svg, a few
-computed fields beside their reference. Each evaluation adds a line to results.csv beside the run directory.
+Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. All processes of
+the hardware profile share the problems; with hardware.vllm=server they sample from its server. With episode=repair
+answers have several turns: pass@1 is reported after each, beside what independent samples of as many tokens reach with
+the shown tests as a filter.
+
+The run directory holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict).
+HumanEval and MBPP+ also have evalplus.jsonl, which EvalPlus's own command reads; masked lines of a simulation have
+fields.svg, a few computed fields beside their reference. Each evaluation adds a line to results.csv beside the run
+directory.
 """
 
 from __future__ import annotations
@@ -24,30 +27,25 @@ from recipes.cli.errors import UserError
 from recipes.cli.recipe import recipe
 
 
-@recipe("eval", together=False)
+@recipe("eval", trains=False)
 def main(cfg) -> None:
-    import asyncio
-    from functools import partial
+    from accelerate import PartialState
 
-    from envs.task import Filtered
-    from recipes.cli.console import log, log_to
-    from recipes.evaluation.episodes import evaluate_episodes
-    from recipes.evaluation.exports import append_results, evalplus_samples
-    from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
-    from recipes.evaluation.pictures import MOST
-    from recipes.evaluation.task_soundness import invalid
-    from recipes.models.load import check_model, load_policy, sampling_dtype
-    from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
-    from recipes.records.jsonl import write_jsonl
+    from recipes.cli.console import log_to
+    from recipes.cli.processes import join_processes
+    from recipes.models.load import check_model, load_policy
+    from recipes.records.directory import open_run_dir, remove_if_setup_fails
     from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
-    from recipes.tools.report.fields import field_drawings, standalone
 
     split = cfg.evaluation.split
     task = build_task(cfg, split)
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
-    folder = open_run_dir(cfg)
-    log_to(folder)
-    with remove_if_setup_fails(folder):
+    is_main = join_processes(cfg.hardware, by_accelerate=False).is_main_process
+    folder = open_run_dir(cfg, is_main)
+    PartialState().wait_for_everyone()
+    if is_main:
+        log_to(folder)
+    with remove_if_setup_fails(folder, is_main):
         if not task.problems(split):
             raise UserError(f"evaluation.split={split}: task={cfg.task.name} has no {split} problems")
         sandbox = build_sandbox(cfg)
@@ -56,17 +54,45 @@ def main(cfg) -> None:
         episode = build_episode(cfg, sandbox)
         if episode is not None:
             ready(episode, task, split)
-        if cfg.task.drop_invalid:
-            dropped = invalid(task, reward, split)
-            if len(dropped) == len(task.problems(split)):
-                raise UserError("task.drop_invalid=true: no problem remains to evaluate; set it to false")
-            task = Filtered(task, lambda problem: problem.id not in dropped, (split,))
+        task = without_unsound(cfg, task, reward)
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
-    policy = policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware))
+    summaries, rows = evaluations(cfg, policy.to(cfg.hardware.device), tokenizer, task, reward, episode)
+    if is_main:
+        write(cfg, folder, task, summaries, rows)
+
+
+def without_unsound(cfg, task, reward):
+    """The task, without the problems that task.drop_invalid leaves out."""
+    from envs.task import Filtered
+    from recipes.evaluation.task_soundness import invalid
+
+    if not cfg.task.drop_invalid:
+        return task
+    split = cfg.evaluation.split
+    dropped = invalid(task, reward, split)
+    if len(dropped) == len(task.problems(split)):
+        raise UserError("task.drop_invalid=true: no problem remains to evaluate; set it to false")
+    return Filtered(task, lambda problem: problem.id not in dropped, (split,))
+
+
+def evaluations(cfg, policy, tokenizer, task, reward, episode):
+    """(lines of evals.jsonl, rows of samples.jsonl), sampled and then greedy; all processes have all of them."""
+    import asyncio
+    from functools import partial
+
+    from recipes.cli.console import log
+    from recipes.evaluation.episodes import evaluate_episodes
+    from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
+    from recipes.evaluation.pictures import MOST
+    from recipes.models.load import sampling_dtype
+    from recipes.sampling.vllm import server_of_a_model
+
+    server = server_of_a_model(policy, tokenizer, cfg.hardware)
+    policy = policy_to_sample(policy, None if server else sampling_dtype(cfg.hardware))
+    evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
     summaries, rows = [], []
     with asyncio.Runner() as runner:
         for decoding, samples in decodings(cfg.evaluation):
-            evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
             result = evaluate(
                 policy,
                 tokenizer,
@@ -76,18 +102,31 @@ def main(cfg) -> None:
                 decoding,
                 samples,
                 k=list(cfg.evaluation.k),
-                split=split,
+                split=cfg.evaluation.split,
                 rows_at_once=cfg.hardware.eval_rows,
                 seed=cfg.seed,
                 drawn=MOST,
+                server=server,
             )
             log.info(describe(result.summary))
             summaries.append({"when": "eval", "step": 0, **result.summary})
             rows += [{"temperature": decoding.temperature, **row} for row in result.rows]
+    return summaries, rows
+
+
+def write(cfg, folder, task, summaries, rows) -> None:
+    """Write what was measured to the run directory, and a line to results.csv beside it."""
+    from recipes.cli.console import log
+    from recipes.evaluation.exports import append_results, evalplus_samples
+    from recipes.records.directory import write_text
+    from recipes.records.jsonl import write_jsonl
+    from recipes.tools.report.fields import field_drawings, standalone
+
     write_jsonl(folder / "evals.jsonl", summaries)
     write_jsonl(folder / "samples.jsonl", rows)
     if cfg.task.name in ("humaneval", "mbppplus"):
-        write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, task.problems(split), rows))
+        problems = task.problems(cfg.evaluation.split)
+        write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, problems, rows))
     append_results(folder.parent / "results.csv", cfg, summaries)
     log.info("samples: %s", folder / "samples.jsonl")
     if drawings := field_drawings(rows):

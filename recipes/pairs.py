@@ -3,9 +3,10 @@
     python recipes/pairs.py task=humaneval recipe.samples_per_prompt=8
     python recipes/pairs.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
-recipe.problems=33 takes only the first 33 problems. The run directory holds samples.jsonl (a graded answer a line,
-written as they come: run the same command again to resume), pairs.jsonl (prompt, chosen, rejected, their rewards and
-lengths) for recipes/dpo.py, and summary.json with the number of graded samples and the seconds they took.
+recipe.problems=33 takes only the first 33 problems. All processes of the hardware profile share the problems; with
+hardware.vllm=server they sample from its server. The run directory holds samples.jsonl (a graded answer a line, written
+as they come: run the same command again to resume), pairs.jsonl (prompt, chosen, rejected, their rewards and lengths)
+for recipes/dpo.py, and summary.json with the number of graded samples and the seconds they took.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from recipes.cli.errors import UserError
 from recipes.cli.recipe import recipe
 
 
-@recipe("pairs", together=False)
+@recipe("pairs", trains=False)
 def main(cfg) -> None:
     import asyncio
     import json
     from collections import Counter
+    from contextlib import nullcontext
+
+    from accelerate import PartialState
 
     from recipes.cli.console import log_to
+    from recipes.cli.processes import join_processes
     from recipes.evaluation.task_soundness import training_problems
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_run_dir, remove_if_setup_fails
@@ -39,26 +44,33 @@ def main(cfg) -> None:
         raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")
     task = build_task(cfg, "train")
     check_model(cfg.model, cfg.hardware, cfg.adapter)
-    folder = open_run_dir(cfg)
-    log_to(folder)
-    with remove_if_setup_fails(folder):
+    is_main = join_processes(cfg.hardware, by_accelerate=False).is_main_process
+    folder = open_run_dir(cfg, is_main)
+    PartialState().wait_for_everyone()
+    if is_main:
+        log_to(folder)
+    with remove_if_setup_fails(folder, is_main):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, "train")
         task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
     answers = Counter(row["task_id"] for row in read_jsonl(file))
     rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count]
-    write_jsonl(file, rows)  # without the answers to a problem that a kill interrupted
+    PartialState().wait_for_everyone()  # all have read it
+    if is_main:
+        write_jsonl(file, rows)  # without the answers to a problem that a kill interrupted
     problems = task.problems("train")[: cfg.recipe.problems]
     remaining = [problem for problem in problems if answers[problem.id] != count]
     if remaining:
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
-        with asyncio.Runner() as runner, file.open("a") as samples:
+        with asyncio.Runner() as runner, file.open("a") if is_main else nullcontext() as samples:
             for row in graded_answers(cfg, policy, tokenizer, task, reward, runner, remaining):
-                samples.write(json.dumps(row) + "\n")
-                samples.flush()
                 rows.append(row)
-    write_pairs(cfg, folder, task, problems, rows)
+                if samples:
+                    samples.write(json.dumps(row) + "\n")
+                    samples.flush()
+    if is_main:
+        write_pairs(cfg, folder, task, problems, rows)
 
 
 def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
@@ -67,9 +79,12 @@ def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
     from recipes.evaluation.held_out import evaluate_policy, policy_to_sample
     from recipes.models.load import sampling_dtype
     from recipes.sampling.generate import Decoding
+    from recipes.sampling.vllm import server_of_a_model
 
     r = cfg.recipe
-    policy = policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware))
+    policy = policy.to(cfg.hardware.device)
+    server = server_of_a_model(policy, tokenizer, cfg.hardware)
+    policy = policy_to_sample(policy, None if server else sampling_dtype(cfg.hardware))
     decoding = Decoding(cfg.task.max_new_tokens, r.temperature, r.top_p)
     for first in range(0, len(problems), r.prompts_at_once):
         batch = problems[first : first + r.prompts_at_once]
@@ -84,6 +99,7 @@ def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
             split="train",
             rows_at_once=cfg.hardware.eval_rows,
             seed=cfg.seed + first,
+            server=server,
         )
         seconds = result.summary["seconds"] / len(result.rows)
         yield from (row | {"seconds": seconds} for row in result.rows)

@@ -74,6 +74,10 @@ class ChannelResult:
     detail: Mapping[str, Any] = field(default_factory=dict)
     picture: Callable[[], Mapping[str, Any]] | None = field(default=None, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: all but `picture`, a function of the process that graded."""
+        return self.__dict__ | {"picture": None}
+
 
 class RewardChannel(Protocol):
     """A new channel is one file with a class like this and one entry under `reward:` in conf/task/<task>.yaml."""

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ _decided: list[str] = []
 """What a launcher has decided otherwise than the profile, as overrides."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
+PATIENCE = timedelta(hours=24)
+"""How long a process waits for the others, which may be at their part of an evaluation. (A launcher ends the others
+where one fails; torch's own limit for GPUs is 10 minutes.)"""
 
 
 def under_launcher() -> bool:
@@ -214,7 +218,7 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
         # an all-reduce for inference, which DeepSpeed would compile for minutes
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     if not hardware.zero_stage or not by_accelerate:
-        return PartialState(cpu=on_cpu)
+        return PartialState(cpu=on_cpu, timeout=PATIENCE)
     os.environ |= {
         "ACCELERATE_USE_DEEPSPEED": "true",
         "ACCELERATE_DEEPSPEED_ZERO_STAGE": str(hardware.zero_stage),
@@ -222,9 +226,9 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
         "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true",
     }
     if not on_cpu:
-        return PartialState()
+        return PartialState(timeout=PATIENCE)
     os.environ.pop("ACCELERATE_USE_CPU", None)  # told of a CPU, Accelerate leaves DeepSpeed out
-    return PartialState(backend="gloo")
+    return PartialState(backend="gloo", timeout=PATIENCE)
 
 
 def command_line(cfg: DictConfig) -> str:

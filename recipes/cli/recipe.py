@@ -40,14 +40,21 @@ FIRST_TO_SPEAK_S = 10.0
 """How long a process other than the first waits with its error: most often the first has the same and ends them all."""
 
 
-def recipe(name: str, together: bool = True) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+Run = Callable[[DictConfig], None]
+"""What a recipe does with its configuration."""
+
+
+def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[Run], Callable[[], None]]:
     """Turn `train(cfg)` into a command. `name` chooses conf/recipe/<name>.yaml.
 
-    `together`: it runs in as many processes as the hardware profile has, which it starts unless a launcher has
-    (recipes/cli/processes.py). With -m each job is a command of its own (recipes/cli/sweep.py).
+    together: it runs in as many processes as the hardware profile has, which it starts unless a launcher has
+        (recipes/cli/processes.py).
+    trains: if not, DeepSpeed has nothing to divide and is left out.
+
+    With -m each job is a command of its own (recipes/cli/sweep.py).
     """
 
-    def decorate(run: Callable[[DictConfig], None]) -> Callable[[], None]:
+    def decorate(run: Run) -> Callable[[], None]:
         @functools.wraps(run)
         def command() -> None:
             if under_launcher():
@@ -67,7 +74,7 @@ def recipe(name: str, together: bool = True) -> Callable[[Callable[[DictConfig],
                     compose(sys.argv[1:])
             except UserError as error:
                 _stop(str(error), 2)
-            _hydra(_guard(run, given, together))
+            _hydra(_guard(run, given, together, trains))
 
         return command
 
@@ -93,12 +100,14 @@ def _script(run: Callable[[DictConfig], None]) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _guard(run: Callable[[DictConfig], None], given: list[str], together: bool) -> Callable[[DictConfig], None]:
+def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
     @functools.wraps(run)
     def guarded(cfg: DictConfig) -> None:
         name_run(cfg, list(HydraConfig.get().overrides.task))
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+            if not trains:
+                cfg.hardware.zero_stage = 0
             if not together:
                 cfg.hardware.num_processes = cfg.hardware.num_machines = 1
                 if processes() > 1:

@@ -31,6 +31,8 @@ async def base_verdicts(
         grade = grades[i]
         verdicts[i] = True if grade is not None and grade.passed else None
     again = [i for i in based if verdicts[i] is None]
+    if not again:
+        return verdicts
     columns = [
         await reward.channels[name].score([problems[i].data[BASE] for i in again], [completions[i] for i in again])
         for name in sorted(judges)

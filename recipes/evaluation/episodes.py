@@ -25,13 +25,14 @@ from envs.task import Problem, Split, Task
 from recipes.data.completions import prompt_ids
 from recipes.data.episodes import turn_grades, turns_of, written_tokens
 from recipes.evaluation.base_tests import BASE, base_verdicts
-from recipes.evaluation.held_out import Evaluation, grade_columns, measures_of
+from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, measures_of
 from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.evaluation.pictures import with_pictures
+from recipes.evaluation.sharing import Answer, of_all_processes, own_share
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import EpisodeBatch, Episodes
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.sampler import Sampler
+from recipes.sampling.vllm import ServerSampler
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
 
@@ -50,40 +51,49 @@ def evaluate_episodes(
     rows_at_once: int = 96,
     seed: int = 0,
     drawn: int = 0,
+    server: ServerSampler | None = None,
 ) -> Evaluation:
     """As `evaluate_policy`; what it measures is of the last turn. The summary also has `turns`, a list with pass@1
     after each turn, and `equal_tokens`, the rival; each row has its `turns`."""
     started = time.perf_counter()
     samples = 1 if decoding.temperature == 0 else samples
     problems = task.problems(split)
+    own = own_share(problems)
     grader = Grader(reward, 8)
     try:
-        rows_of, grades_of = _play(
-            policy, tokenizer, task, problems, decoding, samples, episode, grader, rows_at_once, seed
+        own_rows, own_grades = _play(
+            policy, tokenizer, task, own, decoding, samples, episode, grader, rows_at_once, seed, server
         )
     finally:
         grader.close()
+    last = [turns_of(row)[-1].answer for row in own_rows]
+    final = [turn_grades(*pair)[-1] for pair in zip(own_rows, own_grades, strict=True)]
+    repeated = [problem for problem in own for _ in range(samples)]
+    base = runner.run(base_verdicts(reward, repeated, last, final))
+    played = of_all_processes([*map(Answer, own_rows, own_grades, base)], samples)
+    rows_of = [episode.completion for episode in played]
     turns = [turns_of(row) for row in rows_of]
-    by_turn = [turn_grades(row, grade) for row, grade in zip(rows_of, grades_of, strict=True)]
-    answers, grades = [own[-1].answer for own in turns], [own[-1] for own in by_turn]
-    repeated = [problem for problem in problems for _ in range(samples)]
+    by_turn = [turn_grades(answer.completion, answer.grade) for answer in played]
+    answers = [
+        Answer(own[-1].answer, grades[-1], answer.base)
+        for own, grades, answer in zip(turns, by_turn, played, strict=True)
+    ]
     based = any(BASE in problem.data for problem in problems)
-    base = runner.run(base_verdicts(reward, repeated, answers, grades)) if based else []
     rows = [
         {
-            "task_id": repeated[i].id,
+            "task_id": problems[i // samples].id,
             "sample": i % samples,
-            "completion": answers[i].text,
+            "completion": answers[i].completion.text,
             "tokens": written_tokens(row),
-            **grade_columns(grades[i]),
-            **({"base_passed": base[i]} if based else {}),
+            **grade_columns(answers[i].grade),
+            **({"base_passed": answers[i].base} if based else {}),
             "turns": _turn_columns(row, by_turn[i]),
         }
         for i, row in enumerate(rows_of)
     ]
     summary = {"task": task.name, "split": split, "problems": len(problems)}
     summary |= {"samples": samples, "temperature": decoding.temperature}
-    summary |= measures_of(problems, answers, grades, base, samples, k)
+    summary |= measures_of(problems, answers, samples, k)
     summary |= {
         "mean_tokens": fmean(map(written_tokens, rows_of)),
         "reply_tokens": fmean(sum(len(turn.reply_ids) for turn in own) for own in turns),
@@ -91,7 +101,7 @@ def evaluate_episodes(
         "equal_tokens": equal_tokens(rows_of, by_turn, samples) if samples > 1 else None,
         "seconds": time.perf_counter() - started,
     }
-    return Evaluation(summary, with_pictures(rows, grades, drawn))
+    return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
 
 
 def _play(
@@ -105,15 +115,15 @@ def _play(
     grader: Grader,
     rows_at_once: int,
     seed: int,
+    server: ServerSampler | None,
 ) -> tuple[list[Completion], list[Grade | None]]:
     """Episodes by problem, with their grades; prompts of similar length are played together."""
     prompts = [prompt_ids(task, problem, tokenizer) for problem in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
     size = max(1, rows_at_once // samples)
-    generator = torch.Generator(policy.device).manual_seed(seed)
-    ends = end_ids(tokenizer, policy)
-    episodes = Episodes(episode, task, tokenizer, {}, ends, grader)
-    sampler = Sampler(decoding, ends, tokenizer.pad_token_id, episodes.complete)
+    generator = torch.Generator("cpu" if server else policy.device).manual_seed(seed)
+    episodes = Episodes(episode, task, tokenizer, {}, end_ids(tokenizer, policy), grader)
+    sampler = evaluation_sampler(policy, tokenizer, decoding, episodes.complete, server)
     played: list[EpisodeBatch] = []
     for first in range(0, len(order), size):
         part = order[first : first + size]

@@ -1,4 +1,7 @@
-"""Evaluate a policy on held-out problems: sample, grade as in training, pass@k."""
+"""Evaluate a policy on held-out problems: sample, grade as in training, pass@k.
+
+In a run of several processes all of them call these functions together, and each answers some of the problems.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,10 +24,12 @@ from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
 from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.pass_at_k import PassAtK
 from recipes.evaluation.pictures import with_pictures
-from recipes.sampling.generate import Decoding, end_ids, sample
+from recipes.evaluation.sharing import Answer, of_all_processes, own_share
+from recipes.sampling.generate import Complete, Decoding, end_ids
 from recipes.sampling.policy_copy import SamplingCopy
+from recipes.sampling.sampler import Sampler
+from recipes.sampling.vllm import ServerSampler
 from rewards.attribution import TokenBytes
-from rewards.channel import Completion
 from rewards.compose import Grade, Reward
 
 
@@ -49,14 +54,16 @@ def evaluate_policy(
     rows_at_once: int = 96,
     seed: int = 0,
     drawn: int = 0,
+    server: ServerSampler | None = None,
 ) -> Evaluation:
     """pass@k and mean rewards of a policy on the problems of a split.
 
     Args:
         samples: completions for each problem; greedy decoding draws one.
         k: for which pass@k is computed.
-        rows_at_once: completions that are sampled together.
+        rows_at_once: completions that are sampled together in one process.
         drawn: rows that get a picture, where a channel makes one (pictures.py).
+        server: a vLLM server's sampler, which samples in place of this process; `decoding` is used, not its own.
 
     An answer passes where the channels that judge correctness say so. pass@k leaves out problems with an answer that
     was not graded. Problems with base tests (base_tests.py) also give `base_pass@k`, and `base_passed` in each row.
@@ -64,50 +71,49 @@ def evaluate_policy(
     started = time.perf_counter()
     samples = 1 if decoding.temperature == 0 else samples
     problems = task.problems(split)
-    token_ids = _sample(policy, tokenizer, task, problems, decoding, samples, rows_at_once, seed)
+    own = own_share(problems)
+    repeated = [problem for problem in own for _ in range(samples)]
     token_bytes, ends = TokenBytes(tokenizer), end_ids(tokenizer, policy)
+    sampler = evaluation_sampler(policy, tokenizer, decoding, AnswerComplete(task, token_bytes), server)
+    token_ids = _sample(sampler, policy, tokenizer, task, own, samples, rows_at_once, seed)
     completions = [completion_of(ids, token_bytes, task, ends) for ids in token_ids]
-    repeated = [problem for problem in problems for _ in range(samples)]
     grades = runner.run(reward.grade(repeated, completions))
+    base = runner.run(base_verdicts(reward, repeated, completions, grades))
+    answers = of_all_processes([*map(Answer, completions, grades, base)], samples)
     based = any(BASE in problem.data for problem in problems)
-    base = runner.run(base_verdicts(reward, repeated, completions, grades)) if based else []
     rows = [
         {
-            "task_id": problem.id,
+            "task_id": problems[i // samples].id,
             "sample": i % samples,
             "completion": completion.text,
             "tokens": len(completion.token_ids),
             **grade_columns(grade),
-            **({"base_passed": base[i]} if based else {}),
+            **({"base_passed": base} if based else {}),
         }
-        for i, (problem, completion, grade) in enumerate(zip(repeated, completions, grades, strict=True))
+        for i, (completion, grade, base) in enumerate(answers)
     ]
     how = {"samples": samples, "temperature": decoding.temperature}
     what = {"task": task.name, "split": split, "problems": len(problems)}
-    measured = measures_of(problems, completions, grades, base, samples, k)
+    measured = measures_of(problems, answers, samples, k)
     summary = what | how | measured | {"seconds": time.perf_counter() - started}
-    return Evaluation(summary, with_pictures(rows, grades, drawn))
+    return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
 
 
 def measures_of(
-    problems: Sequence[Problem],
-    completions: Sequence[Completion],
-    grades: Sequence[Grade | None],
-    base: Sequence[bool | None],
-    samples: int,
-    k: Sequence[int],
+    problems: Sequence[Problem], answers: Sequence[Answer], samples: int, k: Sequence[int]
 ) -> dict[str, Any]:
-    """What is measured of the answers: `samples` completions of each problem, with their grades, and where the problems
-    have base tests (else `base` is empty) whether they pass those."""
+    """What is measured of `samples` answers to each problem; of base tests, too, where a problem has some."""
+    grades = [answer.grade for answer in answers]
     groups = [[g for g in grades[i : i + samples] if g] for i in range(0, len(grades), samples)]
     passed = [None if grade is None else grade.passed for grade in grades]
     graded = [grade for group in groups for grade in group]
+    based = any(BASE in problem.data for problem in problems)
     return {
         "pass@k": _pass_at_k(passed, samples, k),
-        **({"base_pass@k": _pass_at_k(base, samples, k)} if base else {}),
+        **({"base_pass@k": _pass_at_k([answer.base for answer in answers], samples, k)} if based else {}),
         **rewards_of(problems, groups),
-        "code": sum(c.code is not None for c in completions) / len(completions),
-        "mean_tokens": sum(len(c.token_ids) for c in completions) / len(completions),
+        "code": sum(answer.completion.code is not None for answer in answers) / len(answers),
+        "mean_tokens": sum(len(answer.completion.token_ids) for answer in answers) / len(answers),
         "verdicts": dict(Counter(g.verdict for g in graded).most_common()),
         "ungraded": len(grades) - len(graded),
     }
@@ -154,41 +160,41 @@ def grade_columns(grade: Grade | None) -> dict[str, Any]:
     return columns | ({"details": details} if details else {})
 
 
+def evaluation_sampler(
+    policy: Any, tokenizer: Any, decoding: Decoding, complete: Complete, server: ServerSampler | None
+) -> Sampler | ServerSampler:
+    """What an evaluation samples with: this process, or a vLLM server, to which the weights have been brought."""
+    ends = end_ids(tokenizer, policy)
+    if server is None:
+        return Sampler(decoding, ends, tokenizer.pad_token_id, complete)
+    server.bring_weights()  # by all processes together, also by one that has no problem to answer
+    return replace(server, decoding=decoding, eos_ids=ends, complete=complete)
+
+
 def _sample(
-    policy,
-    tokenizer,
+    sampler: Sampler | ServerSampler,
+    policy: Any,
+    tokenizer: Any,
     task: Task,
     problems: Sequence[Problem],
-    decoding: Decoding,
-    samples,
-    rows_at_once,
-    seed,
+    samples: int,
+    rows_at_once: int,
+    seed: int,
 ) -> list[list[int]]:
     """Token ids of each completion, by problem; prompts of similar length are sampled together."""
     prompts = [prompt_ids(task, p, tokenizer) for p in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
-    size = max(1, rows_at_once // samples)
-    generator = torch.Generator(policy.device).manual_seed(seed)
+    served = isinstance(sampler, ServerSampler)  # the server decides how many it samples together
+    size = max(1, len(order) if served else rows_at_once // samples)
+    generator = torch.Generator("cpu" if served else policy.device).manual_seed(seed)
     completions: dict[int, list[list[int]]] = {}
-    ends = end_ids(tokenizer, policy)
-    complete = AnswerComplete(task, TokenBytes(tokenizer))
-    label = f"{task.name} {'greedy' if decoding.temperature == 0 else 'sampled'}"
+    label = f"{task.name} {'greedy' if sampler.decoding.temperature == 0 else 'sampled'}"
     pause = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a file keeps every state of the bar
     bar = tqdm(total=len(problems) * samples, desc=label, unit="answer", leave=False, mininterval=pause)
     with bar:
         for first in range(0, len(order), size):
             batch = order[first : first + size]
-            ids = sample(
-                policy,
-                [prompts[i] for i in batch],
-                samples,
-                decoding,
-                ends,
-                tokenizer.pad_token_id,
-                complete,
-                generator,
-                lambda *_: bar.update(),
-            )
+            ids = sampler(policy, [prompts[i] for i in batch], samples, generator, lambda *_: bar.update())
             for row, i in enumerate(batch):
                 completions[i] = ids[row * samples : (row + 1) * samples]
     return [ids for i in range(len(problems)) for ids in completions[i]]

@@ -27,6 +27,7 @@ from recipes.models.load import sampling_dtype
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import OtherTask
+from recipes.sampling.vllm import ServerSampler
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
 from recipes.tools.report.page import write_report
@@ -100,24 +101,27 @@ class Stages:
             self.evaluations.append((other.task, other_reward, *decodings(other.cfg.evaluation)[-1]))
 
     def evaluate(self, when: str, own: bool = False) -> None:
-        """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl."""
+        """Evaluate the policy on every task's held-out problems, or on its `own` task's; adds lines to evals.jsonl.
+
+        All processes call it together and share the problems.
+        """
         step = self.trainer.state.global_step
         key = ("when", "step", "task", "samples", "temperature")
         done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
         with whole_weights(self.trainer) as weights:
-            if self.trainer.accelerator.is_main_process:
-                training = weights.training
-                self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
-                weights.train(training)
+            training = weights.training
+            self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
+            weights.train(training)
             self.trainer.accelerator.wait_for_everyone()
 
     def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any, evaluations: list[tuple]) -> None:
-        policy = None
+        policy, sampler = None, getattr(self.trainer, "sampler", None)
+        server = sampler if isinstance(sampler, ServerSampler) else None
         memory_use.settle(current_phase())
         for task, reward, decoding, samples in evaluations:
             if (when, step, task.name, samples, decoding.temperature) in done:
                 continue
-            policy = policy or policy_to_sample(weights, sampling_dtype(self.cfg.hardware))
+            policy = policy or policy_to_sample(weights, None if server else sampling_dtype(self.cfg.hardware))
             episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn
             evaluates = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
             result = evaluates(
@@ -133,10 +137,13 @@ class Stages:
                 rows_at_once=self.cfg.hardware.eval_rows,
                 seed=self.cfg.seed,
                 drawn=MOST,
+                server=server,
             )
+            memory_use.settle("evaluation")
+            if not self.trainer.accelerator.is_main_process:
+                continue
             place = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
             self.log.samples({**place, **row} for row in result.rows)
-            memory_use.settle("evaluation")
             peak = memory_use.take("evaluation")
             self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
             log.info("%s training: %s", when, describe(result.summary))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 
 from recipes.cli.errors import UserError
 from recipes.sampling.conversation import Conversation, Reread
@@ -36,6 +37,16 @@ def weights_sender(policy: Any, accelerator: Any, tokenizer: Any, url: str) -> C
         accelerator.wait_for_everyone()
 
     return send
+
+
+def server_of_a_model(policy: Any, tokenizer: Any, hardware: DictConfig) -> ServerSampler | None:
+    """The profile's server as the sampler of a model that is not trained; None where the profile has none."""
+    if hardware.vllm != "server":
+        return None
+    from accelerate import Accelerator
+
+    send_weights = weights_sender(policy, Accelerator(), tokenizer, hardware.vllm_url)
+    return ServerSampler(hardware.vllm_url, Decoding(1), (), send_weights, version=lambda: 0)
 
 
 @dataclass
@@ -73,13 +84,17 @@ class ServerSampler:
 
         Raises UserError where the server does not answer, after `TRIES`, or refuses.
         """
-        if self.version() != self._sent:
-            self.send_weights()
-            self._sent = self.version()
+        self.bring_weights()
         device = generator.device if generator is not None else None
         seeds = torch.randint(SEEDS, (len(prompts),), generator=generator, device=device).tolist()
         answers = [list(ids) for ids in begun] if begun is not None else [[] for _ in prompts]
         return asyncio.run(self._all(prompts, num_samples, seeds, ended or (lambda place, ids, logps: None), answers))
+
+    def bring_weights(self) -> None:
+        """Bring the policy's weights to the server where it has older ones. All processes call it together."""
+        if self.version() != self._sent:
+            self.send_weights()
+            self._sent = self.version()
 
     @contextmanager
     def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:

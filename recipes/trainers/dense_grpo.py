@@ -39,7 +39,8 @@ from recipes.sampling.generate import Decoding, end_ids
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
 from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import prefixes_of
-from recipes.sampling.sampler import sampler_of
+from recipes.sampling.sampler import Sampler, sampler_of
+from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics
@@ -377,6 +378,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def policy(self) -> PreTrainedModel:
         """The model that is trained, without what training wraps it in."""
         return self.accelerator.unwrap_model(self.model)
+
+    @property
+    def sampler(self) -> Sampler | ServerSampler:
+        """What samples for training."""
+        return self.rollouts.sampler
 
     @property
     def _micro_batches_a_rollout(self) -> int:

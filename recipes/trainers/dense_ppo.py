@@ -127,7 +127,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
             e = self.turns.play(self.policy, problems, batch["input_ids"], n)
         else:
             prompts = [p for p in batch["input_ids"] for _ in range(n)]
-            e = Experience(problems, prompts, self._sampler(self.policy, batch["input_ids"], n), n)
+            e = Experience(problems, prompts, self.sampler(self.policy, batch["input_ids"], n), n)
         seconds = time.perf_counter() - started
         written = sum(map(len, e.completions)) if self.turns is None else self.turns.written(e)
         self._clock: dict[str, float] = {"seconds/rollout": seconds, "tokens_per_second": written / seconds}
@@ -147,7 +147,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         assert self.prefixes is not None
         started = time.perf_counter()
         finish = partial(completion_of, token_bytes=self._token_bytes, task=self.task, end_ids=self._end_ids)
-        self._drawn_again = draw_again(e, self.prefixes, partial(self._sampler, self.policy), finish, self._grade)
+        self._drawn_again = draw_again(e, self.prefixes, partial(self.sampler, self.policy), finish, self._grade)
         self.set_masks(e)
         self._clock["seconds/rollout_again"] = time.perf_counter() - started
 
@@ -352,7 +352,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
-        self._sampler = sampler_of(
+        self.sampler = sampler_of(
             self,
             processing_class,
             Decoding(args.response_length, args.temperature, top_p),
@@ -372,5 +372,5 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         if episode is not None and episode.turns > 1:
             grader = Grader(reward, grading_chunk)
             episodes = Episodes(episode, task, processing_class, {}, self._end_ids, grader)
-            self.turns = PpoTurns(episodes, self._sampler, args.gamma, args.lam)
+            self.turns = PpoTurns(episodes, self.sampler, args.gamma, args.lam)
         self.steps = steps_of(self, zero_stage)

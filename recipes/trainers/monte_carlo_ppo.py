@@ -68,7 +68,7 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
                 list(e.answers[row].token_ids[: e.answers[row].given + cut]) for row, cut in (asked[i] for i in part)
             ]
             prompts = [e.prompts[row] + e.completions[row][:cut] for row, cut in (asked[i] for i in part)]
-            ids = self._sampler(self.policy, prompts, k, begun=begun)
+            ids = self.sampler(self.policy, prompts, k, begun=begun)
             whole = [begun[place // k] + row for place, row in enumerate(ids)]
             answers = [completion_of(row, self._token_bytes, self.task, self._end_ids) for row in whole]
             problems = [e.problems[asked[part[place // k]][0]] for place in range(len(ids))]

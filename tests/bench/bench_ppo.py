@@ -187,7 +187,7 @@ def ours(args, policy, tokenizer, folder, out, clock):
         run_log=RunLog(Path(out), 0),
         sampling_dtype=torch.bfloat16 if args.precision == "bf16" else None,
     )
-    trainer._sampler.eos_ids = []
+    trainer.sampler.eos_ids = []
     trainer.add_callback(clock)
     return trainer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,27 @@ def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_pa
     for a, b in zip(rows_one, rows_two, strict=True):
         for key in ("reward", "pass_rate", "objective/kl", "loss/policy_avg", "loss/value_avg", "grad_norm"):
             assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-5), key
+
+
+@pytest.mark.parametrize(
+    ("recipe", "asked", "answers"),
+    [
+        ("eval", ("evaluation.samples=0", "evaluation.greedy=true"), 66),
+        pytest.param(
+            "pairs", ("recipe.problems=9", "recipe.samples_per_prompt=2", "recipe.top_p=0.000001"), 18, marks=SLOW
+        ),
+    ],
+)
+def test_two_processes_share_the_problems(recipe, asked, answers, tiny_model, tmp_path):
+    """Each answers every other problem; the file is that of one process, in the same order."""
+    script = str(ROOT / "recipes" / f"{recipe}.py")
+    model = (f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32", "task.max_new_tokens=8")
+    for hardware in ("cpu", "cpux2"):
+        run = warm.run if hardware == "cpu" else partial(subprocess.run, capture_output=True, text=True)
+        command = [sys.executable, script, *model, *asked, f"hardware={hardware}", f"run.dir={tmp_path / hardware}"]
+        done = run(command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr[-8000:]
+    rows_one, rows_two = (read_jsonl(tmp_path / each / "samples.jsonl") for each in ("cpu", "cpux2"))
+    assert len(rows_one) == answers
+    for one, two in zip(rows_one, rows_two, strict=True):
+        assert {**one, "seconds": 0, "details": 0} == {**two, "seconds": 0, "details": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from envs.basics import Basics
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware, check_server
 from recipes.data.training_data import prompt_dataset
+from recipes.evaluation.held_out import evaluate_policy
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 from recipes.sampling import vllm as vllm_server
@@ -101,6 +103,19 @@ def test_weights_are_sent_once_for_each_change(server):
         step[0] = number
         ask(None, PROMPTS[:1], 1)
     assert sent == [0, 1, 2]
+
+
+def test_an_evaluation_asks_the_server_for_what_this_process_would_draw(server, model, smollm2_tokenizer):
+    sent = []
+    ask = ServerSampler(server.url, Decoding(1), (), lambda: sent.append(True), lambda: 0)
+    task = Basics(200, 0)
+    reward = Reward({"parity": TokenParity()}, {"parity": 1.0})
+    with asyncio.Runner() as runner:
+        arguments = (model, smollm2_tokenizer, task, reward, runner, Decoding(6, 0.0), 1)
+        here, there = (evaluate_policy(*arguments, server=where) for where in (None, ask))
+    assert sent == [True] and len(server.requests) == len(here.rows) == 66
+    assert {asked["temperature"] for asked in server.requests} == {0.0}
+    assert [row["completion"] for row in there.rows] == [row["completion"] for row in here.rows]
 
 
 def test_what_is_drawn_beyond_a_complete_answer_is_cut_off(server):
