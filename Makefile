@@ -1,7 +1,7 @@
 # make install   .venv with what training needs
 # make demo      install, train SmolLM2 on `basics`, evaluate before and after, draw the report (a quarter of an hour on 2 cores, or a little more)
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too
-# make lint      format, mend what can be mended, check types and imports
+# make lint      format, mend what can be mended, check types, imports, spelling and wording
 # make docs      check that commands in the documents compose, and that links and files named there exist
 # make reproduce-humaneval   launch/humaneval_ladder.py with HARDWARE, MODEL, SEED, SAMPLES, SFT_STEPS, EVAL_SAMPLES, TEMPERATURE, OVERRIDES
 PYTHON ?= python3.11
@@ -25,6 +25,8 @@ test: .venv/.installed-dev
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python tests/words.py
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(if $(ALL),-m 'not gpu and not network')
 
 lint: .venv/.installed-dev
@@ -32,6 +34,8 @@ lint: .venv/.installed-dev
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python tests/words.py
 
 docs: .venv/.installed-dev
 	$(PYTEST) tests/recipes/test_readme.py

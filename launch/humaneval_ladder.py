@@ -86,7 +86,7 @@ def row(recipe: str, name: str, *overrides: str) -> list[str]:
 
 
 def named(row: str) -> str:
-    """The name that the experiments of later rows look for, whatever else is overridden."""
+    """The name that the experiments of later rows look for, even if other settings are overridden."""
     return f"run.name=humaneval_{row}-${{model.name}}-seed${{seed}}"
 
 

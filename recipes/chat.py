@@ -204,7 +204,7 @@ class Talk:
         from recipes.tools.conversation.answering import check_length
 
         fresh = len(self.messages) < 2
-        remedy = "ask a shorter one, or set max_new_tokens" if fresh else "/new forgets what was said before"
+        remedy = "ask a shorter one, or set max_new_tokens" if fresh else "/new forgets the conversation"
         check_length(len(self.prompt(question)), self.context, self.longest, remedy)
 
     def say(self, question: str) -> Any:

@@ -6,7 +6,7 @@
     python recipes/look.py run=... replay=true                                      grade every stored row again
 
 An episode of several turns is shown as a conversation: a panel for each turn, which begins with what the environment
-said before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. Tokens
+replied before it. Positive rewards are green, negative ones red; the strongest token shown has the full colour. Tokens
 that were given, as the beginning of an answer, are pale and slanted. A replay builds the run's task, sandbox and
 channels from its config.yaml, grades every row of completions.jsonl and compares scores and token rewards with the
 stored ones; the exit status is 1 where any differs.

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Act:
-    """What counts in a run: an ask, pick or place; what was said during one stay in a room; or a visit without more.
+    """What counts in a run: an ask, pick or place; the messages of one stay in a room; or a visit without more.
 
     stay: number of the stay in which it happens.
     """
@@ -204,7 +204,7 @@ def disorder(
 def _messages(
     reference: Reference, wanted: Sequence[Sequence[Act]], given: Sequence[Sequence[Act]]
 ) -> dict[str, Messages]:
-    """What is said, by room; of several stays in one world all messages together."""
+    """Messages by room; of several stays in one world all messages together."""
 
     def by_room(worlds: Sequence[Sequence[Act]]) -> dict[str, dict[int, str]]:
         results: dict[str, dict[int, str]] = {}

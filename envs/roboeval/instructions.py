@@ -1,6 +1,6 @@
 """What an instruction itself says about a program: the weaker measure where there is no reference program.
 
-Its words must occur as names of places and things; what is merely said counts as much as these at most, and names that
+Its words must occur as names of places and things; the text of messages counts as much as these at most, and names that
 are not in the instruction count against the program. The verbs of the instruction tell which functions are needed.
 """
 

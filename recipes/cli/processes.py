@@ -56,7 +56,7 @@ def processes() -> int:
 def share_cores() -> None:
     """Have OpenMP's threads sleep while they wait for each other. Call it before torch is loaded.
 
-    They spin by default, which takes a core from whatever else runs, and from each other where there are more threads
+    They spin by default, which takes a core from other programs, and from each other where there are more threads
     than free cores: sampling beside one busy process was many times slower (tests/bench/bench_threads.py). What the
     user has set stays.
     """
@@ -182,7 +182,7 @@ def check_server(url: str) -> None:
 
 
 def settle(cfg: DictConfig) -> None:
-    """In a process that trains: what the launcher has decided goes over the profile. Says where the two differ."""
+    """In a process that trains: the launcher's decisions override the profile's. Logs where the two differ."""
     hardware, started = cfg.hardware, processes()
     if hardware.device == "cpu":
         os.environ["ACCELERATE_USE_CPU"] = "true"

@@ -1,6 +1,6 @@
 """Episodes of several turns as trainers and logs see them: one row of tokens, of which the policy wrote a part.
 
-A row holds the policy's turns and, between them, what the environment said. An episode of one turn is a plain
+A row holds the policy's turns and, between them, the environment's replies. An episode of one turn is a plain
 Completion with a plain Grade, so that nothing changes for it.
 """
 
@@ -24,7 +24,7 @@ from rewards.compose import Grade
 @dataclass(frozen=True)
 class Turn:
     """answer: what the policy wrote, with the log-probabilities that it was drawn with (none: not known). reply,
-    reply_ids: what the environment said behind it, with the marks between two messages; empty in the last turn."""
+    reply_ids: the environment's reply to it, with the marks between two messages; empty in the last turn."""
 
     answer: Completion
     logps: Sequence[float] = ()
@@ -135,7 +135,7 @@ def episode_grade(
 
 
 def _share(grade: Grade, name: str, weights: Mapping[str, float]) -> float:
-    """A turn's own weight of a channel (silent ones leave theirs to others) as a share of the reward's."""
+    """A turn's own weight of a channel (a silent channel's weight goes to the others) as a share of the reward's."""
     return grade.weights[name] / weights[name] if weights[name] else 1.0
 
 
@@ -161,7 +161,7 @@ def turn_grades(completion: Completion, grade: Grade | None) -> list[Grade | Non
 
 def episode_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
     """Up to `limit` episodes as rows of completions.jsonl, a row for each turn: an answer like any other, with
-    `episode` and `turn` (from 1), `turns`, `heard` (what the environment said before it) and `paid`."""
+    `episode` and `turn` (from 1), `turns`, `heard` (the environment's reply before it) and `paid`."""
     rows = []
     for i in picked(len(rollout.grades), limit):
         completion, grade = rollout.completions[i], rollout.grades[i]

@@ -31,7 +31,7 @@ class Replies:
         self._between: tuple[list[int], list[int]] | None = None
 
     def __call__(self, prompt: Prompted, answer_ids: Sequence[int], reply: str) -> list[int]:
-        """The ids between the end of a turn and the next. An end-of-turn token that the policy has drawn is not said
+        """The ids between the end of a turn and the next. An end-of-turn token that the policy has drawn is not repeated
         again."""
         if isinstance(prompt, str):
             return self.text(as_text(prompt, self.broken(reply)))

@@ -41,7 +41,7 @@ def token_rewards(row: dict[str, Any], channel: str | None) -> list[float]:
 def card(row: dict[str, Any], values: list[float], channel: str | None, scale: float) -> Panel:
     """One completion: its coloured tokens, then each channel's score, weight and note."""
     text = Text()
-    if row.get("heard"):  # what the environment said before this turn
+    if row.get("heard"):  # the environment's reply before this turn
         text.append(f"{plain(row['heard'])}\n\n", "italic dim")
     for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
         if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained

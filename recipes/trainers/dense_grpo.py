@@ -147,7 +147,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 f"{name}_ids": padded.to(self.accelerator.device),
                 f"{name}_mask": mask.to(self.accelerator.device),
             }
-        if self._turns > 1:  # what the environment said is read and has no loss
+        if self._turns > 1:  # the environment's replies are read and have no loss
             width = batch["completion_ids"].shape[1]
             written = written_columns(rollout.completions, width).to(self.accelerator.device)
             batch["tool_mask"] = written.to(batch["completion_mask"].dtype)

@@ -55,7 +55,7 @@ class PpoTurns:
         )
 
     def mark(self, e: Experience) -> None:
-        """Enter what the environment said, which is no step: out of `mask` and `states`."""
+        """Enter the environment's reply, which is no step: out of `mask` and `states`."""
         device = e.mask.device
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
         within = torch.arange(e.width, device=device) < lengths[:, None]

@@ -6,7 +6,7 @@
     GRPOTrainer(model, rollout.reward, args, train_dataset=prompt_dataset(task), processing_class=tokenizer,
                 rollout_func=rollout)
 
-TRL masks what the environment said (`env_mask`). It has no rewards on tokens or by turn: an episode is paid as a whole.
+TRL masks the environment's replies (`env_mask`). It has no rewards on tokens or by turn: an episode is paid as a whole.
 """
 
 from __future__ import annotations

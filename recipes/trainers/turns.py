@@ -1,4 +1,4 @@
-"""The arithmetic of episodes of several turns: advantages by turn, returns that step over what the environment said.
+"""The arithmetic of episodes of several turns: advantages by turn, returns that step over the environment's replies.
 
 `turn_BT` gives each column of a row the number of its turn, from 0: what the environment says belongs to the turn that
 it answers, padding to the last. With one turn each function gives what its counterpart of one turn gives.
@@ -123,7 +123,7 @@ def _shown(answer: Completion) -> str:
 
 def turn_metrics(rollout: Rollout, turns: int, device: torch.device) -> dict[str, float]:
     """Over the episodes of all processes: turns; after each turn the share that passes; of each turn its tokens, reward
-    and share of answers that repeat the one before; tokens that the environment said. All processes call it."""
+    and share of answers that repeat the one before; tokens of the environment's replies. All processes call it."""
     nan = float("nan")
     columns: dict[str, list[float]] = {"turns": [], "turns/reply_tokens": []}
     for number in range(1, turns + 1):

@@ -104,7 +104,7 @@ class Source:
         return not self.code[line : self.start(node)].strip(" ") and not rest.strip(BLANK)
 
     def bodies(self) -> Iterator[list[ast.stmt]]:
-        """Blocks; the tree has an `elif` as a block of its own, the text has not."""
+        """Blocks; the tree has an `elif` as a block of its own, the text does not have it."""
         for node in self.nodes:
             for name in ("body", "orelse", "finalbody"):
                 body = getattr(node, name, None)

@@ -73,7 +73,7 @@ def metrics(folder: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def swept(tiny_model, tmp_path_factory) -> tuple[Path, str]:
-    """Four jobs of two processes; the second process of the second job is killed. The folder, and what was said."""
+    """Four jobs of two processes; the second process of the second job is killed. The folder, and the output."""
     folder = tmp_path_factory.mktemp("sweep")
     kills = ["+task.reward.kills._target_=tests.recipes.channels.KillsProcess", "+task.reward.kills.weight=1.0"]
     kills += ["+task.reward.kills.job='${task.name}-${seed}'", "+task.reward.kills.victim=basics-2"]

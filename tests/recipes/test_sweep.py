@@ -1,4 +1,4 @@
-"""How a sweep's jobs end, and what is said of it."""
+"""How a sweep's jobs end, and what its output says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The works that are reproduced: experiments have the works' numbers, and their data is graded by their channels."""
+"""Published works: experiments have their numbers, and their data is graded by their channels."""
 
 from __future__ import annotations
 

