@@ -15,9 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from recipes.look import token_rewards
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
+from recipes.tools.coloured_tokens import token_rewards
 from recipes.tools.report.charts import curve_chart
 
 WIDTH, LINE, CHAR, LEFT, TOP = 980, 19, 7.83, 20, 62
