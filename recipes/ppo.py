@@ -8,7 +8,7 @@
 The algorithm is recipes/trainers/dense_ppo.py: its `train` calls the steps in their order. recipe.ratio=sequence
 overrides three of them (recipes/trainers/sequence_ppo.py), value=montecarlo two (recipes/trainers/monte_carlo_ppo.py).
 Numbers: conf/recipe/ppo.yaml for the algorithm (recipe.trl are fields of trl's PPOConfig), conf/value/ for the critic,
-conf/task/ for the rewards' weights; a fitting file of conf/tuned/ or conf/tuned_model/ overrides them. The run
+conf/task/ for the rewards' weights; a fitting file of conf/tuned/ overrides them. The run
 directory holds config.yaml, metrics.jsonl, completions.jsonl, evals.jsonl, checkpoints/, final/ and report.html. Run
 the same command again to resume.
 """
