@@ -2,13 +2,15 @@
 
     python recipes/export.py run=runs/grpo/basics/demo-20-steps to=my-model
     python recipes/export.py run=... to=my-model step=10                    a checkpoint instead of the end
+    python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
     python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
 
-LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. The folder is read again before
-it is kept: its greedy answers must equal those of the run's own weights, except where two tokens are equally likely but
-for rounding. README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval,
-the command, the commit, what got worse.
+LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. With `share` the weights are
+averaged with those that training began with, which often keeps more of what the model could do before. The folder is
+read again before it is kept: its greedy answers must equal those of the run's own weights, except where two tokens are
+equally likely but for rounding. README.md is the model card: base, data, licences, recipe, every number of evals.jsonl
+with its interval, the command, the commit, what got worse.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class ExportConfig:
     """Whether a repository that `push` creates is private."""
     dry_run: bool = False
     """Write the folder and say what `push` would upload, without asking the hub."""
+    share: float = 1.0
+    """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's)."""
     prompts: int = 8
     """Held-out problems whose greedy answers are compared before and after."""
 
@@ -98,6 +102,8 @@ def check_keys(cfg: ExportConfig, folder: Path) -> None:
         raise UserError(f"format={cfg.format}: choose {' or '.join(FORMATS)}")
     if cfg.dtype not in (None, *DTYPES):
         raise UserError(f"dtype={cfg.dtype}: choose {', '.join(DTYPES)}")
+    if not 0 < cfg.share <= 1:
+        raise UserError(f"share={cfg.share}: a share of the trained weights lies above 0 and is at most 1")
     if cfg.prompts < 1:
         raise UserError(f"prompts={cfg.prompts}: the answers to at least one problem are compared")
     if cfg.dry_run and not cfg.push:
@@ -109,15 +115,17 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     from recipes.models.load import DTYPES as TORCH
-    from recipes.models.load import carries_adapter, load_policy
+    from recipes.models.load import SCRATCH, carries_adapter, load_policy
     from recipes.records.directory import write_text
     from recipes.run.trained import on_this_machine, trained
     from recipes.tools.card.model_card import Weights, model_card
-    from recipes.tools.export.weights import compare, full_weights, write_weights
+    from recipes.tools.export.weights import average_with_start, compare, full_weights, write_weights
 
     run = trained(cfg.run, cfg.step)
     given, weights = run.cfg, str(run.weights)
     cfg.dtype = cfg.dtype or given.hardware.precision
+    if cfg.share < 1 and given.model.path == SCRATCH:
+        raise UserError(f"share={cfg.share}: {run.folder} began with random weights, which were not kept; set share=1")
     four_bit = bool(given.hardware.load_in_4bit) and carries_adapter(weights)
     note = on_this_machine(given, load_in_4bit=four_bit)
     for line in filter(None, (*run.notes, note)):
@@ -126,7 +134,8 @@ def write(cfg: ExportConfig, folder: Path) -> None:
         log.info("The base was trained on in 4 bits: its weights are dequantised before the adapter is merged.")
     policy, tokenizer = load_policy(given.model, given.hardware, weights)
     asked = prompts(given, tokenizer, cfg.prompts)
-    merged = full_weights(given.model, given.hardware, weights, TORCH[cfg.dtype])
+    merged = full_weights(given.model, given.hardware, weights, TORCH[cfg.dtype], cfg.share)
+    policy = average_with_start(policy, given.model, given.hardware, cfg.share)
     with appears_whole(folder) as staging:
         write_weights(merged, tokenizer, staging)
         del merged
@@ -138,16 +147,22 @@ def write(cfg: ExportConfig, folder: Path) -> None:
                 f"dtype={cfg.dtype} explains: nothing is written; try dtype=fp32"
             )
         log.info(results.text)
-        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype), f"{results.text}."]
+        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype, cfg.share), f"{results.text}."]
         write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
 
 
-def describe(four_bit: bool, adapter: bool, dtype: str) -> str:
-    """What was done to the weights, as a sentence of the card."""
+def describe(four_bit: bool, adapter: bool, dtype: str, share: float) -> str:
+    """What was done to the weights, in sentences of the card."""
+    averaged = ""
+    if share < 1:
+        averaged = (
+            f" They are averaged with the weights before training: {share:g} of the trained ones and {1 - share:g} of "
+            "the others. The scores below were measured with the trained weights alone."
+        )
     if not adapter:
-        return f"All weights were trained; they are stored in {dtype}."
+        return f"All weights were trained; they are stored in {dtype}.{averaged}"
     base = "its base, dequantised from the 4 bits (NF4) that it was trained on" if four_bit else "its base"
-    return f"The LoRA adapter is merged into {base}; the weights are stored in {dtype}."
+    return f"The LoRA adapter is merged into {base}; the weights are stored in {dtype}.{averaged}"
 
 
 def prompts(given: Any, tokenizer: Any, most: int) -> list[list[int]]:

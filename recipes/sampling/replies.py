@@ -31,8 +31,8 @@ class Replies:
         self._between: tuple[list[int], list[int]] | None = None
 
     def __call__(self, prompt: Prompted, answer_ids: Sequence[int], reply: str) -> list[int]:
-        """The ids between the end of a turn and the next. An end-of-turn token that the policy has drawn is not repeated
-        again."""
+        """The ids between the end of a turn and the next. An end-of-turn token that the policy has drawn is not
+        repeated."""
         if isinstance(prompt, str):
             return self.text(as_text(prompt, self.broken(reply)))
         before, after = self._around()

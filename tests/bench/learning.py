@@ -1,16 +1,17 @@
 """What training gains in the best answer: several ways to train on `basics`, on the same held-out problems.
 
     python tests/bench/learning.py --dry-run                 print the commands, run nothing
-    python tests/bench/learning.py base sft sft_grpo --seeds 0 1 2
+    python tests/bench/learning.py base sft sft_averaged --seeds 0 1 2
     python tests/bench/learning.py --summary                 the table, and one JSON line, of what is stored
 
-base       the model as it is
-sft        all weights on references of generated problems
-sft_grpo   sft, then GRPO with rewards on tokens
-grpo       GRPO with rewards on tokens, from the base model
-grpo_prefix  the same, and groups without a pass are drawn again behind the beginning of their reference
-stock_grpo GRPO as TRL has it: rewards on the last token, divided by the group's deviation
-rejection  the base model's own right answers to the training problems, then SFT on them
+base           the model as it is
+sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
+sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
+averaged_grpo  sft_averaged, then GRPO with rewards on tokens
+grpo           GRPO with rewards on tokens, from the base model
+grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
+stock_grpo     GRPO as TRL has it: rewards on the last token, divided by the group's deviation
+rejection      the base model's own right answers to the training problems, then SFT on them
 
 Trained on hand-written and generated problems; held out are the 66 hand-written problems and one problem of each of 200
 further families. Runs lie below runs/learning/ in the current folder; one that is finished is not run again, one that
@@ -42,11 +43,14 @@ from recipes.records.jsonl import read_jsonl
 
 RUNS = Path("runs/learning")
 STORED = Path(__file__).parent / "results" / "learning"
-DATA = ("task=basics", "task.env.generated=10", "task.also_evaluate=[]")
+DATA = ("task=basics", "task.env.generated=1", "task.also_evaluate=[]")
 TRAINING = (*DATA, "evaluation.before=false", "evaluation.samples=2")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
-SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=80")
-GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.learning_rate=1e-4", "recipe.trl.max_steps=20")
+SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
+GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.max_steps=20")
+HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
+SHARE = 0.5
+"""Of the trained weights in sft_averaged."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
@@ -58,13 +62,21 @@ Shares = dict[str, float]
 def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str]]:
     """The scripts of one arm with their arguments, in order; the last training run lies in `folder(arm, seed)`."""
     where = f"run.dir={folder(arm, seed)}"
+    weights = [f"adapter={folder(arm, seed)}"]
     if arm == "base":
+        weights = []
         yield ["recipes/eval.py", *DATA, "evaluation.samples=2", where]
     elif arm == "sft":
         yield [*SFT, f"seed={seed}", where, *overrides]
-    elif arm == "sft_grpo":
+    elif arm == "sft_averaged":
         yield from commands("sft", seed, overrides)
-        yield [*GRPO, f"adapter={folder('sft', seed)}", f"seed={seed}", where, *overrides]
+        weights = [f"model.path={averaged(seed)}"]
+        yield ["recipes/export.py", f"run={folder('sft', seed)}", f"to={averaged(seed)}", f"share={SHARE}"]
+        yield ["recipes/eval.py", *DATA, "evaluation.samples=2", *weights, where]
+    elif arm == "averaged_grpo":
+        yield from commands("sft_averaged", seed, overrides)
+        weights = [f"model.path={averaged(seed)}", f"adapter={folder(arm, seed)}"]
+        yield [*GRPO, f"model.path={averaged(seed)}", f"seed={seed}", where, *overrides]
     elif arm == "grpo":
         yield [*GRPO, f"seed={seed}", where, *overrides]
     elif arm == "grpo_prefix":
@@ -72,32 +84,38 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     elif arm == "stock_grpo":
         yield [*GRPO, "reward=sparse", "recipe.trl.scale_rewards=group", f"seed={seed}", where, *overrides]
     elif arm == "rejection":
-        drawn, own = f"{RUNS}/rejection-samples-seed{seed}", f"{RUNS}/rejection-seed{seed}.jsonl"
-        asked = ("evaluation.split=train", "evaluation.samples=4", "evaluation.greedy=false")
-        yield ["recipes/eval.py", *DATA, *asked, f"seed={seed}", f"run.dir={drawn}"]
-        yield ["tests/bench/own_answers.py", drawn, own, "--generated", "10"]
-        path = (
-            f"task.env.path={own}",
-            "task.env.train_size=1000000",
-            "evaluation.greedy=false",
-            "evaluation.samples=0",
-        )
-        yield [*SFT, *path, f"seed={seed}", where, *overrides]
-        yield [
-            "recipes/eval.py",
-            *DATA,
-            "evaluation.samples=2",
-            f"adapter={folder(arm, seed)}",
-            f"run.dir={evaluated(arm, seed)}",
-        ]
-    if arm != "base":
-        yield ["recipes/eval.py", *HUMANEVAL, f"adapter={folder(arm, seed)}", f"run.dir={folder(arm, seed)}-humaneval"]
-    else:
-        yield ["recipes/eval.py", *HUMANEVAL, f"run.dir={folder(arm, seed)}-humaneval"]
+        yield from rejection(seed, where, overrides)
+    yield [*HUMANEVAL, *weights, f"run.dir={folder(arm, seed)}-humaneval"]
 
 
-HUMANEVAL = ("task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-ARMS = ("base", "sft", "sft_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+def rejection(seed: int, where: str, overrides: Sequence[str]) -> Iterator[list[str]]:
+    """Draw answers to the training problems, keep the right ones, train on them."""
+    drawn, own = f"{RUNS}/rejection-samples-seed{seed}", f"{RUNS}/rejection-seed{seed}.jsonl"
+    asked = ("evaluation.split=train", "evaluation.samples=4", "evaluation.greedy=false")
+    yield ["recipes/eval.py", *DATA, *asked, f"seed={seed}", f"run.dir={drawn}"]
+    yield ["tests/bench/own_answers.py", drawn, own, "--generated", "1"]
+    path = (f"task.env.path={own}", "task.env.train_size=1000000", "evaluation.greedy=false", "evaluation.samples=0")
+    yield [*SFT, *path, f"seed={seed}", where, *overrides]
+    weights = f"adapter={folder('rejection', seed)}"
+    yield ["recipes/eval.py", *DATA, "evaluation.samples=2", weights, f"run.dir={evaluated('rejection', seed)}"]
+
+
+def finished(command: Sequence[str]) -> bool:
+    """Whether an evaluation or an export is there already. Trainings see for themselves what is left of them."""
+    values = dict(word.split("=", 1) for word in command[1:] if "=" in word)
+    if command[0] == "recipes/eval.py":
+        return (Path(values["run.dir"]) / "evals.jsonl").exists()
+    return command[0] == "recipes/export.py" and Path(values["to"]).exists()
+
+
+ARMS = ("base", "sft", "sft_averaged", "averaged_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+BEFORE = {"sft_averaged": "sft", "averaged_grpo": "sft"}
+"""The arm that trains before another."""
+
+
+def averaged(seed: int) -> Path:
+    """Where the averaged weights lie."""
+    return RUNS / f"sft_averaged-model-seed{seed}"
 
 
 def folder(arm: str, seed: int) -> Path:
@@ -117,7 +135,7 @@ def store(arm: str, seed: int) -> None:
     rows = [row for row in written if row.get("when", "after") == "after"]
     shares = by_problem(row for row in rows if row["task_id"].startswith("basics/"))
     human = by_problem(read_jsonl(Path(f"{run}-humaneval") / "samples.jsonl"))
-    parts = [run, folder("sft", seed)] if arm == "sft_grpo" else [run]
+    parts = [run, folder(BEFORE[arm], seed)] if arm in BEFORE else [run]
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
     samples = sum(row.get("graded_samples", 0) for row in steps)
     if arm == "rejection":
@@ -235,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ours", choices=ARMS[1:], default="sft_grpo", help="the arm that the JSON line is about")
+    parser.add_argument("--ours", choices=ARMS[1:], default="sft_averaged", help="the arm that the JSON line is about")
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -246,7 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not args.summary:
         for arm in arms:
             for seed in args.seeds if arm != "base" else [0]:
-                if status := run_in_turn(commands(arm, seed, overrides), args.dry_run):
+                left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
+                if status := run_in_turn(left, args.dry_run):
                     return status
                 if not args.dry_run:
                     store(arm, seed)

@@ -163,6 +163,29 @@ def test_an_exported_folder_is_whole_and_evaluates_as_the_run_does(run, exported
     assert len(rows[0]) == 6 and rows[0] == rows[1]
 
 
+def test_an_averaged_export_lies_between_the_start_and_the_end(run, exported, tmp_path):
+    assert export.main([f"run={run}", f"to={tmp_path / 'out'}", "share=0.25"]) == 0
+    folders = (OmegaConf.load(run / "config.yaml").model.path, exported, tmp_path / "out")
+    start, end, between = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in folders)
+    assert any(not torch.equal(start[name], end[name]) for name in start)
+    for name in start:
+        torch.testing.assert_close(between[name], torch.lerp(start[name], end[name], 0.25))
+    assert "0.25 of the trained ones and 0.75 of the others" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_all_weights_are_averaged_too(tiny_model, smollm2_tokenizer, tmp_path):
+    start = AutoModelForCausalLM.from_pretrained(tiny_model)
+    end = AutoModelForCausalLM.from_pretrained(tiny_model)
+    for parameter in end.parameters():
+        parameter.data += torch.randn_like(parameter)
+    end.save_pretrained(tmp_path)
+    smollm2_tokenizer.save_pretrained(tmp_path)
+    cfg = compose(f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32", recipe="sft")
+    between = full_weights(cfg.model, cfg.hardware, str(tmp_path), torch.float32, share=0.5).state_dict()
+    for name, value in start.state_dict().items():
+        torch.testing.assert_close(between[name], (value + end.state_dict()[name]) / 2)
+
+
 def test_a_run_of_all_weights_is_exported_with_its_pass_at_1(tmp_path):
     """The moves model of recipes/models/tiny.py, which solves its task, so that the numbers are not all 0."""
     python("ppo", "task=pacman", "recipe.trl.max_steps=8", "run.dir=run", cwd=tmp_path)
@@ -247,6 +270,7 @@ def test_an_unfinished_run_is_exported_from_its_newest_checkpoint(unfinished, tm
         (["run=RUN", "to=TMP/x", "format=onnx"], "format=onnx: choose safetensors or gguf"),
         (["run=RUN", "to=TMP/x", "dtype=int8"], "dtype=int8: choose fp32, bf16, fp16"),
         (["run=RUN", "to=TMP/x", "step=7"], "step=7: RUN has no such checkpoint; those of steps 1, 2 are there"),
+        (["run=RUN", "to=TMP/x", "share=1.5"], "share=1.5: a share of the trained weights lies above 0"),
         (["run=TMP", "to=TMP/x"], "no run directory"),
         (["run=RUN", "to=TMP/x", "push=me"], "give USER/NAME"),
         (["run=RUN", "to=TMP/x", "push=me/x"], "no token of the hub"),

@@ -34,7 +34,12 @@ def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_pa
     monkeypatch.setattr(learning, "STORED", tmp_path)
     with pytest.raises(SystemExit, match="has no run of base"):
         learning.main(["--summary"])
-    for row in (BASE, run_of("sft_grpo", 0, BETTER), run_of("sft_grpo", 1, BETTER), run_of("sft", 0, BASE["greedy"])):
+    for row in (
+        BASE,
+        run_of("sft_averaged", 0, BETTER),
+        run_of("sft_averaged", 1, BETTER),
+        run_of("sft", 0, BASE["greedy"]),
+    ):
         (tmp_path / f"{row['arm']}-seed{row['seed']}.json").write_text(json.dumps(row))
     assert learning.main(["--summary"]) == 0
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -46,10 +51,19 @@ def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_pa
 def test_its_commands_compose_and_an_unknown_arm_is_named(capsys):
     assert learning.main(["--dry-run", "--seeds", "0"]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("recipes/grpo.py") == 4 and "tests/bench/own_answers.py" in printed
+    assert printed.count("recipes/grpo.py") == 4 and "share=0.5" in printed and "tests/bench/own_answers.py" in printed
     with pytest.raises(SystemExit):
         learning.main(["best"])
     assert "'best' is no arm" in capsys.readouterr().err
+
+
+def test_what_is_finished_is_not_done_again(tmp_path):
+    evaluation = ["recipes/eval.py", "task=basics", f"run.dir={tmp_path}"]
+    assert not learning.finished(evaluation) and not learning.finished(["recipes/sft.py", f"run.dir={tmp_path}"])
+    (tmp_path / "evals.jsonl").touch()
+    assert learning.finished(evaluation)
+    assert learning.finished(["recipes/export.py", f"to={tmp_path}"])
+    assert not learning.finished(["recipes/export.py", f"to={tmp_path / 'new'}"])
 
 
 def test_right_answers_become_problems_with_the_answers_own_code(tmp_path, monkeypatch):

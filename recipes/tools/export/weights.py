@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, open_dict
 from peft import PeftModel
+from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from recipes.models.load import DTYPES, adapter_folder, carries_adapter, load_policy
@@ -41,21 +42,48 @@ class Comparison:
         return f"{self.equal} of {self.prompts} greedy answers equal those before the merge{tied}"
 
 
-def full_weights(model: DictConfig, hardware: DictConfig, adapter: str, dtype: torch.dtype) -> PreTrainedModel:
-    """The policy that `load_policy` gives for these arguments, as a plain model in `dtype`.
+@torch.no_grad()
+def average_with_start(policy: Any, model: DictConfig, hardware: DictConfig, share: float) -> Any:
+    """The policy, changed in place: `share` of its weights and 1 - `share` of those that its training began with
+    (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", arXiv 2109.01903, equation 1).
+
+    Of a policy with LoRA the start is the model without its adapter. model, hardware: as of `load_policy`; they name
+    the start.
+    """
+    if share == 1.0:
+        return policy
+    if isinstance(policy, PeftModel):
+        for module in policy.modules():
+            if isinstance(module, LoraLayer):
+                for name in module.active_adapters:
+                    module.lora_B[name].weight.mul_(share)
+        return policy
+    start = dict(load_policy(model, hardware, None)[0].named_parameters())
+    for name, parameter in policy.named_parameters():
+        parameter.lerp_(start[name].to(parameter.device), 1 - share)
+    return policy
+
+
+def full_weights(
+    model: DictConfig, hardware: DictConfig, adapter: str, dtype: torch.dtype, share: float = 1.0
+) -> PreTrainedModel:
+    """The policy that `load_policy` gives for these arguments, as a plain model in `dtype`; `share`: see
+    `average_with_start`.
 
     A LoRA is added in float32 and the sum is rounded once, as in the copy that trainings sample from. A base that was
     trained on in 4 bits is dequantised first, so that the adapter meets the weights that it was trained on.
     """
     if not carries_adapter(adapter):
-        return load_policy(model, hardware, adapter)[0].to(dtype).eval()
+        policy = load_policy(model, hardware, adapter)[0]
+        return average_with_start(policy, model, hardware, share).to(dtype).eval()
     frozen = model.copy()
     with open_dict(frozen):
         frozen.lora_rank = frozen.lora_rank or 1  # the base alone is loaded, in the precision of a frozen one
     base = load_policy(frozen, hardware, None)[0]
     if hardware.load_in_4bit:
         base = base.dequantize(DTYPES[hardware.precision])
-    merged: Any = PeftModel.from_pretrained(base.float(), adapter_folder(adapter)).merge_and_unload()
+    adapted = PeftModel.from_pretrained(base.float(), adapter_folder(adapter))
+    merged: Any = average_with_start(adapted, model, hardware, share).merge_and_unload()
     config = {name: value for name, value in merged.config.to_dict().items() if name not in OF_QUANTIZED}
     # a model that was loaded in 4 bits refuses save_pretrained, so the weights move to one that was not
     plain = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=dtype)

@@ -198,7 +198,7 @@ class Planner:
 
     @cached_property
     def completion(self) -> int:
-        """Tokens of the longest completion that is trained on; of an episode, all turns and the replies between them."""
+        """Tokens of the longest completion that is trained on; of an episode, all turns and replies."""
         trl = self.cfg.recipe.trl
         return row_tokens(self.cfg, trl.max_completion_length if self.name == "grpo" else trl.response_length)
 
