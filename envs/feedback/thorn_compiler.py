@@ -25,8 +25,8 @@ class ThornCompiler:
         mode, syntax, build: how a file is checked, as rewards.compilation.Compilation takes them.
         cache: folder for the results of references; None: the user's cache.
 
-    A file is fine where it compiles, and where the compiler cannot judge it: its language has no command, or the reference does
-    not compile in this tree.
+    A file is fine where it compiles, and where the compiler cannot judge it: its language has no command, or the
+    reference does not compile in this tree.
 
     Raises:
         TaskError: there is no tree, or a program of a command is not installed.

@@ -19,9 +19,10 @@ import numpy as np
 
 from envs.bleu import word_bleu
 from envs.etk.build.composite import Field, on_common_cells
+from envs.etk.build.formats import FORMATS
 from envs.etk.build.outputs import Outputs
 from envs.etk.build.picture import FieldPicture, drawn
-from envs.etk.build.plotfile import Plotfile, PlotfileError, header_text
+from envs.etk.build.plotfile import PlotfileError
 
 Norm = Literal["l1", "l2", "linf"]
 STAGES = ("compile", "execution", "header", "density")
@@ -40,16 +41,17 @@ class ApplicationError(ValueError):
 class Metric:
     """What is compared, and how.
 
-    expect: names of the plotfiles that a run must write. field: the component that is compared. norm: of the
-    difference, relative to the same norm of the reference. compare: the `last` expected plotfile, the `mean` over all,
-    or a list of names. strict_finite: the execution fails if a value of `field` in any expected plotfile is not finite.
-    weights: of the STAGES in the total.
+    expect: names of the results that a run must write, such as plt00001 or out/heat_0010.txt. format: one of FORMATS
+    (formats.py). field: the component, column or array that is compared. norm: of the difference, relative to the same
+    norm of the reference. compare: the `last` expected result, the `mean` over all, or a list of names. strict_finite:
+    the execution fails if a value of `field` in any expected result is not finite. weights: of the STAGES in the total.
 
     Raises:
         ApplicationError: an invalid value.
     """
 
     expect: Sequence[str] = EXPECT
+    format: str = "amrex"
     field: str = "density"
     norm: Norm = "l1"
     compare: str | Sequence[str] = "last"
@@ -58,7 +60,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         if isinstance(self.expect, str) or not self.expect or not all(map(_plain_name, self.expect)):
-            raise ApplicationError("expect: must be a list of at least one folder name")
+            raise ApplicationError("expect: must be a list of at least one name of a result, a path inside the run")
+        if self.format not in FORMATS:
+            raise ApplicationError(f"format={self.format!r}: must be one of {', '.join(FORMATS)}")
         if self.norm not in ("l1", "l2", "linf"):
             raise ApplicationError(f"norm={self.norm!r}: must be l1, l2 or linf")
         if unknown := set(self.weights) - set(STAGES):
@@ -69,14 +73,21 @@ class Metric:
         if isinstance(self.compare, str) and self.compare not in ("last", "mean"):
             raise ApplicationError(f"compare={self.compare!r}: must be last, mean or a list of names")
         if not self.compared or not set(self.compared) <= set(self.expect):
-            raise ApplicationError("compare: must name at least one plotfile, all of them in expect")
+            raise ApplicationError("compare: must name at least one result, all of them in expect")
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Names of the plotfiles whose fields are compared."""
+        """Names of the results whose fields are compared."""
         if self.compare == "last":
             return (self.expect[-1],)
         return tuple(self.expect if self.compare == "mean" else self.compare)
+
+    @property
+    def initial(self) -> str:
+        """The name that the result of the initial state would have: the first expected one with the number at its end
+        set to 0, as plt00000 or heat_0000.txt; empty where it has no number."""
+        name, numbered = re.subn(r"\d+(?=(?:\.[a-zA-Z]\w*)?$)", _zeros, self.expect[0], count=1)
+        return name if numbered else ""
 
     def total(self, **scores: float) -> float:
         """Weighted mean over STAGES; a stage without a score counts as 0."""
@@ -84,8 +95,13 @@ class Metric:
         return sums / sum(self.weights.values())
 
 
+def _zeros(digits: re.Match[str]) -> str:
+    return "0" * len(digits[0])
+
+
 def _plain_name(name: object) -> bool:
-    return isinstance(name, str) and bool(re.fullmatch(r"[\w.+-]+", name)) and name not in (".", "..")
+    parts = name.split("/") if isinstance(name, str) else [""]
+    return all(re.fullmatch(r"[\w.+-]+", part) and part not in (".", "..") for part in parts)
 
 
 @dataclass(frozen=True)
@@ -111,17 +127,17 @@ class RunScore:
 
 
 class Run:
-    """The plotfiles of one run, each read once."""
+    """The results of one run, each read once."""
 
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
         self.outputs, self.metric = outputs, metric
-        self.header = functools.cache(functools.partial(header_text, outputs))
-        self.plotfile = functools.cache(functools.partial(Plotfile, outputs))
+        self.header = functools.cache(functools.partial(FORMATS[metric.format].header, outputs))
+        self.result = functools.cache(functools.partial(FORMATS[metric.format].read, outputs))
         self.values = functools.cache(self._values)
 
     def _values(self, name: str) -> Field:
         """The compared field. Raises FileNotFoundError, KeyError, PlotfileError."""
-        return self.plotfile(name).field(self.metric.field)
+        return self.result(name).field(self.metric.field)
 
     def has(self, name: str) -> bool:
         """Whether the run has a plotfile of this name."""
@@ -135,7 +151,7 @@ class Reference(Run):
     """The reference run, which is checked on construction.
 
     Attributes:
-        initial: name of the plotfile of its initial state, empty if there is none.
+        initial: name of the result of its initial state, empty if there is none.
         baseline: the density score of that state, None if there is none.
         picture: of the field in the last compared plotfile, without a result.
 
@@ -145,19 +161,17 @@ class Reference(Run):
 
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
         super().__init__(outputs, metric)
-        self.initial = re.sub(r"\d+$", lambda digits: "0" * len(digits[0]), metric.expect[0])
-        if not self.has(self.initial):
-            self.initial = ""
+        self.initial = metric.initial if metric.initial and self.has(metric.initial) else ""
         for name in dict.fromkeys([*metric.expect, *filter(None, [self.initial])]):
             try:
-                if metric.field not in self.plotfile(name).names:
-                    raise KeyError(metric.field)
+                if metric.field not in (names := self.result(name).names):
+                    raise ApplicationError(
+                        f"reference: {name} has no field {metric.field!r}; it has {', '.join(names)}"
+                    )
                 if not self.values(name).finite:
                     raise ApplicationError(f"reference: {metric.field} of {name} is not finite everywhere")
             except FileNotFoundError:
-                raise ApplicationError(f"reference: no {name}/Header") from None
-            except KeyError:
-                raise ApplicationError(f"reference: {name} has no field {metric.field!r}") from None
+                raise ApplicationError(f"reference: no result {name} of format={metric.format}") from None
             except PlotfileError as error:
                 raise ApplicationError(f"reference: {error}") from None
         try:
@@ -165,7 +179,7 @@ class Reference(Run):
         except ValueError:  # its levels do not divide those of a later output, so it cannot be compared
             self.initial, self.baseline = "", None
         name = metric.compared[-1]
-        last, cells = self.plotfile(name), self.plotfile(name).finest_shape
+        last, cells = self.result(name), self.result(name).finest_shape
         shown = drawn(self.values(name), cells)
         self.picture = FieldPicture(metric.field, name, last.time, cells, shown)
 
@@ -207,7 +221,7 @@ class Reference(Run):
     def _picture_of(self, run: Run) -> str:
         name = self.picture.plotfile
         try:
-            if run.plotfile(name).shape != self.plotfile(name).shape:
+            if run.result(name).shape != self.result(name).shape:
                 return ""
             return drawn(run.values(name), self.picture.cells)
         except (FileNotFoundError, KeyError, ValueError):
@@ -223,7 +237,7 @@ class Reference(Run):
     def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
         """Density score and skill of one plotfile; if they are 0, the reason is added to `reasons`."""
         try:
-            if run.plotfile(name).shape != self.plotfile(name).shape:
+            if run.result(name).shape != self.result(name).shape:
                 raise PlotfileError(f"{name}: a domain of another size or dimension")
             values = run.values(name)
             if not values.finite:
@@ -254,7 +268,7 @@ class Reference(Run):
 
     def _time_differs(self, run: Run, name: str) -> bool:
         try:
-            return not math.isclose(run.plotfile(name).time, self.plotfile(name).time, rel_tol=TIME_TOLERANCE)
+            return not math.isclose(run.result(name).time, self.result(name).time, rel_tol=TIME_TOLERANCE)
         except PlotfileError:
             return False
 
@@ -274,13 +288,13 @@ class Reference(Run):
     def _at_one_time(self, run: Run, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Volumes, and the candidate's and the reference's values at the earlier of their times; None if that is not
         possible."""
-        time = min(run.plotfile(name).time, self.plotfile(name).time)
-        if self.initial and time <= self.plotfile(self.initial).time:
+        time = min(run.result(name).time, self.result(name).time)
+        if self.initial and time <= self.result(self.initial).time:
             return None  # all runs agree at the beginning
         names = [*dict.fromkeys([*filter(None, [self.initial]), *self.metric.expect])]
         try:
             sides = [
-                [(1.0, side.values(name))] if side.plotfile(name).time <= time else _between(side, names, time)
+                [(1.0, side.values(name))] if side.result(name).time <= time else _between(side, names, time)
                 for side in (run, self)
             ]
             fields = [field for side in sides for _, field in side]
@@ -297,7 +311,7 @@ class Reference(Run):
 def _between(run: Run, names: Sequence[str], time: float) -> list[tuple[float, Field]]:
     """Two outputs of a run and their shares in its field at a time between them; empty without such outputs."""
     for before, after in itertools.pairwise(filter(run.has, names)):
-        early, late = run.plotfile(before).time, run.plotfile(after).time
+        early, late = run.result(before).time, run.result(after).time
         if early <= time < late:
             share = (time - early) / (late - early)
             return [(1 - share, run.values(before)), (share, run.values(after))]

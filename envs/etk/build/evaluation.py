@@ -194,8 +194,8 @@ class Evaluator:
     ) -> dict[str, RunScore]:
         """Run programs, by digest, and compare; times are added to `seconds`. A program on which the sandbox failed is
         missing."""
-        also = [*filter(None, [prepared.reference.initial])]
-        jobs = [run_job(self.application, f"{digest[:12]}/run", files, *also) for digest, files in programs.items()]
+        initial = prepared.reference.initial
+        jobs = [run_job(self.application, f"{digest[:12]}/run", files, initial) for digest, files in programs.items()]
         scores = {}
         for digest, outcome in zip(programs, await self.sandbox.run(jobs), strict=True):
             if not outcome.graded:

@@ -18,6 +18,7 @@ from envs import bleu
 from envs.etk import languages
 from envs.etk.build.application import GENERATE, Application, words
 from envs.etk.build.compare import ApplicationError, Reference
+from envs.etk.build.formats import FORMATS
 from envs.etk.build.outputs import Folder
 from envs.sandbox import Job, Outcome, Sandbox
 
@@ -105,7 +106,7 @@ def run_job(application: Application, job_id: str, files: dict[str, bytes], *als
     """The job that runs a program in an empty folder; `files` are the program and its inputs, by base name."""
     run = application.run
     environment = [f"{name}={value}" for name, value in run.env.items()]
-    expected = [*application.metric.expect, *also]
+    expected = [*application.metric.expect, *filter(None, also)]
     return Job(
         job_id,
         "command",
@@ -114,7 +115,7 @@ def run_job(application: Application, job_id: str, files: dict[str, bytes], *als
             in_folder("run", ("/bin/chmod", "700", *sorted(files))),
             in_folder("run", ("/usr/bin/env", *environment, *words(run.command))),
         ),
-        keep=tuple(f"run/{name}/{file}" for name in expected for file in ("Header", "Level_*/*")),
+        keep=tuple(f"run/{name}{file}" for name in expected for file in FORMATS[application.metric.format].files),
         limits=run.limits,
     )
 
@@ -198,7 +199,12 @@ async def _build_and_run(application: Application, sandbox: Sandbox, archive: by
     reference.mkdir()
     if application.reference != GENERATE:
         return
-    job = run_job(application, f"{application.name}/run", program_of(application, built), "*")
+    job = run_job(
+        application,
+        f"{application.name}/run",
+        program_of(application, built),
+        application.metric.initial,
+    )
     ran = _graded(await sandbox.run([job]))
     if failure := run_failure(application, ran):
         output = _last_output(ran.stderr, ran.stdout)
@@ -280,7 +286,7 @@ def _digest(application: Application, archive: bytes) -> str:
             hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
     tools = [Path(tool).resolve() for name in {*application.toolchain, *COMPILERS} if (tool := shutil.which(name))]
     facts = [
-        asdict(application.build), asdict(application.run), list(application.metric.expect),
+        asdict(application.build), asdict(application.run), [application.metric.format, *application.metric.expect],
         application.reference == GENERATE,
         sorted((str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools),
     ]  # fmt: skip

@@ -264,8 +264,8 @@ def spoil_first(folder):
 
 
 REFERENCE_DAMAGE = {
-    "no folder": (lambda folder: None, "no plt00001/Header"),
-    "a folder less": (lambda folder: write_run(folder, [BASE], times=(0.1,)), "no plt00002/Header"),
+    "no folder": (lambda folder: None, "no result plt00001 of format=amrex"),
+    "a folder less": (lambda folder: write_run(folder, [BASE], times=(0.1,)), "no result plt00002 of format=amrex"),
     "not finite": (spoil_field, "density of plt00002 is not finite"),
     "not finite, not compared": (spoil_first, "density of plt00001 is not finite"),
 }
