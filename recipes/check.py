@@ -82,6 +82,8 @@ def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
     from recipes.evaluation.task_soundness import examine
 
     problems = [problem for problem in task.problems(split) if problem.reference]
+    if not task.problems(split):
+        return [], []
     if not problems:
         log.info("%s %s: no problem has a reference", task.name, split)
         return [], []

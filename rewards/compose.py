@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,6 +12,7 @@ from envs.task import Problem
 from rewards.attribution import at_the_end, attribute, evenly
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
+log = logging.getLogger(__name__)
 Placement = Literal["dense", "pointed", "sparse", "uniform"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
@@ -109,7 +111,19 @@ class Reward:
             results = dict(zip(self.channels, row, strict=True))
             gradable = None not in row and any(w and not results[name].silent for name, w in self.weights.items())
             grades.append(self._place(completion, results) if gradable else None)
+        self._explain(columns, grades)
         return grades
+
+    def _explain(self, columns: Sequence[Sequence[ChannelResult | None]], grades: Sequence[Grade | None]) -> None:
+        """Log (to run.log) why completions were not graded."""
+        if None not in grades:
+            return
+        failed = {name: list(column).count(None) for name, column in zip(self.channels, columns, strict=True)}
+        reasons = [f"{name} could not grade {count}" for name, count in failed.items() if count]
+        row_failed = [None in row for row in zip(*columns, strict=True)]
+        if silent := sum(grade is None and not bad for grade, bad in zip(grades, row_failed, strict=True)):
+            reasons.append(f"all channels with a weight are silent on {silent}")
+        log.warning("%d of %d completions not graded: %s", grades.count(None), len(grades), ", ".join(reasons))
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
         if self.placement in ("dense", "pointed"):

@@ -2,7 +2,8 @@
 
     python tests/words.py
 
-Checks the text of all tracked files but the changelog, stored results and the samples of its own test. codespell finds misspelled words.
+Checks the text of all tracked files but the changelog, stored results, this file and its test. codespell finds
+misspelled words.
 """
 
 from __future__ import annotations

@@ -107,6 +107,14 @@ def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:
     }
 
 
+def _fitting(rows: int, most: int) -> str:
+    """What to set so that a step's completions divide into passes of at most `most` rows in each process."""
+    if rows % processes():
+        return f"set recipe.prompts_per_step to a multiple of {processes()}"
+    own = rows // processes()
+    return f"set hardware.rows_per_device={max(n for n in range(1, most + 1) if own % n == 0)}"
+
+
 def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
     """A step's completions as micro-batches of `hardware.rows_per_device`."""
     rows = cfg.recipe.prompts_per_step * cfg.recipe.trl.num_generations
@@ -114,7 +122,8 @@ def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
     if rows % at_once:
         raise UserError(
             f"{rows} completions a step (recipe.prompts_per_step x recipe.trl.num_generations) do not divide into "
-            f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes"
+            f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes: "
+            f"{_fitting(rows, cfg.hardware.rows_per_device)}"
         )
     return {
         "per_device_train_batch_size": cfg.hardware.rows_per_device,
@@ -130,11 +139,13 @@ def _ppo_batches(cfg: DictConfig) -> dict[str, Any]:
     mean over a mini-batch's tokens however many passes it takes."""
     prompts, mini_batches = cfg.recipe.prompts_per_step, cfg.recipe.trl.num_mini_batches
     if prompts % processes():
-        raise UserError(f"recipe.prompts_per_step={prompts} does not divide into {processes()} processes")
+        raise UserError(
+            f"recipe.prompts_per_step={prompts} does not divide into {processes()} processes: set a multiple of it"
+        )
     if prompts // processes() % mini_batches:
         raise UserError(
             f"{prompts // processes()} prompts a process (recipe.prompts_per_step) do not divide into "
-            f"recipe.trl.num_mini_batches={mini_batches}"
+            f"recipe.trl.num_mini_batches={mini_batches}: set recipe.trl.num_mini_batches=1"
         )
     return {
         "per_device_train_batch_size": prompts // processes(),

@@ -49,7 +49,7 @@ def test_run_it(tmp_path):
 
 
 def test_change_a_weight_and_add_a_channel(tiny_model, tmp_path):
-    weight, channel = commands("grpo")
+    weight, channel, _ = commands("grpo")
     small = (f"model.path={tiny_model}", *SMALL, "task.max_new_tokens=24", "recipe.prompts_per_step=2")
     take(weight, tmp_path, *small, f"run.dir={tmp_path}/weight")
     row = read_jsonl(tmp_path / "weight" / "completions.jsonl")[0]
@@ -85,14 +85,16 @@ def test_the_channel_pays_comments_where_they_stand():
 def test_a_shell_takes_the_commands_as_they_stand():
     """Unquoted braces are split at commas."""
     shown = [line.strip() for line in SECTION.splitlines() if line.strip().startswith("python recipes/")]
-    assert len(shown) == 5
+    assert len(shown) == 6
     for line in shown:
         message = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True)
         assert message.stdout.splitlines() == shlex.split(line)
 
 
-def test_add_a_task(tmp_path):
+def test_add_a_task(tiny_model, tmp_path):
     (tmp_path / "mine.jsonl").write_text(block("json"))
+    take(commands("grpo")[-1], tmp_path, f"model.path={tiny_model}", *SMALL, f"run.dir={tmp_path}/own")
+    assert len(read_jsonl(tmp_path / "own" / "metrics.jsonl")) == 3
     message = take(command("check"), tmp_path).stdout
     assert "basics train: 1 of 1 problems are sound" in message and "basics test: 1 of 1 problems are sound" in message
 

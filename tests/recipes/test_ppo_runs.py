@@ -108,6 +108,7 @@ def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
         ("ppo", "recipe.trl.kl_estimator=k2", "choose k1 or k3"),
         ("ppo", "recipe.trl.num_mini_batches=3", "do not divide into recipe.trl.num_mini_batches=3"),
         ("ppo", "value=none", "value"),
+        ("grpo", "hardware.rows_per_device=7", "set hardware.rows_per_device=4"),
         ("reinforce", "recipe.baseline=best", "choose none, batch, group"),
         ("reinforce", "recipe.samples_per_prompt=1", "needs recipe.samples_per_prompt of 2"),
     ],

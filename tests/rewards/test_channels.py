@@ -15,7 +15,7 @@ from envs.bleu import bleu
 from envs.sandbox import FunctionCase, Limits, Outcome, StdioCase
 from envs.task import Problem, extract_fenced
 from rewards.analysis.code_tokens import has_code
-from rewards.channel import Completion
+from rewards.channel import ChannelResult, Completion
 from rewards.compose import PLACEMENTS, Reward
 from rewards.form import Form
 from rewards.similarity import Similarity, code_bleu
@@ -269,6 +269,22 @@ def test_weights_must_name_the_channels():
     for weights in ({"form": -0.1, "bleu": 1.0}, {"form": 0.0, "bleu": 0.0}):
         with pytest.raises(ValueError, match="none may be below 0"):
             Reward({"form": Form(), "bleu": Similarity()}, weights)
+
+
+class Every:
+    """Cannot grade the first completion, and is silent on the second."""
+
+    judges_form = False
+
+    async def score(self, problems, completions):
+        return [None, ChannelResult(0.0, silent=True), *(ChannelResult(1.0) for _ in completions[2:])]
+
+
+def test_the_log_names_the_channel_that_could_not_grade(caplog):
+    grades = asyncio.run(Reward({"every": Every()}, {"every": 1.0}).grade([PROBLEM] * 4, [RIGHT, HALF, OPEN, NONE]))
+    assert [grade is None for grade in grades] == [True, True, False, False]
+    reasons = "every could not grade 1, all channels with a weight are silent on 1"
+    assert caplog.messages == [f"2 of 4 completions not graded: {reasons}"]
 
 
 SIBLING = "int f(int x) {\n  return x + 1;\n}\n"

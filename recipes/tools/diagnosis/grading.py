@@ -79,7 +79,7 @@ def ungraded(run: History) -> Finding | None:
             remedy = f"See run.log for the server's errors; set {patience}, or a lower sandbox.concurrency."
         else:
             fewer = scaled(run, "sandbox.workers", 0.5, 1)
-            remedy = f"See run.log for the reason; where memory is short, set {fewer}."
+            remedy = f"See run.log: it names the channel that could not grade; where memory is short, set {fewer}."
         return Finding(
             "ungraded samples",
             "serious" if severe else "warning",
