@@ -106,12 +106,40 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """How a program of the user's compares the results of a run with those of the reference run.
+
+    command: run in a new folder that holds the run's results below `result/`, the reference run's below `reference/`,
+    and the `files`, patterns of files of the built copy, under their base names. The last number that it prints, from 0
+    to 1, is the score; with another exit status than 0 the score is 0. timeout: seconds. memory_mib, disk_mib: limits
+    of all its processes together, and of the folder.
+    """
+
+    command: Command
+    files: Sequence[str] = ()
+    timeout: float = 60.0
+    memory_mib: int = 2048
+    disk_mib: int = 512
+
+    def __post_init__(self) -> None:
+        _check_command("comparison", self.command)
+        _check_inside("comparison", *self.files)
+        _check_positive("comparison", self.timeout, self.memory_mib, self.disk_mib)
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the sandbox job."""
+        return _limits(self.timeout, self.memory_mib, self.disk_mib)
+
+
+@dataclass(frozen=True)
 class Application:
     """A simulation, of which a source file can be replaced.
 
     source_dir: the source tree, prebuilt or not; it is copied and never changed. It must hold every file that the build
     reads outside the system's folders. metric: what is expected and compared. reference: GENERATE (build and run the
-    unchanged source, once), or the folder of a run. toolchain: programs that the build needs.
+    unchanged source, once), or the folder of a run. toolchain: programs that the build needs. comparison: what compares
+    results instead of the metric's field and norm; `expect` then names files of any kind.
 
     Raises:
         ApplicationError: an invalid name, or a path that does not exist.
@@ -124,6 +152,7 @@ class Application:
     metric: Metric = field(default_factory=Metric)
     reference: str = GENERATE
     toolchain: Sequence[str] = ()
+    comparison: Comparison | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", self.name):
@@ -149,6 +178,9 @@ class Application:
         top.setdefault("name", top["source_dir"].name)
         top["build"] = _construct(Build, _mapping(top, "build"), "build")
         top["run"] = _construct(Run, run, "run")
+        if top.get("comparison") is not None:
+            top["comparison"] = _construct(Comparison, _mapping(top, "comparison"), "comparison")
+            metric["format"] = "files"
         top["metric"] = _construct(Metric, metric, "metric")
         return _construct(cls, top, "application")
 

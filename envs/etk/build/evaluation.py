@@ -20,6 +20,7 @@ from envs.etk.build.compare import Reference, RunScore
 from envs.etk.build.compiler_messages import compiler_lines
 from envs.etk.build.once import Once
 from envs.etk.build.outputs import InMemory
+from envs.etk.build.own_comparison import ComparedByCommand
 from envs.etk.build.prepared_tree import Prepared, build_failure, build_log, prepare, program_of, run_failure, run_job
 from envs.etk.build.result_cache import ResultCache, without_comments
 from envs.etk.languages import language_of
@@ -28,7 +29,7 @@ from envs.sandbox import Outcome, Sandbox
 log = logging.getLogger("codegrain")
 MAX_IN_MEMORY = 20_000
 """Number of texts and of programs whose results stay in memory; the oldest are removed first."""
-UNREPEATABLE = ("build: timeout", "build: killed", "run: timeout", "run: killed")
+UNREPEATABLE = tuple(f"{stage}: {how}" for stage in ("build", "run", "comparison") for how in ("timeout", "killed"))
 """Failures that may not occur again, for example under less load."""
 
 
@@ -203,13 +204,25 @@ class Evaluator:
             started = time.perf_counter()
             failure = run_failure(self.application, outcome)
             if failure is None:
-                outputs = InMemory({path.removeprefix("run/"): data for path, data in outcome.files.items()})
-                run = await asyncio.to_thread(_compared, prepared.reference, outputs)
+                files = {path.removeprefix("run/"): data for path, data in outcome.files.items()}
+                run = await self._compare(prepared.reference, digest, files)
             else:
                 run = prepared.reference.failed(failure)
-            scores[digest] = run
-            seconds[digest] = Seconds(run=outcome.seconds, compare=time.perf_counter() - started)
+            if run is not None:
+                scores[digest] = run
+                seconds[digest] = Seconds(run=outcome.seconds, compare=time.perf_counter() - started)
         return scores
+
+    async def _compare(
+        self, reference: Reference | ComparedByCommand, digest: str, files: Mapping[str, bytes]
+    ) -> RunScore | None:
+        """The score of a run's result files; None if the sandbox failed."""
+        if isinstance(reference, Reference):
+            return await asyncio.to_thread(_compared, reference, InMemory(files))
+        if missing := reference.missing(files):
+            return reference.failed(missing)
+        [outcome] = await self.sandbox.run([reference.job(f"{digest[:12]}/comparison", files)])
+        return reference.score(outcome) if outcome.graded else None
 
 
 def _compared(reference: Reference, outputs: InMemory) -> RunScore:

@@ -219,6 +219,11 @@ def numpy_header(outputs: Outputs, name: str) -> str:
     return "\n".join(f"{key} {dtype} {' '.join(map(str, shape))}" for key, (dtype, shape, _) in members.items())
 
 
+def unread(outputs: Outputs, name: str) -> Arrays:
+    """A file that a program of the user's compares (own_comparison.py). Raises PlotfileError."""
+    raise PlotfileError(f"{name}: format=files is for a comparison.command")
+
+
 @dataclass(frozen=True)
 class Format:
     """How results are read. files: patterns of an output's files behind its name, "" for the file itself."""
@@ -232,4 +237,5 @@ FORMATS = {
     "amrex": Format(Plotfile, header_text, ("/Header", "/Level_*/*")),
     "text": Format(text_table, text_header),
     "numpy": Format(numpy_arrays, numpy_header),
+    "files": Format(unread, lambda outputs, name: ""),
 }

@@ -20,6 +20,7 @@ from envs.etk.build.application import GENERATE, Application, words
 from envs.etk.build.compare import ApplicationError, Reference
 from envs.etk.build.formats import FORMATS
 from envs.etk.build.outputs import Folder
+from envs.etk.build.own_comparison import ComparedByCommand
 from envs.sandbox import Job, Outcome, Sandbox
 
 TREE = "tree"
@@ -45,7 +46,9 @@ class Prepared:
     digest: of everything that the evaluation of a text depends on, apart from the text.
     """
 
-    def __init__(self, application: Application, archive: bytes, reference: Reference, digest: str) -> None:
+    def __init__(
+        self, application: Application, archive: bytes, reference: Reference | ComparedByCommand, digest: str
+    ) -> None:
         self.application, self.archive, self.reference, self.digest = application, archive, reference, digest
         self._trees: dict[str, bytes] = {}
 
@@ -178,9 +181,14 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
                     shutil.rmtree(folder, ignore_errors=True)
                     new.rename(folder)
     reference_dir = folder / "reference" if application.reference == GENERATE else Path(application.reference)
-    reference = Reference(Folder(reference_dir), application.metric)
-    digest = f"{digest}-{_scoring_digest(application)}"
-    return Prepared(application, (folder / "built.tar").read_bytes(), reference, digest)
+    built = (folder / "built.tar").read_bytes()
+    reference: Reference | ComparedByCommand
+    if application.comparison is None:
+        reference = Reference(Folder(reference_dir), application.metric)
+    else:
+        reference = ComparedByCommand(application, application.comparison, reference_dir, built)
+        await reference.check(sandbox)
+    return Prepared(application, built, reference, f"{digest}-{_scoring_digest(application)}")
 
 
 async def _build_and_run(application: Application, sandbox: Sandbox, archive: bytes, folder: Path) -> None:
@@ -213,7 +221,8 @@ async def _build_and_run(application: Application, sandbox: Sandbox, archive: by
         path = reference / name.removeprefix("run/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    Reference(Folder(reference), application.metric)
+    if application.comparison is None:
+        Reference(Folder(reference), application.metric)
 
 
 def _last_output(*texts: str) -> str:
@@ -298,6 +307,7 @@ def _scoring_digest(application: Application) -> str:
     """Digest of what determines a score after the preparation: the metric without its weights, a stored reference, and
     the code that evaluates (this folder, BLEU, languages)."""
     facts: list[Any] = [{name: value for name, value in asdict(application.metric).items() if name != "weights"}]
+    facts.append(application.comparison and asdict(application.comparison))
     if application.reference != GENERATE:
         stored = (path for path in sorted(Path(application.reference).rglob("*")) if path.is_file())
         facts.append([(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in stored])

@@ -41,3 +41,73 @@ def test_an_example_is_sound_and_its_completions_are_graded(name, tmp_path, caps
     *right, wrong = map(json.loads, capsys.readouterr().out.splitlines())
     assert [row["verdict"] for row in right] == ["pass"] * len(RIGHT[name])
     assert wrong["verdict"] == "fields" and wrong["skill"] < 0.7 and wrong["execution"] == 1.0
+
+
+COMPARE = """
+// The last lines' second numbers beside each other: 1 less the largest difference.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+static void read(const char* name, double* values) {
+    std::FILE* file = std::fopen(name, "r");
+    char line[99];
+    for (int i = 0; i < 64 && std::fgets(line, sizeof line, file);)
+        if (line[0] != '#') std::sscanf(line, "%*f %lf", &values[i++]);
+}
+
+int main() {
+    double result[64] = {}, reference[64] = {}, worst = 0;
+    read("result/heat_002.txt", result);
+    read("reference/heat_002.txt", reference);
+    for (int i = 0; i < 64; ++i) worst = std::fmax(worst, std::fabs(result[i] - reference[i]));
+    std::printf("64 values, score %f\\n", std::fmax(0.0, 1 - worst));
+}
+"""
+
+
+def own_comparison(folder: Path, name: str, text: str, *command: str) -> Path:
+    """The example in C++ with a comparison of its own, which has a file."""
+    shutil.copytree(EXAMPLES / "heat", folder / "heat")
+    shutil.copy(EXAMPLES / "heat_cases.jsonl", folder)
+    (folder / "heat" / name).write_text(text)
+    toml = (EXAMPLES / "heat.toml").read_text().replace('format = "text"\nfield = "u"\n', "")
+    toml = toml.replace(
+        "main.cpp step.cpp", "main.cpp step.cpp; if [ -f compare.cpp ]; then g++ -o compare.ex compare.cpp; fi"
+    )
+    toml += f'\n[comparison]\ncommand = {json.dumps(command)}\nfiles = ["{command[-1].removeprefix("./")}"]\n'
+    (folder / "heat.toml").write_text(toml)
+    return folder / "heat.toml"
+
+
+@pytest.mark.cxx
+def test_a_program_of_ones_own_compares(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    toml = own_comparison(tmp_path, "compare.cpp", COMPARE, "./compare.ex")
+    rows = [
+        {"id": "right", "case": "factor", "completion": "    double factor = dt / dx / dx;"},
+        {"id": "half", "case": "factor", "completion": "    const double factor = 0.5 * dt / (dx * dx);"},
+        {"id": "ends", "case": "factor", "completion": "    return;\n    const double factor = 0;"},
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["score", "--application", str(toml), "--workers", "1", str(tmp_path / "rows.jsonl")]) == 0
+    right, half, ends = map(json.loads, capsys.readouterr().out.splitlines())
+    assert right["verdict"] == "pass" and right["density"] == pytest.approx(1.0, abs=1e-6)
+    assert half["verdict"] == "fields" and ends["density"] < half["density"] < 0.95
+
+
+@pytest.mark.cxx
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 0.9", "must print 1 for the reference beside itself: it prints 0.9"),
+        ("echo no score", "no number from 0 to 1 at the end: no score"),
+        ("echo 1; exit 3", "comparison: fail"),
+        ("echo -5", "must print 1"),
+    ],
+)
+def test_a_comparison_that_cannot_be_right_is_one_line(script, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    toml = own_comparison(tmp_path, "compare.sh", script, "sh", "compare.sh")
+    assert main(["check", "--application", str(toml), "--workers", "1"]) == 1
+    assert message in capsys.readouterr().err
