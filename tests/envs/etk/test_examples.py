@@ -72,9 +72,8 @@ def own_comparison(folder: Path, name: str, text: str, *command: str) -> Path:
     shutil.copy(EXAMPLES / "heat_cases.jsonl", folder)
     (folder / "heat" / name).write_text(text)
     toml = (EXAMPLES / "heat.toml").read_text().replace('format = "text"\nfield = "u"\n', "")
-    toml = toml.replace(
-        "main.cpp step.cpp", "main.cpp step.cpp; if [ -f compare.cpp ]; then g++ -o compare.ex compare.cpp; fi"
-    )
+    if name.endswith(".cpp"):
+        toml = toml.replace("main.cpp step.cpp", f"main.cpp step.cpp && g++ -o compare.ex {name}")
     toml += f'\n[comparison]\ncommand = {json.dumps(command)}\nfiles = ["{command[-1].removeprefix("./")}"]\n'
     (folder / "heat.toml").write_text(toml)
     return folder / "heat.toml"
