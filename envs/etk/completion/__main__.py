@@ -1,12 +1,16 @@
 """`python -m envs.etk.completion score FILE` compares runs with reference runs; `check` measures the embedded cases.
 
-With `--application FILE`, a user's own application in TOML (own_application.py), `check` says which of its cases are
-sound, and `score` builds and runs completions: FILE then has id, case and completion.
+For a user's own application, in this order:
 
-FILE has one JSON object a line: id, run_dir, reference_dir, and optionally expect, field, norm, compare, strict_finite,
-weights. Nothing is compiled here. A program that ran must have compiled, so `compile` counts as 1.0 in the total unless
-the row has another value, and a run that wrote nothing has the total 0.25. `skill` and `baseline` are null if the
-reference has no initial plotfile.
+    new FOLDER                          write FOLDER.toml, a description to complete by hand
+    propose --application FILE          print cases: lines whose absence changes the results
+    check --application FILE            say which cases are sound
+    score --application FILE ROWS       build and run completions {id, case, completion}
+
+Else FILE has one JSON object a line: id, run_dir, reference_dir, and optionally expect, format, field, norm, compare,
+strict_finite, weights. Nothing is compiled here. A program that ran must have compiled, so `compile` counts as 1.0 in
+the total unless the row has another value, and a run that wrote nothing has the total 0.25. `skill` and `baseline` are
+null if the reference has no result of its initial state.
 """
 
 from __future__ import annotations
@@ -26,11 +30,12 @@ from envs.etk.build.outputs import Folder
 from envs.etk.completion.cases import case_row
 from envs.etk.completion.check import faults, measure, with_expected
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
-from envs.etk.completion.own_application import check_application, score_rows
+from envs.etk.completion.own_application import check_application, propose_cases, score_rows
 from envs.etk.completion.scorer import CompletionScorer
+from envs.etk.completion.skeleton import skeleton
 from envs.sandbox import LocalSandbox
 
-OPTIONAL = ("expect", "field", "norm", "compare", "strict_finite", "weights")
+OPTIONAL = ("expect", "format", "field", "norm", "compare", "strict_finite", "weights")
 
 
 def score_row(row: Row) -> Row:
@@ -80,6 +85,17 @@ async def check(write: bool, workers: int) -> int:
     return 0 if write else faulty
 
 
+def new(folder: Path, target: Path) -> int:
+    """Write the description of an application to `target`. Raises ApplicationError if it exists."""
+    if target.exists():
+        raise ApplicationError(f"{target} exists: name another file with --output, or remove it")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary.write_text(skeleton(folder, target), encoding="utf-8")
+    temporary.replace(target)
+    print(f"wrote {target}: check every line, then python -m envs.etk.completion propose --application {target}")
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line. `score` ends with status 0 unless the file cannot be read, `check` with 1 if a case is faulty."""
     parser = argparse.ArgumentParser(prog="python -m envs.etk.completion", description=__doc__)
@@ -88,11 +104,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scores.add_argument("file")
     checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
     checker.add_argument("--write", action="store_true", help="store the measured scores as the expected ones")
-    for verb in (scores, checker):
-        verb.add_argument("--application", type=Path, help="a user's own application in TOML")
+    proposer = verbs.add_parser("propose", help="print cases of a user's own application whose lines matter")
+    proposer.add_argument("--lines", type=int, default=2, help="most lines of a case")
+    proposer.add_argument("--most", type=int, default=100, help="places that are tried")
+    maker = verbs.add_parser("new", help="describe a folder with a simulation in a TOML file")
+    maker.add_argument("folder", type=Path)
+    maker.add_argument("-o", "--output", type=Path, help="the TOML file; FOLDER.toml if not given")
+    for verb in (scores, checker, proposer):
+        required = verb is proposer
+        verb.add_argument("--application", type=Path, required=required, help="a user's own application in TOML")
         verb.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     try:
+        if options.verb == "new":
+            return new(options.folder, options.output or options.folder.with_name(f"{options.folder.name}.toml"))
+        if options.verb == "propose":
+            kept = asyncio.run(propose_cases(options.application, options.workers, options.lines, options.most))
+            return int(kept == 0)
         if options.application and options.verb == "check":
             asyncio.run(check_application(options.application, options.workers))
         elif options.application:

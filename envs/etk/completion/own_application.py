@@ -27,13 +27,15 @@ from envs.etk.build.application import Application
 from envs.etk.build.compare import STAGES, ApplicationError
 from envs.etk.completion.cases import Case, read_cases
 from envs.etk.completion.check import SUMMARY, unsound
+from envs.etk.completion.proposals import propose
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 from envs.local_models import cache_dir
 from envs.sandbox import LocalSandbox
 
 
-def read_application(path: Path) -> tuple[Application, list[Case]]:
-    """The application and its cases. Raises OSError, or ApplicationError for a file that cannot be used."""
+def read_application(path: Path, with_cases: bool = True) -> tuple[Application, list[Case]]:
+    """The application and its cases, if they are wanted. Raises OSError, or ApplicationError for a file that cannot be
+    used."""
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -44,7 +46,17 @@ def read_application(path: Path) -> tuple[Application, list[Case]]:
     for key in ("source_dir", "reference"):
         if isinstance(config.get(key), str) and config[key] != "generate":
             config[key] = str(path.parent / Path(config[key]).expanduser())
-    return Application.from_config(config), read_cases(path.parent / cases)
+    return Application.from_config(config), read_cases(path.parent / cases) if with_cases else []
+
+
+async def propose_cases(path: Path, workers: int, longest: int, most: int) -> int:
+    """Print cases of the application (see `propose`); their number. Raises OSError, ApplicationError, RuntimeError."""
+    application, _ = read_application(path, with_cases=False)
+    sandbox = LocalSandbox(workers)
+    try:
+        return await propose(application, _scorer(application, sandbox), longest, most)
+    finally:
+        await sandbox.close()
 
 
 async def check_application(path: Path, workers: int) -> None:

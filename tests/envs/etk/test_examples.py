@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from envs.etk.completion.__main__ import main
+from envs.etk.completion.own_application import read_application
+from envs.etk.completion.proposals import statements
 
 EXAMPLES = Path(__file__).parent / "examples"
 RIGHT = {
@@ -110,3 +114,53 @@ def test_a_comparison_that_cannot_be_right_is_one_line(script, message, tmp_path
     toml = own_comparison(tmp_path, "compare.sh", script, "sh", "compare.sh")
     assert main(["check", "--application", str(toml), "--workers", "1"]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.cxx
+def test_a_folder_is_described_and_its_cases_proposed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "rod"
+    shutil.copytree(EXAMPLES / "heat", folder)
+    subprocess.run(["g++", "-o", "rod.ex", "main.cpp", "step.cpp"], cwd=folder, check=True)
+    subprocess.run(["./rod.ex"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    assert main(["new", str(folder)]) == 0
+    toml = tmp_path / "rod.toml"
+    described = tomllib.loads(toml.read_text())
+    assert (described["format"], described["field"], described["build"]["artifact"]) == ("text", "u", "rod.ex")
+    assert described["run"]["expect"] == ["heat_001.txt", "heat_002.txt"] and described["source_dir"] == "rod"
+    assert main(["new", str(folder)]) == 1
+    capsys.readouterr()
+    assert main(["propose", "--application", str(toml), "--workers", "1"]) == 0
+    proposed, dropped = capsys.readouterr()
+    cases = {row["id"]: row for row in map(json.loads, proposed.splitlines())}
+    assert "step.cpp:4-5" in cases and "step.cpp:7-8" in cases
+    assert "main.cpp:26-26: left out, the results hardly change (1.000)" in dropped  # it prints the last line
+    (tmp_path / "rod_cases.jsonl").write_text(proposed)
+    assert [case.id for case in read_application(toml)[1]] == list(cases)
+
+
+def test_a_folder_without_sources_is_one_line(tmp_path, capsys):
+    assert main(["new", str(tmp_path)]) == 1
+    assert "no Makefile, CMakeLists.txt or source" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "computes"),
+    [
+        ("c++", "    u[i] = 2 * v[i];", True),
+        ("c++", "    advance(u, dt);  // one step", True),
+        ("c++", "    return u;", False),
+        ("c++", "    }", False),
+        ("c++", "    // u = 0;", False),
+        ("c++", "static int n = 3;", False),
+        ("c++", "    call(a,", False),
+        ("fortran", "  u(i) = u(i) + dt * v(i)", True),
+        ("fortran", "  call advance(u, dt)", True),
+        ("fortran", "  integer :: i = 3", False),
+        ("fortran", "  u = v + &", False),
+        ("fortran", "  ! u = 0", False),
+        ("fortran", "  if (n == 1) then", False),
+    ],
+)
+def test_statements_that_compute(language, line, computes):
+    assert statements(line, language) == ([0] if computes else [])
