@@ -71,26 +71,14 @@ def evaluate_episodes(
     repeated = [problem for problem in own for _ in range(samples)]
     base = runner.run(base_verdicts(reward, repeated, last, final))
     played = of_all_processes([*map(Answer, own_rows, own_grades, base)], samples)
-    rows_of = [episode.completion for episode in played]
+    rows_of = [answer.completion for answer in played]
     turns = [turns_of(row) for row in rows_of]
     by_turn = [turn_grades(answer.completion, answer.grade) for answer in played]
     answers = [
         Answer(own[-1].answer, grades[-1], answer.base)
         for own, grades, answer in zip(turns, by_turn, played, strict=True)
     ]
-    based = any(BASE in problem.data for problem in problems)
-    rows = [
-        {
-            "task_id": problems[i // samples].id,
-            "sample": i % samples,
-            "completion": answers[i].completion.text,
-            "tokens": written_tokens(row),
-            **grade_columns(answers[i].grade),
-            **({"base_passed": answers[i].base} if based else {}),
-            "turns": _turn_columns(row, by_turn[i]),
-        }
-        for i, row in enumerate(rows_of)
-    ]
+    rows = _rows(problems, samples, answers, rows_of, by_turn)
     summary = {"task": task.name, "split": split, "problems": len(problems)}
     summary |= {"samples": samples, "temperature": decoding.temperature}
     summary |= measures_of(problems, answers, samples, k)
@@ -102,6 +90,29 @@ def evaluate_episodes(
         "seconds": time.perf_counter() - started,
     }
     return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
+
+
+def _rows(
+    problems: Sequence[Problem],
+    samples: int,
+    answers: Sequence[Answer],
+    rows_of: Sequence[Completion],
+    by_turn: Sequence[Sequence[Grade | None]],
+) -> list[dict[str, Any]]:
+    """A row of samples.jsonl for each episode; its verdict is that of the last turn."""
+    based = any(BASE in problem.data for problem in problems)
+    return [
+        {
+            "task_id": problems[i // samples].id,
+            "sample": i % samples,
+            "completion": answers[i].completion.text,
+            "tokens": written_tokens(row),
+            **grade_columns(answers[i].grade),
+            **({"base_passed": answers[i].base} if based else {}),
+            "turns": _turn_columns(row, by_turn[i]),
+        }
+        for i, row in enumerate(rows_of)
+    ]
 
 
 def _play(

@@ -110,9 +110,10 @@ class RunScore:
 
     execution, header, density: in [0, 1]. baseline: the density score of the reference's initial field, which a program
     that does nothing would get. skill: the share of that field's error that the candidate avoids. Both are None if the
-    reference has no initial plotfile. equal_time: if times differ, the density score at a time that both runs reached,
-    with the later output interpolated linearly; None if the outputs do not allow it. picture: the field of the last
-    compared plotfile in the cells of the reference's picture, as `packed` returns it; empty if it was not compared.
+    reference has no result of its initial state. equal_time: if times differ, the density score at a time that both
+    runs reached, with the later output interpolated linearly; None if the outputs do not allow it. picture: the field
+    of the last compared result in the cells of the reference's picture, as `packed` returns it; empty if it was not
+    compared.
     """
 
     execution: float = 0.0
@@ -140,7 +141,7 @@ class Run:
         return self.result(name).field(self.metric.field)
 
     def has(self, name: str) -> bool:
-        """Whether the run has a plotfile of this name."""
+        """Whether the run has a result of this name."""
         try:
             return bool(self.header(name))
         except FileNotFoundError:
@@ -153,10 +154,10 @@ class Reference(Run):
     Attributes:
         initial: name of the result of its initial state, empty if there is none.
         baseline: the density score of that state, None if there is none.
-        picture: of the field in the last compared plotfile, without a result.
+        picture: of the field in the last compared result, without a result.
 
     Raises:
-        ApplicationError: a plotfile, Header or field is missing, damaged or not finite.
+        ApplicationError: a result, its header or its field is missing, damaged or not finite.
     """
 
     def __init__(self, outputs: Outputs, metric: Metric) -> None:
@@ -235,7 +236,7 @@ class Reference(Run):
         return similarity(candidate, expected, self.metric.norm, volumes)
 
     def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
-        """Density score and skill of one plotfile; if they are 0, the reason is added to `reasons`."""
+        """Density score and skill of one result; if they are 0, the reason is added to `reasons`."""
         try:
             if run.result(name).shape != self.result(name).shape:
                 raise PlotfileError(f"{name}: a domain of another size or dimension")
@@ -273,7 +274,7 @@ class Reference(Run):
             return False
 
     def _equal_time(self, run: Run, densities: Sequence[float]) -> float | None:
-        """The mean density score, with each compared plotfile taken at the earlier of its two times."""
+        """The mean density score, with each compared result taken at the earlier of its two times."""
         scores = []
         for name, score in zip(self.metric.compared, densities, strict=True):
             if self._time_differs(run, name):
