@@ -11,6 +11,7 @@ import argparse
 import sys
 from html import escape
 from pathlib import Path
+from textwrap import shorten
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -64,7 +65,7 @@ def drawn(row: dict, metrics: list[dict], title: str) -> str:
         f'<text x="{CURVE[0]}" y="26" fill="#222">{escape(title)}</text>',
         f'<text x="{CURVE[0]}" y="45" fill="#777">mean reward by step</text>',
         *tokens,
-        f'<text x="{LEFT}" y="{height - 14}" fill="#777">{escape(notes[:70])}</text>',
+        f'<text x="{LEFT}" y="{height - 14}" fill="#777">{escape(shorten(notes, 68))}</text>',
         curve(metrics, height, title),
         "</svg>",
     ]
