@@ -160,6 +160,8 @@ class RunConfig:
     name: str = MISSING
     if_exists: str = MISSING
     """"resume", "refuse" or "replace"."""
+    keep: str = MISSING
+    """The weights in final/: "last", or "best", those of the evaluated step that is best on the run's own task."""
     keep_every: int = MISSING
     """Checkpoints of steps that are a multiple of this stay, whatever recipe.trl.save_total_limit is; 0: none does."""
     completions_per_step: int = MISSING

@@ -40,6 +40,8 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
 
     keep_every = 0
     """Checkpoints of steps that are a multiple of this stay as well; 0: none does."""
+    keep_step: int | None = None
+    """The checkpoint of this step stays as well."""
     card: Callable[[int], str] | None = None
     """The model card of the weights after a step; it goes beside them as README.md."""
     _staging: str | None = None
@@ -88,7 +90,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         limit = self.args.save_total_limit
         old_ones = checkpoints(final.parent)[:-limit] if limit else []
         for old in old_ones:
-            if self.keep_every and step_of(old) % self.keep_every == 0:
+            if (self.keep_every and step_of(old) % self.keep_every == 0) or step_of(old) == self.keep_step:
                 continue
             hidden = old.with_name(".old-" + old.name)  # a kill must leave no half-deleted checkpoint
             os.replace(old, hidden)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from omegaconf import DictConfig
 from transformers.integrations import integration_utils
 
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
 from recipes.trainers.reinforce import BASELINES
@@ -30,6 +31,19 @@ def check_reporting(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.trl.report_to={name}: its package is not installed; pip install {source}, or set "
             "recipe.trl.report_to=none"
+        )
+
+
+def check_keep(cfg: DictConfig) -> None:
+    """Raise UserError where `run.keep` asks for something unknown, or for a best step and none is evaluated."""
+    keep, evaluation = cfg.run.keep, cfg.evaluation
+    if keep not in ("last", "best"):
+        raise UserError(f"run.keep={keep}: choose last or best")
+    if keep == "best" and not (evaluation.every and (evaluation.samples or evaluation.greedy)):
+        raise UserError("run.keep=best chooses among evaluated steps: set evaluation.every=10, and samples or greedy")
+    if keep == "best" and evaluation.split == "test":
+        log.warning(
+            "run.keep=best chooses by evaluation.split=test, so the best score is too high; validation is better"
         )
 
 

@@ -20,8 +20,9 @@ from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy
-from recipes.records.checkpoint_folders import latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
+from recipes.records.jsonl import read_config
 from recipes.records.log import RunLog
 from recipes.run.build import (
     OtherTask,
@@ -34,11 +35,12 @@ from recipes.run.build import (
     ready,
 )
 from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
-from recipes.run.checks import check_reporting
+from recipes.run.checks import check_keep, check_reporting
 from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
 from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.memory.advice import plan_or_refuse
+from recipes.tools.progress import Best, best
 from rewards.compose import Reward
 
 
@@ -72,6 +74,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
         UserError: a setting, the data or this machine does not allow the run.
     """
     check_reporting(cfg)
+    check_keep(cfg)
     task = build_task(cfg, "train", *evaluated_split(cfg))
     also = [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate]
     check_model(cfg.model, cfg.hardware, cfg.adapter)
@@ -124,6 +127,8 @@ def fit(run: Run, trainer: Any) -> None:
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
     trainer.keep_every = run.cfg.run.keep_every
+    if run.cfg.run.keep == "best" and (earlier := best_step(run)):
+        trainer.keep_step = earlier.step
     trainer.card = lambda step: model_card(run.folder, Weights(step))
     trainer.add_callback(StopAtStepEnd())
     trainer.add_callback(TrimBetweenPasses())
@@ -154,4 +159,26 @@ def fit(run: Run, trainer: Any) -> None:
         with phase("evaluation", interruptible=True):
             stages.evaluate("after")
         trainer.write_card(run.folder / "final")  # again, with the numbers of that evaluation
+        if run.cfg.run.keep == "best":
+            keep_best(run, trainer)
         stages.report()
+
+
+def best_step(run: Run) -> Best | None:
+    """The best step that the run has evaluated so far."""
+    return best(run.folder, read_config(run.folder / "config.yaml")[0])
+
+
+def keep_best(run: Run, trainer: Any) -> None:
+    """Put the weights of the best evaluated step into final/, if they are better than the last ones."""
+    results = best_step(run)
+    checkpoint = run.folder / "checkpoints" / f"{PREFIX}{results.step}" if results else None
+    if results is None or checkpoint is None or not checkpoint.is_dir() or results.step == trainer.state.global_step:
+        log.info("run.keep=best: final/ has the last weights; no evaluated step whose weights are kept is better")
+        return
+    trainer.restore(checkpoint)
+    trainer.save_final(run.folder / "final")
+    log.info(
+        "run.keep=best: final/ has the weights of step %d, %s %.3f; at the end it is %.3f",
+        *(results.step, results.measure, results.share["value"], results.last),
+    )

@@ -24,12 +24,13 @@ from recipes.evaluation.episodes import evaluate_episodes
 from recipes.evaluation.held_out import comparison, decodings, describe, evaluate_policy, policy_to_sample
 from recipes.evaluation.pictures import MOST
 from recipes.models.load import sampling_dtype
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import read_config, read_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import OtherTask
 from recipes.sampling.vllm import ServerSampler
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
+from recipes.tools.progress import best
 from recipes.tools.report.page import write_report
 from rewards.compose import Reward
 
@@ -71,6 +72,9 @@ class EvaluateEvery(TrainerCallback):
                 self.stages.evaluate(f"step {step}", own=not self.others_too)
         except Stopped:
             control.should_save = control.should_training_stop = True
+        else:
+            if self.stages.cfg.run.keep == "best" and self.stages.is_best(step):
+                self.stages.trainer.keep_step, control.should_save = step, True
 
 
 class Stages:
@@ -113,6 +117,11 @@ class Stages:
             self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
             weights.train(training)
             self.trainer.accelerator.wait_for_everyone()
+
+    def is_best(self, step: int) -> bool:
+        """Whether no other evaluated step is better on the run's own task; all processes read the same file."""
+        results = best(self.folder, read_config(self.folder / "config.yaml")[0])
+        return results is None or results.step == step
 
     def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any, evaluations: list[tuple]) -> None:
         policy, sampler = None, getattr(self.trainer, "sampler", None)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from envs.humaneval import HumanEval
@@ -138,6 +140,29 @@ def test_another_task_is_evaluated_during_a_training_and_checkpoints_of_some_ste
         "checkpoint-2",
         "checkpoint-4",
     }
+
+
+def test_the_weights_of_the_best_evaluated_step_are_kept(tiny_model, tmp_path):
+    """No answer is right, so all steps are equal and the first is best; its checkpoint outlives save_total_limit."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "sft.py"), "task=humaneval", f"model.path={tiny_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
+    command += ["recipe.trl.max_steps=3", "recipe.trl.save_steps=1", "recipe.trl.save_total_limit=1"]
+    command += ["evaluation.every=1", "evaluation.before=false", "evaluation.samples=0", "task.max_new_tokens=4"]
+    command += ["task.also_evaluate=[]", "run.dir=run", "run.keep=best"]
+    done = warm.run(command, cwd=tmp_path, check=True)
+    assert "final/ has the weights of step 1, pass@1, greedy 0.000" in done.stdout
+    run = tmp_path / "run"
+    assert {path.name for path in (run / "checkpoints").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-3"}
+    final, first, last = (
+        load_file(folder / "adapter_model.safetensors")
+        for folder in (run / "final", run / "checkpoints" / "checkpoint-1", run / "checkpoints" / "checkpoint-3")
+    )
+    assert all(torch.equal(final[name], first[name]) for name in first)
+    assert any(not torch.equal(final[name], last[name]) for name in last)
+    for wrong, message in (("best", "chooses among evaluated steps"), ("worst", "run.keep=worst: choose last or best")):
+        refused = warm.run([*command, f"run.keep={wrong}", "evaluation.every=0"], cwd=tmp_path)
+        assert refused.returncode == 2 and message in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["mbpp_sanitized", "mbppplus"])
