@@ -202,3 +202,35 @@ def test_the_channel_of_the_readme_is_that_of_the_first_hour():
     shown = [re.search(r"```python\n(.*?)```", (ROOT / file).read_text(), re.DOTALL) for file in ("README.md", HOUR)]
     one, other = (textwrap.dedent(re.sub(r" +$", "", results.group(1))) for results in shown if results)
     assert one == other and len(one.splitlines()) < 25
+
+
+NUMBER = r"[+-]?\d+(?:\.\d+)?"
+
+
+def results() -> list[list[str]]:
+    """The rows of README.md's table of results, as cells."""
+    section = (ROOT / "README.md").read_text().split("## Results", 1)[1].split("\n## ", 1)[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def intervals(text: str) -> list[tuple[str, str]]:
+    return re.findall(rf"\[({NUMBER}), ({NUMBER})\]", text.replace("\\", "").replace("\N{MINUS SIGN}", "-"))
+
+
+@pytest.mark.parametrize("row", results(), ids=lambda row: row[0])
+def test_a_result_in_readme_stands_on_a_results_page(row):
+    """Each interval, at the digits that README.md gives, and each number with a decimal point."""
+    pages = "\n".join(file.read_text() for file in (ROOT / "tests" / "bench" / "results").glob("*.md"))
+    measured = [tuple(map(float, pair)) for pair in intervals(pages)]
+    assert intervals(row[1])
+    for pair in intervals(row[1]):
+        digits = len(pair[0].partition(".")[2])
+        assert tuple(map(float, pair)) in {tuple(round(end, digits) for end in ends) for ends in measured}, pair
+    known = set(re.findall(r"\d+\.\d+", pages))
+    assert [number for number in re.findall(r"\d+\.\d+", row[1]) if number not in known] == []
+    assert re.search(r"`[^`]+`, [0-9a-f]{7}", row[2]), "a command and a commit"
+
+
+def test_readme_has_at_most_six_results():
+    assert 0 < len(results()) <= 6
