@@ -92,6 +92,7 @@ def run_of(folder: Path, task: str, seed: int) -> Path:
     return run
 
 
+@pytest.mark.slow  # tests/recipes/test_runs.py has a sweep of one process a job
 def test_a_sweep_of_four_jobs_leaves_four_directories_and_one_failure_stops_no_other(swept):
     folder, errors = swept
     runs = [run_of(folder, task, seed) for task in ("basics", "humaneval") for seed in (1, 2)]
@@ -108,6 +109,7 @@ def test_a_sweep_of_four_jobs_leaves_four_directories_and_one_failure_stops_no_o
     assert alive("sweep") == []
 
 
+@pytest.mark.slow
 def test_a_sweep_is_compared_in_a_table_and_a_page(swept):
     folder, _ = swept
     (table,) = folder.rglob("sweep.csv")

@@ -82,8 +82,13 @@ def metrics(folder: Path) -> list[dict]:
     return [{k: v for k, v in row.items() if not k.startswith(CLOCK)} for row in read_jsonl(folder / "metrics.jsonl")]
 
 
-SLOW = ("ppo, behind references", "ppo, episodes paid by improvement")
-"""Others resume the same parts: prefixes and episodes in GRPO, PPO without them."""
+SLOW = (
+    "ppo, behind references",
+    "ppo, episodes paid by improvement",
+    "ppo, all weights, separate critic",
+    "grpo, two updates a rollout",
+)
+"""Others resume the same parts: prefixes and episodes in GRPO, PPO without them and with LoRA."""
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_other_settings_are_not_resumed_into_the_same_folder(tmp_path):
     composed = OmegaConf.create(run("grpo.py", "--cfg", "job", "--resolve", f"run.dir={folder}").stdout)
     OmegaConf.save(OmegaConf.merge(composed, {"command": "x"}), folder / "config.yaml")
     done = run("grpo.py", f"run.dir={folder}", "recipe.trl.learning_rate=0.5")
-    assert done.returncode == 2 and "recipe.trl.learning_rate was 0.0006, is 0.5" in done.stderr
+    assert done.returncode == 2 and "recipe.trl.learning_rate was 0.0001, is 0.5" in done.stderr
     done = run("grpo.py", f"run.dir={folder}", "run.if_exists=refuse")
     assert done.returncode == 2 and "exists" in done.stderr
 
