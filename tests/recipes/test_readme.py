@@ -159,6 +159,19 @@ def is_class(name: str) -> bool:
     return there and isinstance(getattr(importlib.import_module(module), attribute, None), type)
 
 
+STARTS = r"python|accelerate|make|sbatch|launch|\.venv/bin/python|PYTHONPATH|docker|uv|pip|git|apt"
+SHOWN = rf"^ {{4}}((?:{STARTS})\b.*?)(?: {{2,}}#.*)?$"
+KINDS = re.findall(
+    r"^\| (`.*?`) \| ", (ROOT / "tests/README.md").read_text().split("## Commands of the documents")[1], re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("document", "command"), in_documents(SHOWN))
+def test_a_shown_command_is_run_or_the_reason_is_given(document, command):
+    """In the table of tests/README.md, which says what of it a test runs and why not all."""
+    assert any(kind in command for row in KINDS for kind in re.findall("`([^`]+)`", row)), command
+
+
 def quick() -> list[str]:
     """Those of README.md and recipes/README.md that train nothing and need no run or file of the reader's."""
     return [
