@@ -14,6 +14,7 @@ from envs.etk.build.application import Application
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.embedded import INITIAL_STATE, flow2d, flow2d_cases
+from envs.etk.completion.own_application import read_application
 from envs.etk.completion.prompts import prompt
 from envs.etk.languages import CXX, language_of
 from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_split
@@ -22,8 +23,10 @@ from envs.task import Extracted, Message, Problem, Split, TaskError, seeded_spli
 class EtkCompletion:
     """
     Args:
-        application: None for the embedded one; otherwise the fields of Application, with the user's `source_dir`.
-        cases: a file of JSON lines {id, file, start, end}; required with an application.
+        application: None for the embedded one; otherwise the user's: a TOML file (own_application.py), or the fields of
+            Application with its `source_dir`. Its name begins the problems' ids.
+        cases: a file of JSON lines {id, file, start, end}; required with the fields of an application, and by itself
+            the one that a TOML file names.
         train_size: number of cases to train on; 0 holds all of them out.
         split_seed: seed of the split.
         context_chars: characters of the file around the gap that the prompt shows, nearest lines first.
@@ -37,7 +40,7 @@ class EtkCompletion:
 
     def __init__(
         self,
-        application: dict[str, Any] | None = None,
+        application: dict[str, Any] | str | None = None,
         cases: str | None = None,
         train_size: int = 54,
         split_seed: int = 0,
@@ -48,6 +51,9 @@ class EtkCompletion:
             if application is None:
                 self.application, masked = flow2d(), flow2d_cases()
                 self._useless = {"writes the initial state and exits": INITIAL_STATE}
+            elif isinstance(application, str):
+                self.application, masked = read_application(Path(application), with_cases=cases is None)
+                masked = masked if cases is None else read_cases(Path(cases))
             else:
                 if cases is None:
                     raise TaskError("task.env.cases: missing; give the file with the cases of task.env.application")
@@ -58,6 +64,7 @@ class EtkCompletion:
         if not gaps:
             raise TaskError(f"task.env.cases={cases}: the file has no cases")
         self.context_chars = context_chars
+        self._prefix = self.name if application is None else self.application.name
         self._gaps = {gap.case.id: gap for gap in gaps}
         problems = [self._problem(gap, family) for gap, family in zip(gaps, families(masked), strict=True)]
         split = seeded_split(problems, train_size, split_seed)
@@ -82,7 +89,7 @@ class EtkCompletion:
 
     def _problem(self, gap: Gap, family: str) -> Problem:
         return Problem(
-            id=f"etk_completion/{gap.case.id}",
+            id=f"{self._prefix}/{gap.case.id}",
             question=prompt(gap, self.context_chars).user,
             reference=gap.original,
             family=family,

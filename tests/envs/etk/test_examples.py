@@ -13,6 +13,8 @@ import pytest
 from envs.etk.completion.__main__ import main
 from envs.etk.completion.own_application import read_application
 from envs.etk.completion.proposals import statements
+from envs.etk.completion.task import EtkCompletion
+from envs.task import TaskError
 
 EXAMPLES = Path(__file__).parent / "examples"
 RIGHT = {
@@ -164,3 +166,14 @@ def test_a_folder_without_sources_is_one_line(tmp_path, capsys):
 )
 def test_statements_that_compute(language, line, computes):
     assert statements(line, language) == ([0] if computes else [])
+
+
+def test_a_toml_file_is_a_task(tmp_path):
+    task = EtkCompletion(str(EXAMPLES / "heat.toml"), train_size=1)
+    ids = {problem.id: split for split in ("train", "test") for problem in task.problems(split)}
+    assert ids.keys() == {"heat/factor", "heat/curvature"} and sorted(ids.values()) == ["test", "train"]
+    (tmp_path / "one.jsonl").write_text('{"id": "loop", "file": "step.cpp", "start": 5, "end": 6}\n')
+    [problem] = EtkCompletion(str(EXAMPLES / "heat.toml"), str(tmp_path / "one.jsonl"), 0).problems("test")
+    assert problem.id == "heat/loop" and problem.reference.strip().startswith("for (")
+    with pytest.raises(TaskError, match=r"nowhere\.toml"):
+        EtkCompletion(str(tmp_path / "nowhere.toml"))
