@@ -29,22 +29,14 @@ from recipes.cli.recipe import recipe
 
 @recipe("eval", trains=False)
 def main(cfg) -> None:
-    from accelerate import PartialState
-
-    from recipes.cli.console import log_to
-    from recipes.cli.processes import join_processes
     from recipes.models.load import check_model, load_policy
-    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.directory import open_together, remove_if_setup_fails
     from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
 
     split = cfg.evaluation.split
     task = build_task(cfg, split)
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
-    is_main = join_processes(cfg.hardware, by_accelerate=False).is_main_process
-    folder = open_run_dir(cfg, is_main)
-    PartialState().wait_for_everyone()
-    if is_main:
-        log_to(folder)
+    folder, is_main = open_together(cfg)
     with remove_if_setup_fails(folder, is_main):
         if not task.problems(split):
             raise UserError(f"evaluation.split={split}: task={cfg.task.name} has no {split} problems")

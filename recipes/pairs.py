@@ -29,11 +29,9 @@ def main(cfg) -> None:
 
     from accelerate import PartialState
 
-    from recipes.cli.console import log_to
-    from recipes.cli.processes import join_processes
     from recipes.evaluation.task_soundness import training_problems
     from recipes.models.load import check_model, load_policy
-    from recipes.records.directory import open_run_dir, remove_if_setup_fails
+    from recipes.records.directory import open_together, remove_if_setup_fails
     from recipes.records.jsonl import read_jsonl, write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
     from recipes.run.checks import check_one_turn
@@ -44,11 +42,7 @@ def main(cfg) -> None:
         raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")
     task = build_task(cfg, "train")
     check_model(cfg.model, cfg.hardware, cfg.adapter)
-    is_main = join_processes(cfg.hardware, by_accelerate=False).is_main_process
-    folder = open_run_dir(cfg, is_main)
-    PartialState().wait_for_everyone()
-    if is_main:
-        log_to(folder)
+    folder, is_main = open_together(cfg)
     with remove_if_setup_fails(folder, is_main):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, "train")

@@ -48,9 +48,17 @@ def complaints(text: str) -> list[tuple[int, str, str]]:
     ]
 
 
+def text_files() -> list[str]:
+    """The project's files: those that git tracks or, in a copy without git, all but hidden and made ones."""
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 0:
+        return done.stdout.splitlines()
+    names = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    return [str(n) for n in names if not n.parts[0].startswith((".", "runs", "outputs", "build", "dist"))]
+
+
 def main() -> int:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    files = [name for name in listed.splitlines() if name.endswith(KINDS) and not name.startswith(LEFT_OUT)]
+    files = [name for name in text_files() if name.endswith(KINDS) and not name.startswith(LEFT_OUT)]
     status = 0
     for name in files:
         for line, wording, instead in complaints((ROOT / name).read_text()):

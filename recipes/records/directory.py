@@ -12,9 +12,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipes.cli.console import log_to
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import LENGTH_AND_LOGGING
-from recipes.cli.processes import command_line, processes
+from recipes.cli.processes import command_line, join_processes, processes
 from recipes.cli.schema import CONF
 
 CHANGEABLE = (
@@ -58,6 +59,17 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
         command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
     return folder
+
+
+def open_together(cfg: DictConfig) -> tuple[Path, bool]:
+    """The run directory of a recipe that trains nothing, opened by all of its processes together, and whether this one
+    is the main process, which alone writes there. Raises UserError as `open_run_dir`."""
+    state = join_processes(cfg.hardware, by_accelerate=False)
+    folder = open_run_dir(cfg, state.is_main_process)
+    state.wait_for_everyone()
+    if state.is_main_process:
+        log_to(folder)
+    return folder, state.is_main_process
 
 
 def commit() -> str | None:

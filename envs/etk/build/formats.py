@@ -11,6 +11,7 @@ import io
 import math
 import re
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,15 +22,19 @@ from envs.etk.build.composite import Field, FieldLevel, Patch
 from envs.etk.build.outputs import Outputs
 from envs.etk.build.plotfile import Plotfile, PlotfileError, header_text
 
-MAX_TEXT = 64 << 20
+MAX_TEXT = 32 << 20
 """Longest text table, in bytes."""
+MAX_NUMBERS = 2_000_000
+"""Numbers of a text table: each takes some hundred bytes while it is read."""
 MAX_ARRAY = 1 << 30
 """Largest array of a NumPy file, in bytes."""
-MAX_HEADER = 1 << 16
-"""Of a table's lines without numbers, at most this many characters are its header."""
+HEADER_LINES, HEADER_WIDTH = 100, 400
+"""Of a table's lines without numbers the last ones, so many characters of each, are its header."""
 COMMENT = '#%!;"'
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
-TIME = re.compile(r"\btime\b\W*([+-]?[\d.]+(?:[eEdD][+-]?\d+)?)", re.ASCII | re.IGNORECASE)
+# each digit can match in one way only: a candidate's long line must not take quadratic time
+DECIMAL = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?"
+NUMBER = re.compile(rf"{DECIMAL}|[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+TIME = re.compile(rf"\btime\b[\s=:]*({DECIMAL})", re.ASCII | re.IGNORECASE)
 
 
 class Result(Protocol):
@@ -99,7 +104,8 @@ def text_table(outputs: Outputs, name: str) -> Arrays:
 def _table(outputs: Outputs, name: str) -> tuple[str, list[list[list[float]]]]:
     """The header and the blocks of rows. Raises FileNotFoundError, PlotfileError."""
     blocks: list[list[list[float]]] = []
-    header, columns, open_block = "", 0, False
+    header: deque[str] = deque(maxlen=HEADER_LINES)
+    columns, numbers, open_block = 0, 0, False
     for number, line in enumerate(_lines(outputs, name), 1):
         text = line.strip()
         if not text:
@@ -110,24 +116,26 @@ def _table(outputs: Outputs, name: str) -> tuple[str, list[list[list[float]]]]:
         if row is None:
             if text[0] not in COMMENT and blocks:
                 raise PlotfileError(f"{name}: line {number} is no row of numbers: {text[:60]!r}")
-            header = f"{header}{text}\n"[-MAX_HEADER:]
+            header.append(text[:HEADER_WIDTH])
             continue
         if columns and len(row) != columns:
             raise PlotfileError(f"{name}: line {number} has {len(row)} numbers, the rows before it {columns}")
-        columns = len(row)
+        columns, numbers = len(row), numbers + len(row)
+        if numbers > MAX_NUMBERS:
+            raise PlotfileError(f"{name}: more than {MAX_NUMBERS:,} numbers: write fewer rows, or .npy")
         if not open_block:
             blocks.append([])
             open_block = True
         blocks[-1].append(row)
     if not blocks:
         raise PlotfileError(f"{name}: no row of numbers")
-    return header, blocks
+    return "".join(f"{line}\n" for line in header), blocks
 
 
 def _lines(outputs: Outputs, name: str) -> Iterator[str]:
     if (size := outputs.size(name)) > MAX_TEXT:
         raise PlotfileError(f"{name}: {size >> 20} MiB of text, {MAX_TEXT >> 20} are read: write fewer rows, or .npy")
-    return iter(outputs.read(name).decode("utf-8", "replace").splitlines())
+    return io.StringIO(outputs.read(name).decode("utf-8", "replace"))
 
 
 def _number(word: str) -> float:

@@ -19,7 +19,9 @@ from envs.etk.build.compare import ApplicationError, RunScore
 from envs.etk.build.picture import FieldPicture
 from envs.sandbox import Job, Outcome, Sandbox
 
-NUMBER = re.compile(r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
+NUMBER = re.compile(
+    r"(?<![\w.])[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+|nan|inf)(?![\w.])", re.ASCII | re.IGNORECASE
+)
 SAME = 1 - 1e-6
 """What the reference must score against itself."""
 

@@ -108,7 +108,8 @@ def test_a_program_of_ones_own_compares(tmp_path, capsys, monkeypatch):
         ("echo 0.9", "must print 1 for the reference beside itself: it prints 0.9"),
         ("echo no score", "no number from 0 to 1 at the end: no score"),
         ("echo 1; exit 3", "comparison: fail"),
-        ("echo -5", "must print 1"),
+        ("echo 1 -0.5", "no number from 0 to 1 at the end: 1 -0.5"),
+        ("echo 1 nan", "no number from 0 to 1 at the end: 1 nan"),
     ],
 )
 def test_a_comparison_that_cannot_be_right_is_one_line(script, message, tmp_path, capsys, monkeypatch):

@@ -66,6 +66,21 @@ def test_a_damaged_table_says_where(text, message):
         table(text)
 
 
+def test_a_hostile_table_is_refused_in_time():
+    """Each took minutes or gigabytes: digits that match in many ways, a header without end, rows without end."""
+    for text, message in (
+        ("1" * 1_000_000 + "x\n", "no row of numbers"),
+        ("# " + "x" * 1000 + "\n", "no row of numbers"),
+        ("1\n" * 2_000_001, "more than 2,000,000 numbers"),
+    ):
+        with pytest.raises(PlotfileError, match=message):
+            table(text if len(text) > 5000 else text * 20_000)
+
+
+def test_a_time_that_is_no_number_is_none():
+    assert table("# time 1.2.3 of the run\n1\n").time == 1.2 and table("# time of day\n1\n").time == 0.0
+
+
 def npy(array: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array)
