@@ -2,9 +2,13 @@
 
     python recipes/sft.py task=humaneval
     python recipes/sft.py task=humaneval hardware.load_in_4bit=true          QLoRA
+    python recipes/eval.py task=basics evaluation.split=train                run.dir=runs/own
+    python recipes/sft.py task=basics recipe.answers=runs/own                its right answers in place of references
     python recipes/ppo.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
-The answer is the reference in a fenced block; the prompt's tokens do not count. The loss is TRL's; every number is in
+The answer is the reference in a fenced block; the prompt's tokens do not count. With recipe.answers=RUN, an evaluation
+of the training problems, the policy's own answer takes its place where it is right (rejection sampling; RAFT, arXiv
+2304.06767), so that training changes less of what the policy does already. The loss is TRL's; every number is in
 conf/recipe/sft.yaml. Evaluated before and after by the task's own rewards, resumed and reported like online recipes.
 """
 
@@ -23,18 +27,19 @@ def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
     from trl import SFTConfig
 
-    from recipes.data.training_data import demonstrations
+    from recipes.data.training_data import demonstrations, right_answers
     from recipes.models.load import lora
     from recipes.run.checks import check_one_turn
     from recipes.run.lifecycle import fit, prepare
     from recipes.trainers.sft_dpo import SftTrainer
 
     check_one_turn(cfg)
+    own = right_answers(cfg.recipe.answers) if cfg.recipe.answers else {}
     run = prepare(cfg, SFTConfig)
     trainer = SftTrainer(
         model=run.policy,
         args=run.args,
-        train_dataset=demonstrations(run.task),
+        train_dataset=demonstrations(run.task, own, cfg.recipe.references),
         processing_class=run.tokenizer,
         peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,

@@ -29,6 +29,7 @@ class Basics(CodeBlockTask):
         path: a file or a folder of .jsonl files with the same fields, and then no generated problems; None for the
             task's own problems.
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
+        generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
         held_out_families: number of generated families that are held out, one problem each.
 
     Raises:
@@ -45,16 +46,18 @@ class Basics(CodeBlockTask):
         system: str = "",
         path: str | None = None,
         generated: int = 0,
+        generated_level: int = 3,
         held_out_families: int = 200,
     ):
         rows = _read(Path(path) if path else PROBLEMS)
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
         self.generated = 0 if path else generated
-        self._train_families, self._test_families = families.split(held_out_families, split_seed)
+        trained, self._test_families = families.split(held_out_families, split_seed)
+        self._train_families = [family for family in trained if family.level <= generated_level]
         if self.generated and not self._train_families:
             raise TaskError(
-                f"task.env.held_out_families={held_out_families}, but there are {len(families.FAMILIES)} families and "
-                "at least one is for training"
+                f"task.env.held_out_families={held_out_families} and task.env.generated_level={generated_level} leave "
+                f"none of the {len(families.FAMILIES)} families for training: lower the first, or set the second to 3"
             )
 
     def problems(self, split: Split) -> list[Problem]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 
 from envs.task import Prompted, Task, demonstration
+from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids
+from recipes.records.jsonl import read_jsonl
 
 
 def prompt_dataset(task: Task) -> Dataset:
@@ -28,11 +33,51 @@ def as_turns(prompt: Prompted, answer: str) -> tuple[Any, Any]:
     return prompt, [{"role": "assistant", "content": answer}]
 
 
-def demonstrations(task: Task) -> Dataset:
-    """Training problems with their references as answers, as TRL's SFTTrainer takes them: `prompt`, `completion`."""
-    problems = [p for p in task.problems("train") if p.reference]
-    pairs = [(prompt, demonstration(prompt, p.reference)) for p in problems for prompt in (task.messages(p),)]
-    turns = [as_turns(prompt, answer) for prompt, answer in pairs]
+def right_answers(path: str) -> dict[str, str]:
+    """The right answer of an evaluation to each problem that has one, by the problem's id.
+
+    The greedy answer where it is right, else the most frequent of the right samples.
+
+    Args:
+        path: a run directory of recipes/eval.py with evaluation.split=train, or a file of such samples.
+
+    Raises UserError where there is no right answer.
+    """
+    file = Path(path) / "samples.jsonl" if Path(path).is_dir() else Path(path)
+    counts: dict[str, Counter[str]] = {}
+    for row in read_jsonl(file):
+        if row["passed"]:
+            counts.setdefault(row["task_id"], Counter())[row["completion"]] += 1 if row["temperature"] else 1_000_000
+    if not counts:
+        raise UserError(
+            f"recipe.answers={path}: no right answers in {file}; python recipes/eval.py evaluation.split=train writes them"
+        )
+    return {problem: answers.most_common(1)[0][0] for problem, answers in counts.items()}
+
+
+def demonstrations(task: Task, own: Mapping[str, str] | None = None, references: bool = True) -> Dataset:
+    """Training problems with their answers, as TRL's SFTTrainer takes them: `prompt`, `completion`.
+
+    The answer is the one that `own` has for the problem's id, else the problem's reference, where `references` allows
+    it. Problems with neither are left out.
+
+    Raises UserError where `own` has answers and none of them is to a training problem, or no problem has an answer.
+    """
+    own = own or {}
+    problems = task.problems("train")
+    if own and not any(p.id in own for p in problems):
+        raise UserError(f"recipe.answers: none of its {len(own)} right answers is to a training problem of this task")
+    turns = []
+    for problem in problems:
+        prompt = task.messages(problem)
+        if problem.id in own:
+            turns.append(as_turns(prompt, own[problem.id]))
+        elif references and problem.reference:
+            turns.append(as_turns(prompt, demonstration(prompt, problem.reference)))
+    if not turns:
+        raise UserError(
+            "recipe.references=false leaves nothing to imitate: set recipe.answers to right answers, or true"
+        )
     return Dataset.from_dict({"prompt": [a for a, _ in turns], "completion": [b for _, b in turns]})
 
 

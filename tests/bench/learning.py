@@ -1,17 +1,18 @@
 """What training gains in the best answer: several ways to train on `basics`, on the same held-out problems.
 
     python tests/bench/learning.py --dry-run                 print the commands, run nothing
-    python tests/bench/learning.py base sft sft_averaged --seeds 0 1 2
+    python tests/bench/learning.py base own own_grpo --seeds 0 1 2
     python tests/bench/learning.py --summary                 the table, and one JSON line, of what is stored
 
 base           the model as it is
 sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
 sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
-averaged_grpo  sft_averaged, then GRPO with rewards on tokens
+own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
+own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
 stock_grpo     GRPO as TRL has it: rewards on the last token, divided by the group's deviation
-rejection      the base model's own right answers to the training problems, then SFT on them
+rejection      SFT on the base model's own right answers alone
 
 Trained on hand-written and generated problems; held out are the 66 hand-written problems and one problem of each of 200
 further families. Runs lie below runs/learning/ in the current folder; one that is finished is not run again, one that
@@ -39,18 +40,31 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.cli.in_turn import run_in_turn
 from recipes.records.directory import write_text
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import read_config, read_jsonl
 
 RUNS = Path("runs/learning")
 STORED = Path(__file__).parent / "results" / "learning"
 DATA = ("task=basics", "task.env.generated=1", "task.also_evaluate=[]")
-TRAINING = (*DATA, "evaluation.before=false", "evaluation.samples=2")
+SAMPLED = ("evaluation.samples=2",)
+TRAINING = (*DATA, "evaluation.before=false", *SAMPLED)
+UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
+DRAWN = RUNS / "own-answers-drawn"
+DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
+"""The base model's greedy answers to the training problems."""
+OWN = f"recipe.answers={DRAWN}"
 GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.max_steps=20")
+GRPO_ARMS = {
+    "grpo": (),
+    "grpo_prefix": ("recipe.prefix.enabled=true",),
+    "stock_grpo": ("reward=sparse", "recipe.trl.scale_rewards=group"),
+}
+EASY = ("task.env.generated_level=1",)
+"""Problems that a policy of this size may solve sometimes."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
 SHARE = 0.5
-"""Of the trained weights in sft_averaged."""
+"""Of the trained weights where they are averaged with those before."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
@@ -65,93 +79,85 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     weights = [f"adapter={folder(arm, seed)}"]
     if arm == "base":
         weights = []
-        yield ["recipes/eval.py", *DATA, "evaluation.samples=2", where]
+        yield ["recipes/eval.py", *DATA, *SAMPLED, where]
     elif arm == "sft":
         yield [*SFT, f"seed={seed}", where, *overrides]
-    elif arm == "sft_averaged":
-        yield from commands("sft", seed, overrides)
-        weights = [f"model.path={averaged(seed)}"]
-        yield ["recipes/export.py", f"run={folder('sft', seed)}", f"to={averaged(seed)}", f"share={SHARE}"]
-        yield ["recipes/eval.py", *DATA, "evaluation.samples=2", *weights, where]
-    elif arm == "averaged_grpo":
-        yield from commands("sft_averaged", seed, overrides)
-        weights = [f"model.path={averaged(seed)}", f"adapter={folder(arm, seed)}"]
-        yield [*GRPO, f"model.path={averaged(seed)}", f"seed={seed}", where, *overrides]
-    elif arm == "grpo":
-        yield [*GRPO, f"seed={seed}", where, *overrides]
-    elif arm == "grpo_prefix":
-        yield [*GRPO, "recipe.prefix.enabled=true", f"seed={seed}", where, *overrides]
-    elif arm == "stock_grpo":
-        yield [*GRPO, "reward=sparse", "recipe.trl.scale_rewards=group", f"seed={seed}", where, *overrides]
     elif arm == "rejection":
-        yield from rejection(seed, where, overrides)
+        yield DRAW
+        yield [*SFT, OWN, "recipe.references=false", f"seed={seed}", where, *overrides]
+    elif arm == "own_answers":
+        yield DRAW
+        yield [*SFT, OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        return
+    elif arm in AVERAGED:
+        before = AVERAGED[arm]
+        yield from commands(before, seed, overrides)
+        weights = [f"model.path={averaged(arm, seed)}"]
+        yield ["recipes/export.py", f"run={folder(before, seed)}", f"to={averaged(arm, seed)}", f"share={SHARE}"]
+        yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
+    elif arm == "own_grpo":
+        yield from commands("own", seed, overrides)
+        weights = [f"model.path={averaged('own', seed)}", f"adapter={folder(arm, seed)}"]
+        yield [*GRPO, *EASY, f"model.path={averaged('own', seed)}", f"seed={seed}", where, *overrides]
+    else:
+        yield [*GRPO, *GRPO_ARMS[arm], f"seed={seed}", where, *overrides]
     yield [*HUMANEVAL, *weights, f"run.dir={folder(arm, seed)}-humaneval"]
 
 
-def rejection(seed: int, where: str, overrides: Sequence[str]) -> Iterator[list[str]]:
-    """Draw answers to the training problems, keep the right ones, train on them."""
-    drawn, own = f"{RUNS}/rejection-samples-seed{seed}", f"{RUNS}/rejection-seed{seed}.jsonl"
-    asked = ("evaluation.split=train", "evaluation.samples=4", "evaluation.greedy=false")
-    yield ["recipes/eval.py", *DATA, *asked, f"seed={seed}", f"run.dir={drawn}"]
-    yield ["tests/bench/own_answers.py", drawn, own, "--generated", "1"]
-    path = (f"task.env.path={own}", "task.env.train_size=1000000", "evaluation.greedy=false", "evaluation.samples=0")
-    yield [*SFT, *path, f"seed={seed}", where, *overrides]
-    weights = f"adapter={folder('rejection', seed)}"
-    yield ["recipes/eval.py", *DATA, "evaluation.samples=2", weights, f"run.dir={evaluated('rejection', seed)}"]
-
-
 def finished(command: Sequence[str]) -> bool:
-    """Whether an evaluation or an export is there already. Trainings see for themselves what is left of them."""
+    """Whether a command has run to its end before."""
     values = dict(word.split("=", 1) for word in command[1:] if "=" in word)
-    if command[0] == "recipes/eval.py":
-        return (Path(values["run.dir"]) / "evals.jsonl").exists()
-    return command[0] == "recipes/export.py" and Path(values["to"]).exists()
+    if command[0] == "recipes/export.py":
+        return Path(values["to"]).exists()
+    last = "evals.jsonl" if command[0] == "recipes/eval.py" else "report.html"  # what it writes at its end
+    return (Path(values["run.dir"]) / last).exists()
 
 
-ARMS = ("base", "sft", "sft_averaged", "averaged_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-BEFORE = {"sft_averaged": "sft", "averaged_grpo": "sft"}
-"""The arm that trains before another."""
+ARMS = ("base", "sft", "sft_averaged", "own", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+AVERAGED = {"sft_averaged": "sft", "own": "own_answers"}
+"""Arms that average the weights of a training with those before it, and that training."""
+BEFORE = {"sft_averaged": ("sft",), "own": ("own_answers",), "own_grpo": ("own_answers",)}
+"""The trainings that an arm needs besides its own."""
+DRAWS = ("own", "own_grpo", "rejection")
+"""Arms that need the base model's answers."""
 
 
-def averaged(seed: int) -> Path:
-    """Where the averaged weights lie."""
-    return RUNS / f"sft_averaged-model-seed{seed}"
+def averaged(arm: str, seed: int) -> Path:
+    """Where the averaged weights of an arm lie."""
+    return RUNS / f"{arm}-model-seed{seed}"
 
 
 def folder(arm: str, seed: int) -> Path:
     return RUNS / f"{arm}-seed{seed}"
 
 
-def evaluated(arm: str, seed: int) -> Path:
-    """Where the evaluation of an arm lies that does not evaluate itself."""
-    return RUNS / f"{arm}-seed{seed}-basics"
-
-
 def store(arm: str, seed: int) -> None:
     """Write down what the finished runs of an arm measured."""
     run = folder(arm, seed)
-    basics = evaluated(arm, seed) if evaluated(arm, seed).exists() else run
-    written = read_jsonl(basics / "eval_samples.jsonl") or read_jsonl(basics / "samples.jsonl")
+    written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
     rows = [row for row in written if row.get("when", "after") == "after"]
     shares = by_problem(row for row in rows if row["task_id"].startswith("basics/"))
     human = by_problem(read_jsonl(Path(f"{run}-humaneval") / "samples.jsonl"))
-    parts = [run, folder(BEFORE[arm], seed)] if arm in BEFORE else [run]
+    parts = [*(folder(before, seed) for before in BEFORE.get(arm, ())), run]
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
-    samples = sum(row.get("graded_samples", 0) for row in steps)
-    if arm == "rejection":
-        samples += len(read_jsonl(RUNS / f"rejection-samples-seed{seed}" / "samples.jsonl"))
+    seconds, samples = sum(row.get("seconds/total", 0.0) for row in steps), 0.0
+    if arm in DRAWS:
+        seconds += sum(row["seconds"] for row in read_jsonl(DRAWN / "evals.jsonl"))
+        samples += len(read_jsonl(DRAWN / "samples.jsonl"))
+    precision = read_config(run / "config.yaml")[0]["hardware"]["precision"]
     kept = {
         "arm": arm,
         "seed": seed,
-        "minutes": round(sum(row.get("seconds/total", 0.0) for row in steps) / 60, 1),
+        "precision": precision,
+        "minutes": round(seconds / 60, 1),
         "updates": len(steps),
-        "graded_samples": int(samples),
+        "graded_samples": int(samples + sum(row.get("graded_samples", 0) for row in steps)),
         "greedy": shares.get("greedy", {}),
         "sampled": shares.get("sampled", {}),
         "humaneval": human.get("greedy", {}),
     }
     STORED.mkdir(parents=True, exist_ok=True)
-    write_text(STORED / f"{arm}-seed{seed}.json", json.dumps(kept) + "\n")
+    write_text(STORED / f"{arm}-{precision}-seed{seed}.json", json.dumps(kept) + "\n")
 
 
 def by_problem(rows: Any) -> dict[str, Shares]:
@@ -170,12 +176,16 @@ def of_set(run: Mapping[str, Any], how: str, name: str) -> Shares:
     return {p: v for p, v in run[how].items() if p.startswith(NEW) == (name == "generated")}
 
 
-def gain(base: Shares, runs: Sequence[Shares]) -> dict[str, float] | None:
-    """Mean gain over `base` in points of 100 with its interval, over the problems that all have; None without any."""
-    names = sorted(set(base).intersection(*runs)) if runs else []
+def gain(pairs: Sequence[tuple[Shares, Shares]]) -> dict[str, float] | None:
+    """Mean gain in points of 100 with its interval, over the problems that all have; None without any.
+
+    pairs: of each run the shares of the base model, computed in the run's precision, and the run's own.
+    """
+    names = sorted(set.intersection(*(set(shares) for pair in pairs for shares in pair))) if pairs else []
     if not names:
         return None
-    gains = 100 * np.array([[run[name] - base[name] for name in names] for run in runs])
+    gains = 100 * np.array([[run[name] - base[name] for name in names] for base, run in pairs])
+    runs = pairs
     generator = np.random.default_rng(0)
     draws = [
         gains[np.ix_(generator.integers(0, len(runs), len(runs)), generator.integers(0, len(names), len(names)))].mean()
@@ -196,15 +206,8 @@ def stored() -> dict[str, list[dict[str, Any]]]:
 
 def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[str, Any]:
     """The figures of the arm `ours` beside its rivals, None where a run is missing."""
-    if not runs["base"]:
-        sys.exit(f"{STORED} has no run of base: python tests/bench/learning.py base")
-    base = runs["base"][0]
-
-    def over_base(arm: str, how: str, name: str) -> dict[str, float] | None:
-        return gain(of_set(base, how, name), [of_set(run, how, name) for run in runs[arm]])
-
-    written, generated = over_base(ours, "greedy", "written"), over_base(ours, "greedy", "generated")
-    human, rivals = over_base(ours, "greedy", "humaneval"), {arm: over_base(arm, "greedy", "written") for arm in ARMS}
+    written, generated, human = (over_base(runs, ours, "greedy", name) for name in SETS)
+    rivals = {arm: over_base(runs, arm, "greedy", "written") for arm in ARMS}
     sampled = [v for run in runs[ours] for v in of_set(run, "sampled", "written").values()]
     return {
         "arm": ours,
@@ -226,22 +229,30 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[
     }
 
 
+def over_base(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]], arm: str, how: str, name: str
+) -> dict[str, float] | None:
+    """The gain of an arm's runs over the base model evaluated in the same precision; runs without that are left out."""
+    bases = {base["precision"]: base for base in runs["base"]}
+    compared = [(bases[run["precision"]], run) for run in runs[arm] if run["precision"] in bases]
+    return gain([(of_set(base, how, name), of_set(run, how, name)) for base, run in compared])
+
+
 def table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     """A row for each arm: gains over the base model on each held-out set, greedy and sampled."""
     drawn = Table(title="Gain over the base model, in points of pass@1, with 95 % intervals")
     for column in ("arm", "seeds", "minutes", "graded", *(f"greedy, {name}" for name in SETS), "sampled, written"):
         drawn.add_column(column, justify="left" if column == "arm" else "right")
-    base = runs["base"][0]
     asked = [*(("greedy", name) for name in SETS), ("sampled", "written")]
     for arm, own in runs.items():
         if not own:
             continue
         cells = []
         for how, name in asked:
-            shares = of_set(base, how, name)
-            row = gain(shares, [of_set(run, how, name) for run in own])
+            row = over_base(runs, arm, how, name)
             if arm == "base":
-                cells.append(f"{100 * np.mean(list(shares.values())):.1f} %" if shares else "-")
+                means = [float(np.mean(list(shares.values()))) for run in own if (shares := of_set(run, how, name))]
+                cells.append(", ".join(f"{100 * mean:.1f} %" for mean in means) or "-")
             else:
                 cells.append(f"{row['mean']:+.1f} \\[{row['low']:+.1f}, {row['high']:+.1f}]" if row else "-")
         minutes = f"{max(run['minutes'] for run in own):.0f}"
@@ -253,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ours", choices=ARMS[1:], default="sft_averaged", help="the arm that the JSON line is about")
+    parser.add_argument("--ours", choices=ARMS[1:], default="own_grpo", help="the arm that the JSON line is about")
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -272,6 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.dry_run:
             return 0
     runs = stored()
+    if not runs["base"]:
+        sys.exit(f"{STORED} has no run of base: python tests/bench/learning.py base")
     line = summary(runs, args.ours)
     Console(stderr=True, width=180).print(table(runs))
     print(json.dumps(line))

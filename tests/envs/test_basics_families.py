@@ -84,6 +84,15 @@ def test_ones_own_rows_stay_alone(tmp_path):
 def test_holding_out_every_family_is_refused():
     with pytest.raises(TaskError, match="held_out_families=9999"):
         Basics(generated=EACH, held_out_families=9999)
+    with pytest.raises(TaskError, match="generated_level=0"):
+        Basics(generated=EACH, generated_level=0)
+
+
+def test_easy_problems_alone_can_be_asked_for_and_the_held_out_ones_stay():
+    easy = Basics(generated=1, generated_level=1)
+    levels = {p.data["level"] for p in easy.problems("train") if p.id.startswith("basics/new/")}
+    assert levels == {1}
+    assert [p.id for p in easy.problems("test")] == [p.id for p in Basics(generated=1).problems("test")]
 
 
 def test_problems_are_the_same_each_time_and_the_split_depends_on_its_seed():

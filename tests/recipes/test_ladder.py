@@ -12,10 +12,11 @@ import pytest
 
 from envs.basics import Basics
 from recipes.cli.console import log
-from recipes.data.training_data import demonstrations
+from recipes.cli.errors import UserError
+from recipes.data.training_data import demonstrations, right_answers
 from recipes.evaluation.preference_pairs import preference_pairs
 from recipes.evaluation.task_soundness import examine, training_problems
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import read_jsonl, write_jsonl
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 from tests import warm
@@ -54,6 +55,40 @@ def test_demonstrations_are_the_references_as_the_task_wants_them_answered():
         code = task.extract(text)
         assert code.closed and text[code.start : code.end].strip() == problem.reference.strip()
         assert row["prompt"] == task.messages(problem)
+
+
+def test_right_answers_take_the_place_of_references(tmp_path):
+    task = Basics()
+    first, second, third, *_ = task.problems("train")
+
+    def sample(problem, completion, passed, temperature=0.7):
+        return {"task_id": problem.id, "completion": completion, "passed": passed, "temperature": temperature}
+
+    rows = [
+        sample(first, "sampled twice", True),
+        sample(first, "sampled twice", True),
+        sample(first, "greedy", True, 0.0),
+        sample(second, "once", True),
+        sample(second, "twice", True),
+        sample(second, "twice", True),
+        sample(second, "greedy and wrong", False, 0.0),
+        sample(third, "not graded", None),
+    ]
+    write_jsonl(tmp_path / "samples.jsonl", rows)
+    own = right_answers(str(tmp_path))
+    assert own == {first.id: "greedy", second.id: "twice"} == right_answers(str(tmp_path / "samples.jsonl"))
+    answers = [row["completion"][0]["content"] for row in demonstrations(task, own)]
+    references = [row["completion"][0]["content"] for row in demonstrations(task)]
+    assert answers == ["greedy", "twice", *references[2:]]
+    alone = [row["completion"][0]["content"] for row in demonstrations(task, own, references=False)]
+    assert alone == ["greedy", "twice"]
+    with pytest.raises(UserError, match="recipe.references=false"):
+        demonstrations(task, references=False)
+    with pytest.raises(UserError, match="training problem"):
+        demonstrations(task, {"basics/unknown": "x"})
+    write_jsonl(tmp_path / "samples.jsonl", rows[-2:])
+    with pytest.raises(UserError, match="recipe.answers=.*no right answers"):
+        right_answers(str(tmp_path))
 
 
 def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):

@@ -6,14 +6,12 @@ import json
 
 import pytest
 
-from envs.basics import Basics
-from recipes.records.jsonl import read_jsonl, write_jsonl
-from tests.bench import learning, own_answers
+from tests.bench import learning
 
 
 def run_of(arm: str, seed: int, greedy: dict[str, float], **more) -> dict:
-    row = {"arm": arm, "seed": seed, "minutes": 10.0 + seed, "updates": 3, "graded_samples": 5, "greedy": greedy}
-    return row | {"sampled": dict.fromkeys(greedy, 0.5), "humaneval": {"HumanEval/0": 1.0}} | more
+    row = {"arm": arm, "seed": seed, "precision": "fp32", "minutes": 10.0 + seed, "updates": 3, "graded_samples": 5}
+    return row | {"greedy": greedy} | {"sampled": dict.fromkeys(greedy, 0.5), "humaneval": {"HumanEval/0": 1.0}} | more
 
 
 NAMES = [f"basics/p{i}" for i in range(40)] + [f"basics/new/f{i}/0" for i in range(40)]
@@ -24,10 +22,17 @@ BETTER = dict.fromkeys(NAMES, 0.0) | {f"basics/p{i}": 1.0 for i in range(20)}
 def test_a_gain_is_paired_by_problem_with_an_interval():
     shares = learning.of_set(BASE, "greedy", "written")
     assert len(shares) == 40 and not any(name.startswith("basics/new/") for name in shares)
-    gain = learning.gain(shares, [learning.of_set({"greedy": BETTER}, "greedy", "written")] * 2)
+    gain = learning.gain([(shares, learning.of_set({"greedy": BETTER}, "greedy", "written"))] * 2)
     assert gain["mean"] == 50.0 and 30 < gain["low"] < 50 < gain["high"] < 70
-    assert learning.gain(shares, [shares]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
-    assert learning.gain(shares, []) is None and learning.gain(shares, [{}]) is None
+    assert learning.gain([(shares, shares)]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert learning.gain([]) is None and learning.gain([(shares, {})]) is None
+
+
+def test_runs_are_compared_with_the_base_model_in_their_own_precision():
+    fp32, bf16 = BASE, run_of("base", 0, BETTER, precision="bf16")
+    runs = {"base": [fp32, bf16], "own": [run_of("own", 0, BETTER, precision="bf16")]}
+    assert learning.over_base(runs, "own", "greedy", "written")["mean"] == 0.0
+    assert learning.over_base({**runs, "base": [fp32]}, "own", "greedy", "written") is None
 
 
 def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_path, monkeypatch, capsys):
@@ -36,8 +41,8 @@ def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_pa
         learning.main(["--summary"])
     for row in (
         BASE,
-        run_of("sft_averaged", 0, BETTER),
-        run_of("sft_averaged", 1, BETTER),
+        run_of("own_grpo", 0, BETTER),
+        run_of("own_grpo", 1, BETTER),
         run_of("sft", 0, BASE["greedy"]),
     ):
         (tmp_path / f"{row['arm']}-seed{row['seed']}.json").write_text(json.dumps(row))
@@ -51,7 +56,7 @@ def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_pa
 def test_its_commands_compose_and_an_unknown_arm_is_named(capsys):
     assert learning.main(["--dry-run", "--seeds", "0"]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("recipes/grpo.py") == 4 and "share=0.5" in printed and "tests/bench/own_answers.py" in printed
+    assert printed.count("recipes/grpo.py") == 4 and "share=0.5" in printed and "recipe.references=false" in printed
     with pytest.raises(SystemExit):
         learning.main(["best"])
     assert "'best' is no arm" in capsys.readouterr().err
@@ -59,27 +64,11 @@ def test_its_commands_compose_and_an_unknown_arm_is_named(capsys):
 
 def test_what_is_finished_is_not_done_again(tmp_path):
     evaluation = ["recipes/eval.py", "task=basics", f"run.dir={tmp_path}"]
-    assert not learning.finished(evaluation) and not learning.finished(["recipes/sft.py", f"run.dir={tmp_path}"])
+    training = ["recipes/sft.py", f"run.dir={tmp_path}"]
+    assert not learning.finished(evaluation) and not learning.finished(training)
     (tmp_path / "evals.jsonl").touch()
-    assert learning.finished(evaluation)
+    assert learning.finished(evaluation) and not learning.finished(training)
+    (tmp_path / "report.html").touch()
+    assert learning.finished(training)
     assert learning.finished(["recipes/export.py", f"to={tmp_path}"])
     assert not learning.finished(["recipes/export.py", f"to={tmp_path / 'new'}"])
-
-
-def test_right_answers_become_problems_with_the_answers_own_code(tmp_path, monkeypatch):
-    written = Basics().problems("train")[0]
-    made = Basics(generated=1).problems("train")[-1]
-    rows = [
-        {"task_id": written.id, "passed": False, "completion": "```python\nwrong\n```"},
-        {"task_id": written.id, "passed": True, "completion": f"Sure:\n```python\n{written.reference}\n# own\n```"},
-        {"task_id": made.id, "passed": True, "completion": f"```python\n{made.reference}\n```"},
-    ]
-    write_jsonl(tmp_path / "samples.jsonl", rows)
-    command = ["own_answers.py", str(tmp_path), str(tmp_path / "right.jsonl"), "--generated", "1"]
-    monkeypatch.setattr("sys.argv", command)
-    own_answers.main()
-    right = read_jsonl(tmp_path / "right.jsonl")
-    assert len(right) == 2
-    task = Basics(path=str(tmp_path / "right.jsonl"), train_size=1)
-    references = {p.reference for split in ("train", "test") for p in task.problems(split)}
-    assert any("# own" in reference for reference in references)
