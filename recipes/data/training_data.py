@@ -50,7 +50,7 @@ def right_answers(path: str) -> dict[str, str]:
             counts.setdefault(row["task_id"], Counter())[row["completion"]] += 1 if row["temperature"] else 1_000_000
     if not counts:
         raise UserError(
-            f"recipe.answers={path}: no right answers in {file}; python recipes/eval.py evaluation.split=train writes them"
+            f"recipe.answers={path}: no right answers in {file}; recipes/eval.py evaluation.split=train writes them"
         )
     return {problem: answers.most_common(1)[0][0] for problem, answers in counts.items()}
 
@@ -75,9 +75,7 @@ def demonstrations(task: Task, own: Mapping[str, str] | None = None, references:
         elif references and problem.reference:
             turns.append(as_turns(prompt, demonstration(prompt, problem.reference)))
     if not turns:
-        raise UserError(
-            "recipe.references=false leaves nothing to imitate: set recipe.answers to right answers, or true"
-        )
+        raise UserError("recipe.references=false leaves nothing to imitate without recipe.answers: set one of them")
     return Dataset.from_dict({"prompt": [a for a, _ in turns], "completion": [b for _, b in turns]})
 
 

@@ -82,12 +82,12 @@ def test_right_answers_take_the_place_of_references(tmp_path):
     assert answers == ["greedy", "twice", *references[2:]]
     alone = [row["completion"][0]["content"] for row in demonstrations(task, own, references=False)]
     assert alone == ["greedy", "twice"]
-    with pytest.raises(UserError, match="recipe.references=false"):
+    with pytest.raises(UserError, match=r"recipe\.references=false"):
         demonstrations(task, references=False)
     with pytest.raises(UserError, match="training problem"):
         demonstrations(task, {"basics/unknown": "x"})
     write_jsonl(tmp_path / "samples.jsonl", rows[-2:])
-    with pytest.raises(UserError, match="recipe.answers=.*no right answers"):
+    with pytest.raises(UserError, match=r"recipe\.answers=.*no right answers"):
         right_answers(str(tmp_path))
 
 
