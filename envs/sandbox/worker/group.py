@@ -1,4 +1,4 @@
-"""A control group in which the kernel limits the memory of a build's processes; envs/sandbox/memory_group.py makes it."""
+"""A control group that limits the memory of a build's processes; envs/sandbox/memory_group.py creates it."""
 
 import contextlib
 import errno
@@ -59,9 +59,8 @@ class Group:
     def start(self, limits: dict) -> None:
         """Set the limits of a build. Raises OSError."""
         self.most = limits["memory_mib"] << 20
-        kept = 2 * (limits["file_mib"] << 20) + 2 * (
-            limits["output_kib"] << 10
-        )  # its files, and their copies to return
+        # its files, and their copies to return
+        kept = 2 * (limits["file_mib"] << 20) + 2 * (limits["output_kib"] << 10)
         whole = self.most + kept + (KERNEL_MIB << 20) + limits["processes"] * (EACH_KIB << 10)
         if self.version == 2:
             self._write("memory.max", whole)

@@ -5,10 +5,10 @@ It is executed with a clean environment and never holds a payload: sources, inpu
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
-[module], beside: [folder], limits, processor: number or null, group: [...] or null}; answered by {ready: layers}. With `group` (a descriptor, a name and a
-version, see group.py) the kernel limits the memory of builds. `hidden` are folders that
-programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
-programs could not import themselves; what they need may lie in the folders `beside`.
+[module], beside: [folder], limits, processor: number or null, group: [descriptor, name, version] or null}; answered by
+{ready: layers}. `hidden` are folders that programs must not see, `linked` is where symbolic links of the standard
+library lead. `imports` are modules that programs could not import themselves; what they need may lie in the folders
+`beside`. `group` is a control group for builds (group.py).
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
