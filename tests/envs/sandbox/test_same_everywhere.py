@@ -36,7 +36,7 @@ async def run():
 print(json.dumps(asyncio.run(run())))
 """
 """Prints identity, verdict, number of passed cases and note of each program, or why the tier is refused."""
-BY_SEVERAL_LIMITS = ("fork", "threads", "files", "deep", "output", "memory", "kill")
+BY_SEVERAL_LIMITS = ("fork", "threads", "files", "deep", "output", "memory", "kill", "disk", "outlive")
 """Hostile programs of the stress test that meet another limit first, by tier and machine: they only never pass."""
 
 
