@@ -58,12 +58,14 @@ class Deed:
 
 @dataclass(frozen=True)
 class WorldRun:
-    """A program's run in one world. status: "success", "error" or "timeout"; span: of the error, in characters."""
+    """A program's run in one world. status: "success", "error" or "timeout"; span: of the error, in characters;
+    failed: the texts of calls that went, picked or placed in vain, without one that ended the run."""
 
     status: str
     error: str
     span: tuple[int, int] | None
     deeds: Sequence[Deed]
+    failed: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -137,15 +139,18 @@ def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
     calls, error, places = report.get("trace"), report.get("error"), report.get("places")
     if not isinstance(calls, list) or len(calls) > MOST_CALLS or not all(map(_is_call, calls)):
         return WorldRun("error", "", None, ())
-    send = reference_call(world)
-    for call in calls:
-        if send(tuple(call))[0] == "late":
+    send, failed = reference_call(world), []
+    for number, call in enumerate(calls, 1):
+        reply = send(tuple(call))[0]
+        if reply == "late":
             return WorldRun("error", "", None, ())
+        if reply == "error" and call[0] != "ask" and (number < len(calls) or report["status"] == "success"):
+            failed.append(call[1])
     spans = [place_of(place) for place in places[: len(calls)]] if isinstance(places, list) else []
     spans += [None] * (len(calls) - len(spans))
     deeds = [Deed(kind, room, name, text, spans[number]) for kind, room, name, text, number in send(("deeds",))[1]]
     error = error[:500] if isinstance(error, str) else ""
-    return WorldRun(report["status"], error, place_of(report.get("place")), deeds)
+    return WorldRun(report["status"], error, place_of(report.get("place")), deeds, failed)
 
 
 def _is_call(call: Any) -> bool:

@@ -37,6 +37,7 @@ import kernel
 import namespaces
 import preloading
 import program
+import semaphores
 from clock import Clock
 from group import Group, join
 from modes import Modes
@@ -370,6 +371,8 @@ def main() -> None:
         confine.guard_server(uid, tier == "full")
         walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
         preloading.preload()
+        if tier == "landlock":
+            semaphores.replace()
         server = Server(control, walls, clock, packages, group)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())
