@@ -176,6 +176,13 @@ class Heartbeat:
             self.computed = max(self.computed, time.thread_time() - computed)
 
 
+def folders(sandbox: LocalSandbox) -> list[Path]:
+    """The folders of this sandbox's workers, also of those that were killed: any whose process has ended."""
+    own = {worker.process.pid for worker in sandbox._all}
+    numbers = [(path, int(path.name.split("-")[1])) for path in Path("/tmp").glob("sandbox-*")]
+    return [path for path, pid in numbers if pid in own or not os.path.exists(f"/proc/{pid}")]
+
+
 def census(sandbox: LocalSandbox) -> dict[str, int]:
     """What is there now, of this process and of its sandbox's workers."""
     own = psutil.Process()
@@ -195,7 +202,7 @@ def census(sandbox: LocalSandbox) -> dict[str, int]:
         "worker_descriptors": max((p.num_fds() for p in below), default=0),
         "mounts": mounts,
         "worker_mounts": inside,
-        "files": len(list(Path("/tmp").glob("sandbox-*"))),
+        "files": len(folders(sandbox)),
         "groups": len([worker for worker in sandbox._all if worker.group and worker.group.folder.exists()]),
         "mib": own.memory_info().rss >> 20,
         "worker_mib": max((p.memory_info().rss for p in below), default=0) >> 20,
@@ -226,7 +233,7 @@ async def run(args: argparse.Namespace) -> dict:
     tier = sandbox.tiers[0]
     await sandbox.close()
     left = {"processes": len(psutil.Process().children(recursive=True))}
-    left["files"] = len(list(Path("/tmp").glob("sandbox-*")))
+    left["files"] = len(folders(sandbox))
     left["groups"] = sum(len(list(folder.glob(f"sandbox-{os.getpid()}-*"))) for folder in groups)
     return {
         "tier": tier,

@@ -71,10 +71,11 @@ def test_right_programs_written_in_another_way_have_full_marks(scored):
 def test_programs_that_know_no_instruction_earn_less_than_the_cap(scored, name):
     """On shipped instructions, and on some without their references."""
     problems, pairs = list(PROBLEMS.values()), []
+    step = 6 if "takes" in name or "looks for" in name else 2  # these try hundreds of names
     for number, problem in enumerate(problems):
         other = problems[(number + 7) % len(problems)].reference
         code = USELESS[name]({"text": problem.question}) if name in USELESS else other
-        pairs += [(problem, code)] if number % 2 or problem.id.endswith(HARDEST) else []
+        pairs += [(problem, code)] if number % step == 1 or problem.id.endswith(HARDEST) else []
         pairs += [(Problem(problem.id, problem.question), code)] if number % 15 == 0 or number == 87 else []
     for (problem, _), result in zip(pairs, scored(pairs), strict=True):
         assert result.score < CAP and not result.passed, (problem, result.score, result.note)
