@@ -66,4 +66,4 @@ def replace() -> None:
     """Let `multiprocessing` use them."""
     import _multiprocessing
 
-    _multiprocessing.SemLock = SemLock  # type: ignore[misc, assignment]
+    _multiprocessing.SemLock = SemLock
