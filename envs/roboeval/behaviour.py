@@ -2,7 +2,8 @@
 
 The marks of a world are shares: of what was asked, said, picked and put down, at the right place (`DEEDS`), and of the
 rooms visited and the things looked for (`LOOKING`). A program that acts as the reference does has full marks, in
-whatever way it looked around. A run that ends with an error keeps part of its marks (`BROKEN`).
+whatever way it looked around. A run that ends with an error keeps part of its marks (`BROKEN`). A program that goes
+everywhere, looks for everything or tries every name knows no task: `aim` and `Shares.tries` measure that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ DEEDS, LOOKING = 0.88, 0.12
 BROKEN = 0.6
 DISORDER = 0.5
 """Share of a world's marks that is lost if everything is done in the wrong order."""
+OTHER_NAMES = 2
+"""Names that are not the task's and that a program may look for, such as "person"."""
 Span = tuple[int, int]
 
 
@@ -39,11 +42,13 @@ class Act:
 
 @dataclass(frozen=True)
 class Shares:
-    """Of one world: what was looked for (`looking`), done in the wrong order (`disorder`), and `aim`."""
+    """Of one world: what was looked for (`looking`), done in the wrong order (`disorder`), and `aim`. tries: how many
+    names the program went to, picked or placed in vain although the task does not have them."""
 
     looked: float
     disorder: float
     aim: float
+    tries: int
 
 
 @dataclass(frozen=True)
@@ -62,20 +67,26 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
     given = [list(acts(run.deeds)) for run in runs]
     messages = _messages(reference, wanted, given)
     names = _names(reference)
+    known = list({deed.name or deed.text for run in reference.runs for deed in run.deeds if deed.kind != "say"})
     results = []
     for world, run in enumerate(runs):
         matches = matched(reference, wanted[world], given[world], messages, world)
         looked = looking(reference.runs[world].deeds, run.deeds, names)
         wrong_order = disorder(reference, world, wanted[world], matches, given[world])
-        shares = Shares(looked, wrong_order, aim(run.deeds, rooms))
+        tries = len({text for text in run.failed if best(words(text), known) is None})
+        shares = Shares(looked, wrong_order, aim(run.deeds, rooms, known), tries)
         results.append(_marks(wanted[world], given[world], matches, shares, run))
     return results
 
 
-def aim(deeds: Sequence[Deed], rooms: set[str]) -> float:
-    """The share of the rooms visited that belong to the task: a program that goes everywhere knows no way."""
+def aim(deeds: Sequence[Deed], rooms: set[str], known: Sequence[str]) -> float:
+    """The share of the rooms visited and of the names looked for that belong to the task; some other names are free."""
     visited = {deed.room for deed in deeds}
-    return len(visited & rooms) / len(visited) if visited else 1.0
+    looked = {deed.name or deed.text for deed in deeds if deed.kind == "check"}
+    ours = {name for name in looked if best(words(name), known) is not None}
+    others = max(0, len(looked - ours) - OTHER_NAMES)
+    share = len(visited & rooms) / len(visited) if visited else 1.0
+    return share * (1 + len(ours)) / (1 + len(ours) + others)
 
 
 def _marks(
@@ -88,11 +99,12 @@ def _marks(
     met = {number for number, _ in matches.values()}
     unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != ("visit", START)]
     if wanted:
-        done = 2 * sum(quality for _, quality in matches.values()) / (len(wanted) + len(met) + len(unmet))
+        acted = len(met) + len(unmet) + shares.tries
+        done = 2 * sum(quality for _, quality in matches.values()) / (len(wanted) + acted)
         done *= 1 - DISORDER * shares.disorder
         share = 1.0 if done > 1 - 1e-9 else DEEDS * done + LOOKING * shares.looked
     else:
-        share = LOOKING * shares.looked if unmet else shares.looked
+        share = LOOKING * shares.looked if unmet or shares.tries else shares.looked
     share *= shares.aim
     if run.status != "success":
         places = [(run.span, 1.0)] if run.span is not None else []

@@ -17,15 +17,15 @@ from typing import Any
 
 from envs.roboeval.exploration import Run, known_runs, place_of
 from envs.roboeval.reference_world import ANYBODY, MOST_CALLS, START, reference_call, words
+from envs.roboeval.spare_rooms import spare_rooms
 from envs.roboeval.verdicts import LOST, closed_reports
 from envs.sandbox import Sandbox
 
 MOST_WORLDS = 8
 MOST_RUNS = 96
 """Runs of a reference that are explored to find its worlds."""
-SPARE_ROOMS = ("pantry", "attic", "ballroom", "chapel", "cloakroom", "boathouse", "smithy", "conservatory")
-"""Rooms that each world has too, unless the instruction or its program names them: who goes everywhere goes there."""
 LISTED_SPARE, MOST_SPARE = 3, 8
+"""Numbers of spare rooms (spare_rooms.py) in what a reference explores, and in each world."""
 TRADES = """
 visitor guest driver operator intruder photographer customer patient nurse doctor student teacher employee worker
 manager clerk child kid parent tourist passenger porter guard
@@ -58,12 +58,14 @@ class Deed:
 
 @dataclass(frozen=True)
 class WorldRun:
-    """A program's run in one world. status: "success", "error" or "timeout"; span: of the error, in characters."""
+    """A program's run in one world. status: "success", "error" or "timeout"; span: of the error, in characters;
+    failed: the texts of calls that went, picked or placed in vain, without one that ended the run."""
 
     status: str
     error: str
     span: tuple[int, int] | None
     deeds: Sequence[Deed]
+    failed: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Inconsistent(ValueError):
 
 async def references(sandbox: Sandbox, tasks: Sequence[Task]) -> list[Reference | None]:
     """The worlds of each task; None if the sandbox failed. There are no worlds if the reference never ends well."""
-    explored = await known_runs(sandbox, [(task.program, listed_rooms(task.program)) for task in tasks], MOST_RUNS)
+    explored = await known_runs(sandbox, [(task.program, listed_rooms(task)) for task in tasks], MOST_RUNS)
     made = [[] if runs is None else worlds_of(task, runs) for task, runs in zip(tasks, explored, strict=True)]
     programs = [(task.program, worlds) for task, worlds in zip(tasks, made, strict=True)]
     results: list[Reference | None] = []
@@ -137,15 +139,18 @@ def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
     calls, error, places = report.get("trace"), report.get("error"), report.get("places")
     if not isinstance(calls, list) or len(calls) > MOST_CALLS or not all(map(_is_call, calls)):
         return WorldRun("error", "", None, ())
-    send = reference_call(world)
-    for call in calls:
-        if send(tuple(call))[0] == "late":
+    send, failed = reference_call(world), []
+    for number, call in enumerate(calls, 1):
+        reply = send(tuple(call))[0]
+        if reply == "late":
             return WorldRun("error", "", None, ())
+        if reply == "error" and call[0] != "ask" and (number < len(calls) or report["status"] == "success"):
+            failed.append(call[1])
     spans = [place_of(place) for place in places[: len(calls)]] if isinstance(places, list) else []
     spans += [None] * (len(calls) - len(spans))
     deeds = [Deed(kind, room, name, text, spans[number]) for kind, room, name, text, number in send(("deeds",))[1]]
     error = error[:500] if isinstance(error, str) else ""
-    return WorldRun(report["status"], error, place_of(report.get("place")), deeds)
+    return WorldRun(report["status"], error, place_of(report.get("place")), deeds, failed)
 
 
 def _is_call(call: Any) -> bool:
@@ -160,10 +165,10 @@ def _is_call(call: Any) -> bool:
 # --- worlds -------------------------------------------------------------------------------------------------------
 
 
-def listed_rooms(program: str) -> list[str]:
+def listed_rooms(task: Task) -> list[str]:
     """Rooms for `get_all_rooms`: three for each word that the program compares names with, and spare ones."""
     try:
-        tree = ast.parse(program)
+        tree = ast.parse(task.program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [START]
     results: dict[str, None] = {}
@@ -177,11 +182,11 @@ def listed_rooms(program: str) -> list[str]:
         for text in texts:
             if isinstance(text, ast.Constant) and isinstance(text.value, str) and words(text.value):
                 results.update(dict.fromkeys(f"{text.value} {number}" for number in (1, 2, 3)))
-    return [START, *list(results)[:9], *spare_rooms(program, LISTED_SPARE)]
+    return [START, *list(results)[:9], *spare_rooms(text_of(task), LISTED_SPARE)]
 
 
-def spare_rooms(text: str, number: int) -> list[str]:
-    return [room for room in SPARE_ROOMS if room not in text.lower()][:number]
+def text_of(task: Task) -> str:
+    return f"{task.program}\n{task.instruction}"
 
 
 @dataclass
@@ -257,10 +262,8 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
             except Inconsistent:
                 continue
     people = people_of(task, results)
-    listed = listed_rooms(task.program)
-    others = {room for facts in results for room in facts.visited} | {
-        *spare_rooms(task.program + task.instruction, MOST_SPARE)
-    }
+    listed = listed_rooms(task)
+    others = {room for facts in results for room in facts.visited} | {*spare_rooms(text_of(task), MOST_SPARE)}
     seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
     chance, made = random.Random(seed), []
     for facts in most_different(results):

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from envs.sandbox import seccomp, verdict
+from envs.sandbox import memory_group, seccomp, verdict
 from envs.sandbox.libraries import Libraries
 from envs.sandbox.protocol import Limits
 from envs.sandbox.worker.tree import remove_tree
@@ -74,6 +74,8 @@ class Worker:
         chosen = seccomp.filters(on_host and os.geteuid() != 0, on_host) if tier != "none" else {}
         own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setblocking(False)
+        self.group = memory_group.create() if tier != "none" else None
+        given = [] if self.group is None else [self.group.parent]
         with worker_end:
             # -I would ignore PYTHONHASHSEED; with this environment -s -S isolate equally well
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
@@ -81,7 +83,7 @@ class Worker:
                 command,
                 env=variables_to_start(libraries.home),
                 cwd="/",
-                pass_fds=[worker_end.fileno()],
+                pass_fds=[worker_end.fileno(), *given],
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -97,6 +99,7 @@ class Worker:
             "imports": list(imports),
             "hidden": list(libraries.hidden),
             "linked": list(libraries.linked),
+            "group": None if self.group is None else [self.group.parent, self.group.name, self.group.version],
         }
         hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
@@ -153,6 +156,8 @@ class Worker:
                 os.close(descriptor)
         self.process.kill()
         self.process.wait()
+        if self.group is not None:
+            self.group.remove()
         for folder in Path("/tmp").glob(f"sandbox-{self.process.pid}-*"):  # left by a server that was killed
             with contextlib.suppress(OSError):
                 remove_tree(str(folder))

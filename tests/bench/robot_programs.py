@@ -23,6 +23,10 @@ from pathlib import Path
 import yaml
 
 Row = dict
+COMMON = """
+cup mug book key box bag chair table pen apple bottle letter parcel package phone laptop cable ladder bucket mop lamp
+tool hammer wrench drill person man woman child dog cat leak light window door
+"""
 USELESS: dict[str, Callable[[Row], str]] = {
     "empty": lambda row: "",
     "`pass`": lambda row: body("pass"),
@@ -51,9 +55,35 @@ USELESS: dict[str, Callable[[Row], str]] = {
         '    try:\n        ask("", "Yes or no?", ["yes", "no"])\n    except Exception:\n        pass\n'
         'go_to("start_loc")\nsay("yes")\nsay("There is none.")'
     ),
+    "looks for common things in every room and brings them": lambda row: body(
+        f"for room in get_all_rooms():\n    go_to(room)\n    for thing in {COMMON!r}.split():\n"
+        "        if is_in_room(thing):\n            try:\n                pick(thing)\n"
+        "            except Exception:\n                continue\n"
+        '            go_to("start_loc")\n            place(thing)\n            break'
+    ),
+    "takes every word of the instruction for a name": lambda row: body(
+        f"{_names_in(row['text'])}for room in names:\n    try:\n        go_to(room)\n    except Exception:\n"
+        "        continue\n    for thing in names:\n        if is_in_room(thing):\n            try:\n"
+        "                pick(thing)\n            except Exception:\n                continue\n"
+        '            go_to("start_loc")\n            place(thing)\n            break'
+    ),
+    "takes every word of the instruction for a name and tells what is there": lambda row: body(
+        f"{_names_in(row['text'])}seen = []\nfor room in names:\n    try:\n        go_to(room)\n"
+        "    except Exception:\n        continue\n    for thing in names:\n        if is_in_room(thing):\n"
+        '            seen.append(thing)\n            break\ngo_to("start_loc")\n'
+        'say("Yes, " + " and ".join(seen) if seen else "No, there is none.")'
+    ),
     "says that there is nothing": lambda row: body('say("There is nothing.")'),
 }
 """Programs that do not know their instruction, or only repeat it."""
+
+
+def _names_in(text: str) -> str:
+    """Lines that list the runs of one to three words of a text as `names`."""
+    return (
+        f"words = {text!r}.replace(',', '').replace('.', '').lower().split()\n"
+        "names = [' '.join(words[n : n + size]) for size in (1, 2, 3) for n in range(len(words) - size + 1)]\n"
+    )
 
 
 def body(text: str) -> str:

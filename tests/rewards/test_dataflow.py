@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,7 @@ from rewards.analysis.python_dataflow import flows, match, strip
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.dataflow import PACKAGES, Dataflow, main
-
-ORACLE = Path(__file__).parents[3] / "shared" / "data" / "dfg_oracle" / "oracle.jsonl.gz"
+from tests.oracles import rows
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +23,10 @@ def box():
     asyncio.run(sandbox.close())
 
 
-def oracle() -> list[dict]:
-    if not ORACLE.is_file():
-        pytest.skip("../shared/data/dfg_oracle is not here")
-    with gzip.open(ORACLE, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def test_every_pair_of_the_oracle():
-    rows = oracle()
-    assert len(rows) == 299
-    for row in rows:
+    pairs = rows("dataflow")
+    assert len(pairs) == 299
+    for row in pairs:
         results = match(row["candidate"], row["reference"])
         if row["dataflow_match_ordered"] is None:
             assert results is None, row["id"]

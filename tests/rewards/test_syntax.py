@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import gzip
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,35 +17,30 @@ from rewards.analysis.python_grammar import complete, first_illegal
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.syntax import FATAL, Syntax, judge, main
-
-ORACLE = Path(__file__).parents[3] / "shared" / "data" / "syntax_oracle" / "oracle.jsonl.gz"
+from tests.oracles import rows
 
 
 def oracle() -> list[dict]:
-    if not ORACLE.is_file():
-        pytest.skip("../shared/data/syntax_oracle is not here")
-    with gzip.open(ORACLE, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    return [row for row in rows if tuple(row["min_python"]) <= sys.version_info[:2]]
+    return [row for row in rows("syntax") if tuple(row["min_python"]) <= sys.version_info[:2]]
 
 
 def test_every_offset_of_the_oracle():
-    rows = oracle()
-    assert len(rows) > 480
+    texts = oracle()
+    assert len(texts) > 480
     wrong = {
-        row["id"]: first_illegal(row["text"]) for row in rows if first_illegal(row["text"]) != row["first_illegal"]
+        row["id"]: first_illegal(row["text"]) for row in texts if first_illegal(row["text"]) != row["first_illegal"]
     }
     assert wrong == {}
-    assert [row["id"] for row in rows if complete(row["text"]) != row["complete"]] == []
+    assert [row["id"] for row in texts if complete(row["text"]) != row["complete"]] == []
 
 
 def test_the_command_says_the_same(tmp_path, capsys):
-    rows = oracle()[:50]
+    texts = oracle()[:50]
     path = tmp_path / "texts.jsonl"
-    path.write_text("\n".join([*map(json.dumps, rows), "not json", '{"id": 1}']))
+    path.write_text("\n".join([*map(json.dumps, texts), "not json", '{"id": 1}']))
     assert main(["check", str(path)]) == 0
     message = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["id"], r["first_illegal"]) for r in message[:50]] == [(r["id"], r["first_illegal"]) for r in rows]
+    assert [(r["id"], r["first_illegal"]) for r in message[:50]] == [(r["id"], r["first_illegal"]) for r in texts]
     assert "error" in message[50] and "error" in message[51]
     assert main(["check", str(tmp_path / "absent")]) == 1
 

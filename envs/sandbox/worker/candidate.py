@@ -23,7 +23,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "next": next,
     "len": len,
     "item": operator.getitem,
-    "has": operator.contains,
     "text": str,
 }
 

@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import time
+from collections.abc import Iterable
 
 import kernel
 import landlock
@@ -72,6 +73,8 @@ class Walls:
         self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
         """Whether only these layers protect the files of the program's user, which include the server's folders."""
+        self.grouped = False
+        """Whether a build enters a control group; its descriptor is the last of the order's."""
         self.asking = "modes" in self.filters
         """Whether a build's changes of file modes are submitted to the server; see modes.py."""
 
@@ -144,6 +147,7 @@ class Walls:
             "seccomp": bool(self.filters),
             "landlock": self.landlock,
             "rlimits": True,
+            "build_memory": "control group" if self.grouped else "watched",
         }
 
 
@@ -172,18 +176,22 @@ def kill_all(private: bool, uid: int | None, keep: set[int]) -> None:
     for _ in range(1000):
         if _reap(keep):
             return
-        if private:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
-        elif uid is not None:
-            _kill_as(uid)
-        else:
-            for pid in _children():
-                if pid not in keep:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+        send(signal.SIGKILL, private, uid, [pid for pid in _children() if pid not in keep] if uid is None else [])
         time.sleep(0.001)
     raise OSError(errno.EBUSY, "programs that cannot be ended")
+
+
+def send(number: int, private: bool, uid: int | None, pids: Iterable[int]) -> None:
+    """Send a signal to all processes of programs: those of the server's namespace, else those of `uid`, else `pids`."""
+    if private:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, number)
+    elif uid is not None:
+        _send_as(uid, number)
+    else:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def _reap(keep: set[int]) -> bool:
@@ -196,15 +204,15 @@ def _reap(keep: set[int]) -> bool:
             return True
 
 
-def _kill_as(uid: int) -> None:
-    """Send SIGKILL to every process of `uid`, from a process that may signal only those and that they may not
+def _send_as(uid: int, number: int) -> None:
+    """Send a signal to every process of `uid`, from a process that may signal only those and that they may not
     signal."""
     pid = os.fork()
     if pid == 0:
         try:
             unused = uid ^ (1 << 28)
             os.setresuid(unused, uid, unused)
-            os.kill(-1, signal.SIGKILL)
+            os.kill(-1, number)
         finally:
             os._exit(0)
     os.waitpid(pid, 0)

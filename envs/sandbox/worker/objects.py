@@ -76,7 +76,8 @@ class Remote:
         return self._owner.ask("item", self, key)
 
     def __contains__(self, item: Any) -> bool:
-        return self._owner.ask("has", self, item) is True
+        # compared here: the program's own answer would count, and `item` is what the test expects
+        return any(other is item or other == item for other in self)
 
     def __str__(self) -> str:
         return self._owner.ask("text", self)

@@ -5,9 +5,10 @@ It is executed with a clean environment and never holds a payload: sources, inpu
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
-[module], beside: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
-programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
-programs could not import themselves; what they need may lie in the folders `beside`.
+[module], beside: [folder], limits, processor: number or null, group: [descriptor, name, version] or null}; answered by
+{ready: layers}. `hidden` are folders that programs must not see, `linked` is where symbolic links of the standard
+library lead. `imports` are modules that programs could not import themselves; what they need may lie in the folders
+`beside`. `group` is a control group for builds (group.py).
 Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
@@ -28,7 +29,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import checker
 import confine
@@ -36,7 +37,9 @@ import kernel
 import namespaces
 import preloading
 import program
+import semaphores
 from clock import Clock
+from group import Group, join
 from modes import Modes
 from process import CheckProcess, Process, Template
 from relocation import relocate
@@ -52,8 +55,11 @@ DEALT = 8
 class Server:
     """One worker: `serve` runs until the caller closes the socket."""
 
-    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str]) -> None:
-        self.control, self.walls, self.clock = control, walls, clock
+    def __init__(
+        self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str], group: Group | None
+    ) -> None:
+        self.control, self.walls, self.clock, self.group = control, walls, clock, group
+        walls.grouped = group is not None
         self.packages = [os.path.basename(folder) for folder in packages]
         self.workplace = Workplace(walls.tier == "full")
         walls.allow(self.workplace.top)
@@ -124,7 +130,7 @@ class Server:
                 process, reply = self.run_check(limits, folder, given)
             else:
                 payload, channel, *streams = given
-                if kind == "command" and self.walls.asking:
+                if kind == "command":
                     process, modes = self.build(limits, folder, [channel, payload, *streams])
                 else:
                     process = self.program(kind, limits, folder, [channel, payload, *streams])
@@ -145,11 +151,18 @@ class Server:
             self.say(reply)
 
     def build(self, limits: dict, folder: str, descriptors: list[int]) -> tuple[Process, Modes | None]:
-        """A build's process, whose changes of file modes are submitted to the server."""
+        """A build's process, in its control group; with `Walls.asking` its changes of file modes are submitted to the
+        server."""
+        members = []
+        if self.group is not None:
+            self.group.start(limits)
+            members = [self.group.members]
+        if not self.walls.asking:
+            return self.program("command", limits, folder, [*descriptors, *members]), None
         server_end, build_end = socket.socketpair()
         with server_end:
             with build_end:
-                process = self.program("command", limits, folder, [*descriptors, build_end.fileno()])
+                process = self.program("command", limits, folder, [*descriptors, build_end.fileno(), *members])
             _, listeners, _, _ = socket.recv_fds(server_end, 16, 1)  # none if it could not be confined
         return process, Modes(listeners[0], folder) if listeners else None
 
@@ -265,13 +278,23 @@ class Server:
     def watch(self, process: Process, limits: dict, modes: Modes | None, build: bool) -> dict:
         """Wait for a program's process and return how it ended. The memory of all processes of a build is watched."""
         started, waiting = time.monotonic(), Waiting([lambda: self.clock.threads(process.fileno())])
-        others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
-        tree = TreeMemory(self.clock, others, self.walls.uid, limits) if build else None
+        tree = (self.group or self.watched_tree(limits)) if build else None
         end = self.wait(process.fileno(), waiting, limits, modes, tree)
+        if tree is not None and end == "exit" and tree.was_ended():
+            end = "memory"
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
             reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
+
+    def watched_tree(self, limits: dict) -> TreeMemory:
+        """The memory of a build's processes where there is no control group."""
+        others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
+
+        def send(number: int, pids: Iterable[str]) -> None:
+            confine.send(number, self.workplace.private, self.walls.uid, map(int, pids))
+
+        return TreeMemory(self.clock, others, self.walls.uid, limits, send)
 
     def wait(
         self,
@@ -279,7 +302,7 @@ class Server:
         waiting: Waiting,
         limits: dict,
         modes: Modes | None = None,
-        tree: TreeMemory | None = None,
+        tree: TreeMemory | Group | None = None,
     ) -> str:
         """Wait until `descriptor` is readable (exit), the deadline (timeout), a request to stop (stopped), too many
         files (files), or too much memory of a tree of processes (memory). Meanwhile `modes` answers calls.
@@ -333,6 +356,7 @@ def main() -> None:
     filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
     try:
         clock = Clock()
+        group = join(hello["group"])
         with contextlib.suppress(OSError):
             kernel.share_code()
         searched = sys.path[:]
@@ -347,7 +371,9 @@ def main() -> None:
         confine.guard_server(uid, tier == "full")
         walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
         preloading.preload()
-        server = Server(control, walls, clock, packages)
+        if tier == "landlock":
+            semaphores.replace()
+        server = Server(control, walls, clock, packages, group)
         server.probe(hello["limits"])
         control.send(json.dumps({"ready": walls.describe()}).encode())
     except Exception as error:
@@ -359,3 +385,5 @@ def main() -> None:
         server.forget_checker()
         server.forget_template()
         server.workplace.remove()
+        if group is not None:
+            group.remove()

@@ -6,7 +6,8 @@ themselves. They are children of the server, which waits for them.
 
 An order (one packet) is `KIND CPU PROCESSES FOLDER` with descriptors: channel, payload and, by kind
     stdio     stdin, stdout, stderr if it is requested
-    command   stdout, stderr, and with `Walls.asking` a socket on which the listener of modes.py is sent back
+    command   stdout, stderr, with `Walls.asking` a socket on which the listener of modes.py is sent back, and with
+              `Walls.grouped` the list of members of a control group
 The answer is the number of the new process.
 """
 
@@ -67,6 +68,8 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
             # an open file of its own, with the number after those of the order
             null = os.open("/dev/null", os.O_RDWR)
             streams = list(range(PAYLOAD + 1, null))
+            if kind == "command" and walls.grouped:
+                os.write(streams.pop(), b"0")  # this process, and so its descendants
             walls.keep_to(folder)
             if kind == "command" and walls.asking:
                 walls.ask(streams.pop())

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import signal
+from collections.abc import Callable, Iterable
 
 from clock import Clock
 from kernel import LIBC
@@ -24,21 +26,47 @@ class TreeMemory:
         others: descriptors of processes that are not the build's.
         uid: the programs' user; None if it is the caller's.
         limits: with `memory_mib`.
+        send: sends a signal to all processes of the build, or to those of the given numbers.
     """
 
     look_every = LOOK_S
 
-    def __init__(self, clock: Clock, others: list[int], uid: int | None, limits: dict) -> None:
-        self.clock, self.uid, self.most = clock, uid, limits["memory_mib"] << 10
+    def __init__(
+        self,
+        clock: Clock,
+        others: list[int],
+        uid: int | None,
+        limits: dict,
+        send: Callable[[int, Iterable[str]], None],
+    ) -> None:
+        self.clock, self.uid, self.send, self.most = clock, uid, send, limits["memory_mib"] << 10
         self.others = {clock.pid(descriptor) for descriptor in others}
 
     def too_large(self) -> bool:
-        """Whether the processes hold more than the limit."""
-        sizes = {pid: self._kib(f"{pid}/status", ("RssAnon:", "RssShmem:")) for pid in self._processes()}
-        if sum(sizes.values()) <= self.most:
+        """Whether the processes hold more than the limit. If they may, they are stopped until that is known, and if
+        they do, they stay stopped."""
+        if sum(self._sizes().values()) <= self.most:
             return False
-        # shares move from process to process while they are read one after another
-        return all(self._shares(sizes) > self.most for _ in range(LOOKS))
+        large = False
+        try:
+            # twice, because the first signal misses processes that have just been started
+            for _ in range(2):
+                self.send(signal.SIGSTOP, self._processes())
+            sizes = self._sizes()
+            # shares move from process to process while they are read one after another
+            large = all(self._shares(sizes) > self.most for _ in range(LOOKS))
+        finally:
+            if not large:
+                self.send(signal.SIGCONT, self._processes())
+        return large
+
+    def was_ended(self) -> bool:
+        """Whether something else has ended a process because of its memory: never."""
+        return False
+
+    def _sizes(self) -> dict[str, int]:
+        """KiB of each process, with all pages that it shares."""
+        return {pid: self._kib(f"{pid}/status", ("RssAnon:", "RssShmem:")) for pid in self._processes()}
 
     def _shares(self, sizes: dict[str, int]) -> int:
         """KiB of all processes, with shared pages counted once; a size where the shares cannot be read."""

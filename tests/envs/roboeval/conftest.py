@@ -51,14 +51,10 @@ def benchmark_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def oracle() -> Callable[[str], list[dict]]:
-    """The rows of one of the originals' answer files."""
-
-    def rows(name: str) -> list[dict]:
-        path = SHARED / "roboeval_oracle" / f"{name}.jsonl.gz"
-        if not path.is_file():
-            pytest.skip("../shared/data/roboeval_oracle is not here")
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
-    return rows
+def oracle() -> list[dict]:
+    """The originals' verdicts of programs in the benchmark's worlds, which its licence keeps out of this repository."""
+    path = SHARED / "roboeval_oracle" / "oracle.jsonl.gz"
+    if not path.is_file():
+        pytest.skip("../shared/data/roboeval_oracle is not here")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from envs.roboeval.reference_world import START
 from envs.roboeval.references import Task, references, run_in
+from envs.roboeval.spare_rooms import ROOMS
 from envs.roboeval.task import RoboEval
 from envs.task import Problem
 from rewards.attribution import attribute
@@ -67,14 +69,47 @@ def test_right_programs_written_in_another_way_have_full_marks(scored):
         assert result.score == 1 and result.passed, (row["id"], result.score, result.note)
 
 
+USELESS = USELESS | {
+    "goes to every room that is not known to be spare": lambda row: body(
+        f"""
+        told = []
+        for room in get_all_rooms():
+            if room not in {(*ROOMS, START)}:
+                go_to(room)
+                try:
+                    told.append(ask("", "Yes or no?", ["yes", "no"]))
+                except Exception:
+                    pass
+                if is_in_room("person"):
+                    say("Please leave.")
+        go_to("start_loc")
+        say("Yes, I have checked: " + ", ".join(told))
+        """
+    ),
+    "goes to the rooms of the largest group": lambda row: body(
+        """
+        from collections import Counter
+        rooms = get_all_rooms()
+        [(first, _)] = Counter(room.split()[0] for room in rooms).most_common(1)
+        for room in rooms:
+            if room.split()[0] == first:
+                go_to(room)
+        go_to("start_loc")
+        say("Done.")
+        """
+    ),
+}
+
+
 @pytest.mark.parametrize("name", [*USELESS, "another task's program"])
 def test_programs_that_know_no_instruction_earn_less_than_the_cap(scored, name):
     """On shipped instructions, and on some without their references."""
     problems, pairs = list(PROBLEMS.values()), []
+    step = 6 if "takes" in name or "looks for" in name else 2  # these try hundreds of names
     for number, problem in enumerate(problems):
         other = problems[(number + 7) % len(problems)].reference
         code = USELESS[name]({"text": problem.question}) if name in USELESS else other
-        pairs += [(problem, code)] if number % 2 or problem.id.endswith(HARDEST) else []
+        pairs += [(problem, code)] if number % step == 1 or problem.id.endswith(HARDEST) else []
         pairs += [(Problem(problem.id, problem.question), code)] if number % 15 == 0 or number == 87 else []
     for (problem, _), result in zip(pairs, scored(pairs), strict=True):
         assert result.score < CAP and not result.passed, (problem, result.score, result.note)

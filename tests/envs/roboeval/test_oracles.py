@@ -12,14 +12,15 @@ from envs.roboeval.checks import conditions
 from envs.roboeval.exploration import explorations
 from envs.roboeval.extraction import robo_instruct
 from envs.roboeval.trace import satisfied
+from tests.oracles import rows
 
 
 def test_every_program_in_every_world(sandbox, oracle, benchmark_folder):
-    rows, benchmark = oracle("oracle"), Benchmark(benchmark_folder)
+    benchmark = Benchmark(benchmark_folder)
     requests = [
-        Request(row["program"], benchmark.worlds[row["task"]], conditions(row["task"]), "compat") for row in rows
+        Request(row["program"], benchmark.worlds[row["task"]], conditions(row["task"]), "compat") for row in oracle
     ]
-    for row, results in zip(rows, asyncio.run(judge(sandbox, requests)), strict=True):
+    for row, results in zip(oracle, asyncio.run(judge(sandbox, requests)), strict=True):
         assert results.verdict == row["verdict"], row["id"]
         for result, wanted in zip(results.worlds, row["worlds"], strict=True):
             assert (result.status, result.result) == (wanted["status"], wanted["result"]), row["id"]
@@ -33,23 +34,23 @@ def test_every_program_in_every_world(sandbox, oracle, benchmark_folder):
 def test_programs_judged_for_the_benchmark(sandbox, benchmark_folder):
     benchmark = Benchmark(benchmark_folder)
     with gzip.open(benchmark_folder / "judged_programs_dev.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file][::4]
+        judged = [json.loads(line) for line in file][::4]
     requests = [
-        Request(row["program"], benchmark.worlds[row["task"]], conditions(row["task"]), "compat") for row in rows
+        Request(row["program"], benchmark.worlds[row["task"]], conditions(row["task"]), "compat") for row in judged
     ]
-    for row, results in zip(rows, asyncio.run(judge(sandbox, requests)), strict=True):
+    for row, results in zip(judged, asyncio.run(judge(sandbox, requests)), strict=True):
         assert (results.verdict == "Success") == row["passed"], row["id"]
 
 
-def test_every_trace(oracle):
-    rows = oracle("trace_oracle")
-    assert len(rows) >= 2000
-    for row in rows:
+def test_every_trace():
+    traces = rows("robot_traces")
+    assert len(traces) >= 2000
+    for row in traces:
         assert satisfied(conditions(row["task"])[row["world"]], row["trace"]) == row["sat"], row["id"]
 
 
-def test_every_extraction(oracle):
-    for row in oracle("extraction_oracle"):
+def test_every_extraction():
+    for row in rows("extraction"):
         assert robo_instruct(row["raw"]) == row["program"], row["id"]
 
 
@@ -61,9 +62,8 @@ def same(results: dict[str, str], wanted: dict[str, str | float]) -> bool:
     )
 
 
-def test_every_exact_probability(sandbox, oracle):
-    rows = oracle("robosim_oracle")
-    exact = [row for row in rows if row["exact"]]
+def test_every_exact_probability(sandbox):
+    exact = [row for row in rows("robosim") if row["exact"]]
     both = [row for row in exact if row["perturbed_exact"]]
     programs = [row["program"] for row in exact]
     for row, results in zip(
@@ -77,8 +77,8 @@ def test_every_exact_probability(sandbox, oracle):
         assert same(results["text"].outcomes, row["perturbed"]), row["id"]
 
 
-def test_waiting_programs_have_the_same_kinds_of_outcome(sandbox, oracle):
-    rows = [row for row in oracle("robosim_oracle") if not row["exact"]]
-    results = asyncio.run(explorations(sandbox, [row["program"] for row in rows], "compat", ["none"], 100, 0, 0))
-    for row, each in zip(rows, results, strict=True):
+def test_waiting_programs_have_the_same_kinds_of_outcome(sandbox):
+    waiting = [row for row in rows("robosim") if not row["exact"]]
+    results = asyncio.run(explorations(sandbox, [row["program"] for row in waiting], "compat", ["none"], 100, 0, 0))
+    for row, each in zip(waiting, results, strict=True):
         assert set(each["none"].outcomes) == set(row["plain"]) and not each["none"].exact, row["id"]

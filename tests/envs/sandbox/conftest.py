@@ -69,6 +69,12 @@ def grade(sandbox: LocalSandbox) -> Grader:
     return Grader(sandbox)
 
 
+@pytest.fixture(scope="session")
+def grader() -> type[Grader]:
+    """For tests with a sandbox of their own."""
+    return Grader
+
+
 @pytest.fixture(name="processes_of")
 def _processes_of() -> Callable[..., int | list[int]]:
     return processes_of

@@ -1,4 +1,4 @@
-"""The adversarial corpus with its checks of the host, as its README defines them, in both tiers."""
+"""The adversarial corpus with its checks of the host, as tests/oracles/README.md defines them, in both tiers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from envs.sandbox import LocalSandbox
+from tests.oracles import rows
 
-CORPUS = Path(__file__).parents[4] / "shared" / "data" / "adversarial" / "dev.jsonl"
 PROBES = [
     {
         "id": name,
@@ -170,10 +170,6 @@ def violations(row: dict, executor: Executor, host: Host, trainer_secret: str) -
 
 @pytest.mark.parametrize("tier", ["full", pytest.param("landlock", marks=pytest.mark.slow)])
 def test_every_line_gets_its_verdict_and_harms_nothing(tier, tmp_path):
-    if not CORPUS.is_file():
-        pytest.skip("../shared/data/adversarial is not here")
-    with open(CORPUS, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
     box = LocalSandbox(1, tier=tier)
     try:
         asyncio.run(box.layers())
@@ -185,7 +181,7 @@ def test_every_line_gets_its_verdict_and_harms_nothing(tier, tmp_path):
     executor = Executor(tier, secret)
     tmp_path.chmod(0o755)
     wrong = {}
-    for row in rows:
+    for row in rows("adversarial"):
         for _ in range(3):
             host = Host(tmp_path)
             try:

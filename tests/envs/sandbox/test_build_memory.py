@@ -1,14 +1,21 @@
-"""The memory limit holds for all processes of a build together, and the caller keeps no more than the files."""
+"""The memory limit holds for all processes of a build together, by a control group or watched, and the caller keeps no
+more than the files."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from envs.sandbox import Limits
+from envs.sandbox import Limits, LocalSandbox, __main__, memory_group
+
+WORKER = Path(memory_group.__file__).parent / "worker"
 
 LIMITS = Limits(memory_mib=256, cpu_s=60, wall_s=400, most_wall_s=500)
 HOG = """
@@ -30,6 +37,22 @@ for _ in range(3):
         os._exit(0)
 for _ in range(3): os.wait()
 """
+
+
+@pytest.fixture(scope="module", params=["control group", "watched"])
+def grade(request, sandbox, grader):
+    """A grader whose builds are limited in one of the two ways."""
+    box = LocalSandbox(1, sandbox.limits, tier=sandbox.tiers[0])
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "watched":
+            patch.setattr(memory_group, "create", lambda: None)
+        active = asyncio.run(box.layers())["build_memory"]
+    try:
+        if active != request.param:
+            pytest.skip("this user may not create control groups here")
+        yield grader(box)
+    finally:
+        asyncio.run(box.close())
 
 
 @pytest.fixture
@@ -71,6 +94,94 @@ def test_children_of_a_build_share_one_memory_limit(most_memory, how):
     outcome, most = most_memory(["/bin/sh", "-c", script], files={"hog.py": HOG.encode()})
     assert (outcome.verdict, outcome.note) == ("killed", "memory limit"), time.monotonic() - started
     assert most < 8 * 200, "some were ended before they had all"
+
+
+PEAKS = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}
+FAST_HOG = b"held = [bytearray(b'x') * (5 << 20) for _ in range(40)]"
+
+
+def test_the_kernel_stops_a_build_that_no_look_would_catch(sandbox, grader):
+    """Eight processes that fill 200 MiB each as fast as they can never hold more than the group's limit."""
+    box = LocalSandbox(1, tier=sandbox.tiers[0])
+    if asyncio.run(box.layers())["build_memory"] == "watched":
+        pytest.skip("this user may not create control groups here")
+    [worker] = box._all
+    script = "for n in 1 2 3 4 5 6 7 8; do python3 hog.py & done; wait"
+    limits = Limits(memory_mib=256, cpu_s=60, wall_s=400, most_wall_s=500, file_mib=1, output_kib=64, processes=16)
+    outcome = grader(box).command(["/bin/sh", "-c", script], limits=limits, files={"hog.py": FAST_HOG})
+    peak = (worker.group.folder / PEAKS[worker.group.version]).read_text()
+    asyncio.run(box.close())
+    if outcome.verdict == "fail":
+        pytest.skip(f"no python3 within the sandbox: {outcome.stderr[-200:]}")
+    assert (outcome.verdict, outcome.note) == ("killed", "memory limit")
+    # files, output and what the kernel needs are added: envs/sandbox/worker/group.py
+    assert int(peak) <= (256 + 2 + 1 + 64 + 8) << 20
+
+
+def test_a_build_that_was_ended_for_its_memory_leaves_nothing_to_the_next(grade):
+    script, hog = "python3 hog.py & python3 hog.py & wait", FAST_HOG + b"\nimport time\ntime.sleep(9)"
+    limits = Limits(memory_mib=256, cpu_s=60, wall_s=400, most_wall_s=500)
+    grade.command(["/bin/sh", "-c", script], limits=limits, files={"hog.py": hog})
+    for _ in range(3):
+        outcome = grade.command(["/bin/sh", "-c", "head -c 1000000 /dev/zero > a; echo yes"], limits=limits)
+        assert (outcome.verdict, outcome.stdout) == ("pass", "yes\n")
+
+
+def test_groups_are_removed_with_their_worker(sandbox):
+    box = LocalSandbox(1, tier=sandbox.tiers[0])
+    asyncio.run(box.layers())
+    [worker] = box._all
+    asyncio.run(box.close())
+    assert worker.group is None or not worker.group.folder.exists()
+
+
+def test_doctor_says_how_the_memory_of_builds_is_limited(capsys):
+    __main__.main(["doctor"])
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert report["build_memory"] in ("control group", "watched") or not report["confined"]
+
+
+def test_a_group_is_created_beside_one_with_processes_unless_that_leaves_a_limit(tmp_path):
+    """Version 2: groups with processes have no limited groups below them."""
+    own = tmp_path / "slice" / "service"
+    own.mkdir(parents=True)
+    groups = [(tmp_path, "memory", None), (tmp_path / "slice", "cpu memory", "max"), (own, "", "max")]
+    for folder, below, most in groups:
+        (folder / "cgroup.subtree_control").write_text(below)
+        if most:
+            (folder / "memory.max").write_text(most)
+    assert memory_group._beside(tmp_path, own) == [tmp_path / "slice"]
+    (own / "memory.max").write_text("1073741824")
+    assert memory_group._beside(tmp_path, own) == []
+
+
+def test_limits_and_counts_in_the_files_of_version_2(tmp_path, monkeypatch):
+    """A stand-in for the kernel's folder."""
+    monkeypatch.syspath_prepend(WORKER)
+    import group as worker_group
+
+    monkeypatch.setattr(worker_group.Group, "probe", lambda self: None)
+    (tmp_path / "own").mkdir()
+    texts = {"memory.events": "max 3\noom 0\noom_kill 0\n", "memory.stat": "anon 1000\nfile 9999999999\n"}
+    for name in ("cgroup.procs", "memory.max", "memory.swap.max", "memory.oom.group"):
+        texts[name] = ""
+    for name, text in texts.items():
+        (tmp_path / "own" / name).write_text(text)
+    group = worker_group.Group(os.open(tmp_path, os.O_RDONLY), "own", 2)
+    limits = {"memory_mib": 100, "file_mib": 10, "output_kib": 1024, "processes": 64}
+    group.start(limits)
+    read = {name: Path(tmp_path / "own" / name).read_text() for name in texts}
+    assert read["memory.max"] == str((100 + 2 * 10 + 2 + 64 + 32) << 20)
+    assert (read["memory.swap.max"], read["memory.oom.group"]) == ("0", "1")
+    assert not group.too_large()
+    (tmp_path / "own" / "memory.events").write_text("oom 1\noom_kill 1\n")
+    assert group.too_large() and group.was_ended()
+    group.start(limits)
+    assert not group.was_ended(), "only what happened since the build began"
+    (tmp_path / "own" / "memory.stat").write_text(f"anon {101 << 20}\n")
+    assert group.too_large()
+    os.close(group.parent)
+    os.close(group.members)
 
 
 def test_memory_that_processes_share_counts_once(most_memory):
