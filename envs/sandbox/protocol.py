@@ -60,6 +60,20 @@ class StdioCase:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A folder of this machine that a `command` job has as `tree`, whatever its size: the job reads the folder itself,
+    and its changes go to a layer of its own.
+
+    path: real path of the folder. writable: folders below it, also new ones, whose files the job may change. hidden:
+    files and folders below it that the job does not see. Paths are relative and contain no links.
+    """
+
+    path: str
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Job:
     """One program and its tests.
 
@@ -73,6 +87,8 @@ class Job:
     as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
     all_or_nothing: only the verdict matters, so a `stdio` job ends at its first wrong case; the others count as
         failed.
+    tree: a folder of a `command` job; only sandboxes with namespaces can give one (tier full), others do not grade the
+        job.
     limits: None for the sandbox's own limits.
     """
 
@@ -90,6 +106,7 @@ class Job:
     commands: tuple[tuple[str, ...], ...] = ()
     keep: tuple[str, ...] = ()
     all_or_nothing: bool = False
+    tree: Tree | None = None
     limits: Limits | None = None
 
     @property

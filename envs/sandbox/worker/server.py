@@ -5,16 +5,18 @@ It is executed with a clean environment and never holds a payload: sources, inpu
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
-[module], beside: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
+[module], beside: [folder], trees: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
 programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
-programs could not import themselves; what they need may lie in the folders `beside`.
-Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
+programs could not import themselves; what they need may lie in the folders `beside`. `trees` are folders for layer.py;
+{no_trees: reason} in the answer is not empty if builds cannot have them.
+Request (one packet): JSON {kind, limits, preload: [module], tree: {tree, writable, hidden}} (the last only if a build
+has one) and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
 Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken:
-text}. It follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a
+text}. {refused: text}: the tree cannot be given. It follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a
 processor.
 A packet, or closing the socket, stops a running program.
 """
@@ -37,6 +39,7 @@ import namespaces
 import preloading
 import program
 from clock import Clock
+from layer import Layers
 from modes import Modes
 from process import CheckProcess, Process, Template
 from relocation import relocate
@@ -52,8 +55,11 @@ DEALT = 8
 class Server:
     """One worker: `serve` runs until the caller closes the socket."""
 
-    def __init__(self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str]) -> None:
+    def __init__(
+        self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str], trees: list[str]
+    ) -> None:
         self.control, self.walls, self.clock = control, walls, clock
+        self.layers = Layers(trees, walls.uid)
         self.packages = [os.path.basename(folder) for folder in packages]
         self.workplace = Workplace(walls.tier == "full")
         walls.allow(self.workplace.top)
@@ -120,6 +126,12 @@ class Server:
         alone = kind != "command" and bool(self.walls.filters)
         process, modes, reply = None, None, {"end": ""}
         try:
+            if "tree" in request:
+                try:
+                    self.layers.open(**request["tree"], size_mib=limits["file_mib"], folder=folder)
+                except (OSError, ValueError) as error:
+                    early = True
+                    return self.say({"refused": f"the layer of {request['tree']['tree']}: {error}"})
             if kind == "check":
                 process, reply = self.run_check(limits, folder, given)
             else:
@@ -140,6 +152,7 @@ class Server:
             self.clear(process, alone)
             if modes is not None:
                 modes.close()
+            self.layers.close()
             self.workplace.close()
         if not early:
             self.say(reply)
@@ -341,15 +354,16 @@ def main() -> None:
             preloading.load(name)
         sys.path[:] = searched
         if tier == "full":
-            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"])
+            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"], hello["trees"])
             library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
             relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
         walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
         preloading.preload()
-        server = Server(control, walls, clock, packages)
+        server = Server(control, walls, clock, packages, hello["trees"] if tier == "full" else [])
         server.probe(hello["limits"])
-        control.send(json.dumps({"ready": walls.describe()}).encode())
+        refused = server.layers.refusal() if tier == "full" else f"the sandbox's tier is {tier}, not full"
+        control.send(json.dumps({"ready": walls.describe(), "no_trees": refused}).encode())
     except Exception as error:
         control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
         return
