@@ -133,7 +133,8 @@ class LocalSandbox:
     # --- workers --------------------------------------------------------------------------------------------
 
     async def _take(self, tree: str | None = None) -> Worker:
-        """An idle worker that has the folder `tree`; a new one if there are fewer than `workers`; otherwise the next that becomes idle."""
+        """An idle worker that has the folder `tree`; a new one if there are fewer than `workers`; otherwise the next
+        that becomes idle."""
         while True:
             worker = None
             with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from envs.etk.build.cactus_files import Files
 from envs.etk.build.prepared_tree import TREE, VERSION_CONTROL, in_folder
@@ -28,20 +28,10 @@ class BuildJobs:
         self._versions = tuple(sorted(self._version_control()))
 
     def _version_control(self) -> set[str]:
-        tops = (
-            [self.root, *(entry.path for entry in os.scandir(f"{self.root}/repos"))]
-            if self._has_repos()
-            else [self.root]
-        )
-        return {
-            os.path.relpath(f"{top}/{name}", self.root)
-            for top in tops
-            for name in VERSION_CONTROL
-            if os.path.lexists(f"{top}/{name}")
-        }
-
-    def _has_repos(self) -> bool:
-        return os.path.isdir(f"{self.root}/repos")
+        """The folders of version control at the top and in the repositories."""
+        tops = [Path(self.root), *Path(self.root).glob("repos/*")]
+        found = (top / name for top in tops for name in VERSION_CONTROL)
+        return {os.path.relpath(path, self.root) for path in found if os.path.lexists(path)}
 
     def trial(self) -> Job:
         """A job that passes where the sandbox can give it the tree."""

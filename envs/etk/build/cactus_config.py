@@ -102,7 +102,8 @@ class Configuration:
         bindings = f"{self.folder}/bindings/Configuration"
         patterns = (
             f"{self.folder}/config-data/*", f"{bindings}/make.link", f"{bindings}/Thorns/make.{place.thorn}.defn",
-            f"{bindings}/Capabilities/make.*.defn", f"{bindings}/{place.thorn}/make.configuration.defn", "lib/sbin/*.pl",
+            f"{bindings}/Capabilities/make.*.defn", f"{bindings}/{place.thorn}/make.configuration.defn",
+            "lib/sbin/*.pl",
             *(f"{folder}/make.code.de{end}" for folder in {place.top, place.folder} for end in ("fn", "ps")),
         )  # fmt: skip
         files = {}

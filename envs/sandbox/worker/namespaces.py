@@ -41,8 +41,9 @@ def enter_namespaces(folders: list[str], hidden: list[str], trees: list[str]) ->
     """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
     `folders` are libraries to include besides those of the system, even from below the folders `hidden`, which are
-    empty; `trees` are folders for layer.py. Returns the new path of each library that has one; folders of one parent stay side by side. The outer process
-    waits for the inner one and ends with it; if either is killed, so is the other. Raises OSError.
+    empty. `trees` are folders for layer.py. Returns the new path of each library that has one; folders of one parent
+    stay side by side. The outer process waits for the inner one and ends with it; if either is killed, so is the other.
+    Raises OSError.
     """
     real = {folder: os.path.realpath(folder) for folder in folders}
     parents = list(dict.fromkeys(map(os.path.dirname, folders)))
@@ -108,7 +109,7 @@ def _build_root(libraries: dict[str, str], hidden: list[str], trees: list[str]) 
 
 
 def _bind_trees(trees: list[str]) -> None:
-    """Bind the folders of layer.py, make its places, and put links at the folders' own paths, which noted paths need."""
+    """Bind the folders of layer.py, make its places, and put links at the folders' own paths, which builds note."""
     for place in (LOWER, LAYER, PLACE):
         os.makedirs(f"/new{place}")
     for number, tree in enumerate(trees):

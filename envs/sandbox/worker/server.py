@@ -5,19 +5,19 @@ It is executed with a clean environment and never holds a payload: sources, inpu
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
-[module], beside: [folder], trees: [folder], limits, processor: number or null}; answered by {ready: layers}. `hidden` are folders that
-programs must not see, `linked` is where symbolic links of the standard library lead. `imports` are modules that
-programs could not import themselves; what they need may lie in the folders `beside`. `trees` are folders for layer.py;
-{no_trees: reason} in the answer is not empty if builds cannot have them.
-Request (one packet): JSON {kind, limits, preload: [module], tree: {tree, writable, hidden}} (the last only if a build
+[module], beside: [folder], trees: [folder], limits, processor: number or null}; answered by {ready: layers, no_trees:
+text}. `hidden` are folders that programs must not see, `linked` is where symbolic links of the standard library lead.
+`imports` are modules that programs could not import themselves; what they need may lie in the folders `beside`. `trees`
+are folders for layer.py, and `no_trees` says why builds cannot have them (empty: they can).
+Request (one packet): JSON {kind, limits, preload: [module], tree: {tree, writable, hidden}} (the last for a build that
 has one) and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken:
-text}. {refused: text}: the tree cannot be given. It follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a
-processor.
+Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken: text},
+or {refused: text} if the tree cannot be given. It follows {waiting: seconds} whenever the deadline is extended by the
+time that the program waited for a processor.
 A packet, or closing the socket, stops a running program.
 """
 

@@ -62,7 +62,7 @@ def test_the_flags_are_those_of_the_configuration(tree, sandbox, tmp_path):
         call, header = source(place, "call.c", "Own/Caller"), source(place, "include/own.h", "Own/Caller")
         assert asyncio.run(compiler.usable([call, header])) == [True, True]
         wrong, missing = checked(compiler, call, call.text.replace("sum = 0", "sum = ,"), ";\n")
-        [error] = [m for m in wrong.messages if m.severity == "error"]
+        error = next(m for m in wrong.messages if m.severity == "error")
         assert call.text.split("\n")[error.line - 1] == "  CCTK_REAL sum = 0, half = OWN_HALF;"
         assert not missing.ok and "own_call, which it does not define" in missing.reason
 
