@@ -79,11 +79,20 @@ class Files:
 
     def unit(self, target: str, top: str) -> str | None:
         """The file that is compiled to check `target`: itself, or for a header a source of its thorn that includes it,
-        rather one that the build has made an object of; None: no source includes it, or it is no such file."""
-        if PurePosixPath(target).suffix in RULES:
+        rather one that the build has made an object of, or a new one (see `unit_text`); None: it is no such file."""
+        path = PurePosixPath(target)
+        if path.suffix in RULES:
             return target
-        users = [path for path, names in self._sources(top).items() if PurePosixPath(target).name in names]
-        return min(users, key=lambda path: (not self._exists(self.object_of(path, top)), path), default=None)
+        if path.suffix not in HEADERS:
+            return None
+        users = [user for user, names in self._sources(top).items() if path.name in names]
+        stub = f"{target}.c" if path.suffix == ".h" else f"{target}.cc"
+        return min(users, key=lambda user: (not self._exists(self.object_of(user, top)), user), default=stub)
+
+    def unit_text(self, unit: str) -> str:
+        """The text of a file that `unit` names."""
+        header = PurePosixPath(unit).stem
+        return self.text(unit) if self._exists(unit) else f'#include "cctk.h"\n#include "{header}"\n'
 
     def object_of(self, source: str, top: str) -> str:
         """The path of the object that Cactus makes of a source of the thorn whose sources are at `top`."""

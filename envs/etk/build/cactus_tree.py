@@ -148,7 +148,7 @@ class CactusTree:
         return not source.outside and self.files.path(source.target).is_file()
 
     def checks(self, source: Source) -> bool:
-        """Whether files like this one are compiled: sources, and headers that a source of the thorn includes."""
+        """Whether files like this one are compiled: sources and headers."""
         return self.has(source) and self._unit(source) is not None
 
     async def usable(self, references: Sequence[Source]) -> list[bool | None]:
@@ -233,10 +233,9 @@ class CactusTree:
     def _needed(self, texts: Sequence[str], target: str, unit: str, place: Place) -> tuple[str, ...]:
         pairs = [(target, text) for text in texts]
         if unit != target:
-            pairs.append((unit, self.files.text(unit)))
+            pairs.append((unit, self.files.unit_text(unit)))
         modules = self.files.modules(texts[-1]) if PurePosixPath(unit).suffix in FORTRAN else ()
-        also = () if unit == target else (unit,)
-        return tuple(sorted({*self.files.needed(pairs, self._folders[place], target), *also, *modules}))
+        return tuple(sorted({*self.files.needed(pairs, self._folders[place], target), *modules}))
 
     def _fits(self, paths: Sequence[str]) -> bool:
         count, size = self.files.load(paths)
@@ -245,6 +244,8 @@ class CactusTree:
     def _make_archive(self, target: str, unit: str, place: Place, reference: str, paths: tuple[str, ...]) -> bytes:
         makefile = self.configuration.makefile(place, self._folders[place])
         texts = {**self.configuration.fragments(place), MAKEFILE: makefile.encode()}
+        if unit != target:
+            texts[unit] = self.files.unit_text(unit).encode("latin-1")
         return self.files.archive(paths, texts, reference)
 
     async def _find_folders(self, sources: Sequence[Source]) -> None:

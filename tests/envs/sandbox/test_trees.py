@@ -73,13 +73,10 @@ def test_a_job_changes_its_own_layer_only(full, folder):
     first, second = run_sync(full, [job(folder)] * 2)  # the second finds what the first found
     assert [(o.verdict, o.stdout) for o in (first, second)] == [("pass", SEEN)] * 2
     assert contents(folder) == before
-    kept = job(
-        folder, "cat tree/answer", files={"tree/made/answer": b"given"}, keep=("tree/made/*", NAME := "tree/top")
-    )
+    kept = job(folder, "cat tree/answer", files={"tree/made/answer": b"given"}, keep=("tree/made/*", "tree/top"))
     [outcome] = run_sync(full, [kept])
-    assert outcome.verdict == "fail" and outcome.files == {"tree/made/answer": b"given", "tree/made/old": b"old\n"} | {
-        NAME: b"top\n"
-    }
+    files = {"tree/made/answer": b"given", "tree/made/old": b"old\n", "tree/top": b"top\n"}
+    assert outcome.verdict == "fail" and outcome.files == files
 
 
 def test_other_programs_of_the_same_worker_do_not_see_it(full, folder):
