@@ -110,12 +110,13 @@ class Setup:
 @dataclass(frozen=True)
 class Compiled:
     """ok: whether the file compiles and defines what its thorn needs. messages: the compiler's, located in the file.
-    reason: why it is not ok. defined: names that its object defines."""
+    reason: why it is not ok. defined: names that its object defines. limited: whether a limit ended the check."""
 
     ok: bool
     messages: tuple[CompilerMessage, ...] = ()
     reason: str = ""
     defined: frozenset[str] = frozenset()
+    limited: bool = False
 
 
 class CactusTree:
@@ -158,7 +159,9 @@ class CactusTree:
         files = {reference: self._result_file(reference) for reference in new}
         unchecked = [r for r, file in files.items() if not file.exists()]
         for reference, result in zip(unchecked, await self.check(unchecked, unchecked), strict=True):
-            if result is not None:
+            if result is not None and result.limited:  # on a machine with less to do it may compile
+                self._references[reference] = False
+            elif result is not None:
                 self._store(files[reference], result)
         for reference, file in files.items():
             if file.exists():
@@ -257,7 +260,10 @@ class CactusTree:
         new = sorted(places, key=lambda place: place.folder)
         outcomes = await self.sandbox.run([self._folders_job(place) for place in new])
         for place, outcome in zip(new, outcomes, strict=True):
-            if outcome.graded:
+            if outcome.verdict == "fail":
+                message = " ".join(outcome.stderr.split())[-300:]
+                raise TaskError(f"task.reward.compile: make cannot read {self.configuration.folder}: {message}")
+            if outcome.verdict == "pass":
                 self._folders[place] = searched(outcome.stdout)
 
     def _folders_job(self, place: Place) -> Job:
@@ -277,7 +283,7 @@ class CactusTree:
             reason = f"the thorn needs {', '.join(undefined[:5])}, which it does not define"
         else:
             return Compiled(True, messages, defined=defined)
-        return Compiled(False, messages, reason)
+        return Compiled(False, messages, reason, limited=outcome.verdict in ("timeout", "killed"))
 
     def _needed_names(self, source: Source, reference: Source) -> frozenset[str]:
         """Names that the reference defines and the rest of its thorn uses; of the reference itself nothing is asked."""

@@ -78,7 +78,7 @@ def _build_root(libraries: dict[str, str], hidden: list[str], trees: list[str]) 
     pivot_root(TMP, f"{TMP}/old")
     os.chdir("/")
     mount("tmpfs", "/new", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
-    for path in ("/bin", "/lib", "/lib64", SYSTEM, "/etc/ld.so.cache"):
+    for path in ("/bin", "/lib", "/lib64", SYSTEM, "/etc/ld.so.cache", "/etc/alternatives"):
         if os.path.islink(f"/old{path}") and path.count("/") == 1:
             os.symlink(os.readlink(f"/old{path}"), f"/new{path}")
         elif os.path.exists(f"/old{path}"):
