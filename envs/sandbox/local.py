@@ -207,6 +207,11 @@ class LocalSandbox:
             if job.tree is not None and worker.no_trees:
                 self._give(worker)
                 return verdict.not_graded(job, f"a job with a folder needs namespaces: {worker.no_trees}")
+            if (job.limits or self.limits).sockets and worker.tier != "full":
+                self._give(worker)
+                return verdict.not_graded(
+                    job, f"sockets need namespaces: the sandbox's tier is {worker.tier}, not full"
+                )
             started, worker.disk_full = time.monotonic(), False
             try:
                 outcome = await self._run_on(worker, job)

@@ -37,6 +37,9 @@ class Limits:
     """Number of processes and threads together."""
     open_files: int = 64
     """Number of open descriptors of one process."""
+    sockets: bool = False
+    """True: processes of a `command` may talk to each other through sockets, as MPI's do. Only in the tier full, where
+    their network has no other machine and no other program; elsewhere the job is not graded."""
     each_case: bool = False
     """True: the times are for one case of a `function` job too. A process answers cases until its time is over; if all
     its answers are right, a new process continues at the interrupted case."""

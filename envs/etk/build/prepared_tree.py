@@ -108,7 +108,7 @@ def _build_job(application: Application, job_id: str, tree: bytes, files: dict[s
 def run_job(application: Application, job_id: str, files: dict[str, bytes], *also: str) -> Job:
     """The job that runs a program in an empty folder; `files` are the program and its inputs, by base name."""
     run = application.run
-    environment = [f"{name}={value}" for name, value in run.env.items()]
+    environment = [f"{name}={value}" for name, value in run.variables.items()]
     expected = [*application.metric.expect, *filter(None, also)]
     return Job(
         job_id,

@@ -1,8 +1,11 @@
 """Namespaces with a small read-only file system, without network, other processes or other users' files."""
 
 import contextlib
+import fcntl
 import os
 import signal
+import socket
+import struct
 
 from kernel import (
     LIBC,
@@ -30,6 +33,8 @@ from kernel import (
 from layer import LAYER, LOWER, PLACE, RESERVED
 from workplace import WRITABLE
 
+SET_FLAGS, UP_AND_RUNNING = 0x8914, 0x41
+"""SIOCSIFFLAGS with IFF_UP and IFF_RUNNING."""
 TMP = "/tmp"
 SYSTEM = "/usr"
 LIBRARIES = "/python"
@@ -64,8 +69,15 @@ def enter_namespaces(folders: list[str], hidden: list[str], trees: list[str]) ->
         os.closerange(3, 1 << 16)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _start_network()
     _build_root({real[folder]: target for folder, target in moved.items()}, hidden, trees)
     return moved
+
+
+def _start_network() -> None:
+    """Switch on the network's only device, which leads back to it; see Limits.sockets."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        fcntl.ioctl(end, SET_FLAGS, struct.pack("16sH14x", b"lo", UP_AND_RUNNING))
 
 
 def _build_root(libraries: dict[str, str], hidden: list[str], trees: list[str]) -> None:
