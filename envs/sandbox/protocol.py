@@ -33,6 +33,9 @@ class Limits:
     """Size of all results of a job, or of the standard output (and likewise the standard error) of one program."""
     file_mib: int = 64
     """Size of the largest file, and of all files together if the sandbox has a file system of its own."""
+    files: int | None = None
+    """Number of files and folders; None: 4096, or 1024 if the sandbox has no file system of its own, where deleting
+    each takes milliseconds."""
     processes: int = 64
     """Number of processes and threads together."""
     open_files: int = 64

@@ -75,10 +75,10 @@ class Layers:
                 os.mkdir(f"{LAYER}/work")
                 os.mkdir(upper)
                 os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode))
-                for name in writable:
-                    self._own_folders(lower, upper, name)
                 for name in hidden:
                     self._hide(lower, upper, name)
+                for name in writable:
+                    self._own_folders(lower, upper, name)
                 self._overlay(lower, upper)
                 for name in writable:
                     self._own_files(f"{PLACE}/{name}")
@@ -104,8 +104,10 @@ class Layers:
         """Make `name` and all folders below it in the layer; they have the lower folder's content and the program's
         user as their owner."""
         self._parents(lower, upper, name)
-        for folder, _, _ in os.walk(f"{lower}/{name}"):
-            self._make(folder, upper + folder[len(lower) :], self.uid)
+        for folder, inner, _ in os.walk(f"{lower}/{name}"):
+            copy = upper + folder[len(lower) :]
+            self._make(folder, copy, self.uid)
+            inner[:] = [each for each in inner if not _deleted(f"{copy}/{each}")]
         self._make(f"{lower}/{name}", f"{upper}/{name}", self.uid)
 
     def _parents(self, lower: str, upper: str, name: str) -> None:
@@ -135,3 +137,8 @@ class Layers:
         for place, _, names in os.walk(folder):
             for name in names:
                 os.chown(f"{place}/{name}", self.uid, self.uid, follow_symlinks=False)
+
+
+def _deleted(path: str) -> bool:
+    """Whether a layer has a mark of a deleted entry."""
+    return os.path.lexists(path) and not os.path.isdir(path)

@@ -117,7 +117,7 @@ class Server:
                 self.forget_template()
                 self.forget_checker()  # a checker that may not read the library has only the server's modules
         try:
-            folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+            folder = self.workplace.open(self.walls.uid, limits["file_mib"], limits["files"])
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
