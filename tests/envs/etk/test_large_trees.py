@@ -66,7 +66,9 @@ def test_a_tree_of_many_files_is_built_and_one_that_builds_too_many_says_so(tmp_
         asyncio.run(sandbox.layers())
     except RuntimeError as error:
         pytest.skip(f"this machine does not allow it: {error}")
-    application = Application("x", tmp_path / "tree", Build("touch prog", artifact="prog"), Run("touch out.txt"), Metric(expect=("out.txt",)))
+    application = Application(
+        "x", tmp_path / "tree", Build("touch prog", artifact="prog"), Run("touch out.txt"), Metric(expect=("out.txt",))
+    )
     with pytest.raises(ApplicationError, match=r"out\.txt"):  # built and run, without an expected plotfile
         asyncio.run(prepare(application, sandbox, tmp_path / "cache"))
     copying = Build("mkdir new && for i in 1 2; do cp -r *.h new && mv new $i && mkdir new || exit 1; done")
