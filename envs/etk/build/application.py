@@ -42,7 +42,8 @@ class Build:
     the log; None: only the exit status counts. artifact: path of the program; None: no program is expected. discard:
     patterns of files to leave out of the private copy, besides the artifact and the objects of the replaced file:
     archives that hold such an object, other copies of the source. memory_mib: limit of all its processes together.
-    disk_mib: limit of the whole copy.
+    disk_mib: limit of the whole copy. writable: folders of a tree that is too large to be copied in which the build
+    changes files, besides that of the replaced file; fewer files are prepared faster.
     """
 
     command: Command
@@ -55,10 +56,11 @@ class Build:
     discard: Sequence[str] = ()
     memory_mib: int = 4096
     disk_mib: int = 512
+    writable: Sequence[str] = (".",)
 
     def __post_init__(self) -> None:
         _check_command("build", self.command)
-        _check_inside("build", self.cwd, *filter(None, [self.log, self.artifact]))
+        _check_inside("build", self.cwd, *self.writable, *filter(None, [self.log, self.artifact]))
         _check_positive("build", self.timeout, self.memory_mib, self.disk_mib, self.success_lines)
         _check_regex("build", self.success_regex)
 

@@ -17,6 +17,7 @@ from typing import Any
 from envs import bleu
 from envs.etk import languages
 from envs.etk.build.application import GENERATE, Application, Build, words
+from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import ApplicationError, Reference
 from envs.etk.build.formats import FORMATS
 from envs.etk.build.mounted_tree import VERSION_CONTROL, MountedTree
@@ -41,6 +42,9 @@ SCORING_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file
 IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
 
 
+AnyReference = Reference | ComparedByCommand | TestSuite
+
+
 class Prepared:
     """A built tree and its reference run.
 
@@ -52,7 +56,7 @@ class Prepared:
         self,
         application: Application,
         built: bytes | MountedTree,
-        reference: Reference | ComparedByCommand,
+        reference: AnyReference,
         digest: str,
     ) -> None:
         self.application, self.built, self.reference, self.digest = application, built, reference, digest
@@ -209,14 +213,20 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
                     new.rename(folder)
     reference_dir = folder / "reference" if application.reference == GENERATE else Path(application.reference)
     built = source if isinstance(source, MountedTree) else (folder / "built.tar").read_bytes()
-    reference: Reference | ComparedByCommand
-    if application.comparison is None:
-        reference = Reference(Folder(reference_dir), application.metric)
-    else:
-        files = files_of(built, application.comparison.files)
-        reference = ComparedByCommand(application, application.comparison, reference_dir, files)
+    reference = _reference(application, reference_dir, built)
+    if isinstance(reference, ComparedByCommand):
         await reference.check(sandbox)
     return Prepared(application, built, reference, f"{digest}-{_scoring_digest(application)}")
+
+
+def _reference(application: Application, folder: Path, built: bytes | MountedTree) -> AnyReference:
+    """What results are compared with. Raises ApplicationError if the folder lacks a part of it."""
+    if application.comparison is not None:
+        files = files_of(built, application.comparison.files)
+        return ComparedByCommand(application, application.comparison, folder, files)
+    if application.metric.format == "cactus":
+        return TestSuite(Folder(folder), application.metric)
+    return Reference(Folder(folder), application.metric)
 
 
 async def _build_and_run(application: Application, sandbox: Sandbox, source: bytes | MountedTree, folder: Path) -> None:
@@ -258,7 +268,7 @@ async def _build_and_run(application: Application, sandbox: Sandbox, source: byt
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     if application.comparison is None:
-        Reference(Folder(reference), application.metric)
+        _reference(application, reference, source)
 
 
 def _last_output(*texts: str) -> str:
@@ -304,7 +314,7 @@ def _source(application: Application) -> bytes | MountedTree:
     paths = list(_files(source_dir))
     size = sum(path.lstat().st_size for path in paths) >> 20
     if len(paths) > MAX_FILES or size > MAX_MIB:
-        return MountedTree(source_dir, lambda file, path: _left_out(build, file, path))
+        return MountedTree(source_dir, build.writable, lambda file, path: _left_out(build, file, path))
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in paths:
