@@ -30,8 +30,7 @@ MAX_TEXT = 64 << 20
 @dataclass(frozen=True)
 class Tolerances:
     """What test.ccl says. entries: (test or "", kind, pattern of file names) to value; a test's own entries count
-    before
-    those of the thorn. Raises ApplicationError for a value that is no number or a pattern that is none."""
+    before those of the thorn. Raises ApplicationError for a value that is no number or a pattern that is none."""
 
     entries: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
 
