@@ -36,7 +36,7 @@ class Problem:
     limits: None for the sandbox's own limits.
     data: further data for the task's own channels (worlds, a case of a simulation). `useless`: answers by name that
         take no work on this task, for rewards/audit.
-    language: language of the code: "python", "c", "c++", "fortran" or "make".
+    language: language of the code: "python", "c", "c++", "fortran", "make", "ccl" or "par".
     weight: in means of rewards over problems.
     """
 

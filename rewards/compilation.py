@@ -2,16 +2,16 @@
 
 The score is 1 or 0. A file that compiles must also define the names that its thorn needs of it (Setup.object), so that
 a lone semicolon scores 0. If the compiler names lines of the file, the code is paid 1 and those lines lose it;
-otherwise the 0 is spread over the code. `mode` selects how it is checked: `syntax` runs a compiler on this file alone,
-in tenths of a second; `build` rebuilds what depends on the file, in a second or two. An empty file compiles, so code
-without a token scores 0. The channel is silent for a language without a command, and for a problem whose reference does
-not compile in this tree.
+otherwise the 0 is spread over the code. `mode` selects how it is checked: `syntax` compiles this file alone; `build`
+builds the configuration again, which also links it. An empty file compiles, so code without a token scores 0. The
+channel is silent for a file that Cactus does not compile, and for a problem whose reference does not compile in this
+tree.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from rewards.analysis.code_tokens import has_code
 from rewards.channel import ChannelResult, Completion, Span
 
 log = logging.getLogger("codegrain")
-MODES = ("syntax", "build")
 TRIED_REFERENCES = 4
 """Number of references that `ready` compiles before a run."""
 SILENT = ChannelResult(0.0, note="not checked", silent=True)
@@ -34,45 +33,33 @@ class Compilation:
     Args:
         sandbox: where compilers run.
         workdir: folder of the tree.
-        mode: one of MODES.
-        syntax, build: how a file is checked in each mode; fields of envs.etk.build.cactus_tree.Setup.
-        target: path of a file in the tree.
+        mode: `syntax` or `build`.
+        configuration, timeout, memory_mib, disk_mib: see envs.etk.build.cactus_tree.Setup.
         cache: folder for the results of references; None: the user's cache.
 
     Raises:
-        ValueError: an unknown mode.
-        TaskError: the tree or a field does not exist, or a compiler is not installed.
+        TaskError: an unknown mode, the tree or its configuration does not exist, or a program is not installed.
     """
 
     judges_form = False
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        workdir: str,
-        mode: str = "syntax",
-        syntax: Mapping[str, Any] | None = None,
-        build: Mapping[str, Any] | None = None,
-        target: str = "arrangements/{thorn}/src/{file}",
-        cache: str | None = None,
-    ):
-        if mode not in MODES:
-            raise ValueError(f"task.reward.compile.mode={mode}: unknown mode; use {' or '.join(MODES)}")
-        settings = syntax if mode == "syntax" else build
-        try:
-            setup = Setup(workdir=workdir, target=target, **(settings or {}))
-        except TypeError as error:
-            raise TaskError(f"task.reward.compile.{mode}: {str(error).partition('() ')[2]}") from None
+    def __init__(self, sandbox: Sandbox, workdir: str, cache: str | None = None, **settings: Any):
+        setup = Setup(workdir=workdir, **settings)
         self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Warn if none of the first references compiles. Raises TaskError if the tree has no file of the problems."""
+        """Warn if none of the first references compiles.
+
+        Raises:
+            TaskError: the tree has no file of the problems, or the sandbox cannot build in it.
+        """
+        await self.tree.ready()
         references = [_source(problem, problem.reference) for problem in problems if problem.reference]
         in_tree = [source for source in references if self.tree.has(source)]
         if references and not in_tree:
-            path = self.tree.setup.target_of(references[0])
+            path = references[0].target
             raise TaskError(f"task.reward.compile: no {path} in {self.tree.setup.root}, and no other file asked for")
-        checked = [source for source in in_tree if self.tree.setup.command_for(source)][:TRIED_REFERENCES]
+        checked = [source for source in in_tree if self.tree.checks(source)][:TRIED_REFERENCES]
         results = await self.tree.check(checked, checked)
         if results and not any(result is None or result.ok for result in results):
             message = next(r.messages[0].text if r.messages else r.reason for r in results if r)

@@ -48,7 +48,10 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
     if names == []:
         raise TaskError(f"{options.thornlist} names no thorn (a name has a / and stands below !CHECKOUT)")
     sources = changed_sources(options.sources.split(",") if options.sources else ())
-    checkouts = Checkouts(options.checkout, names, options.arrangement, filters, sources=sources)
+    beside = options.beside.split(",") if options.beside else []
+    if unknown := sorted(set(beside) - {"ccl", "par"}):
+        raise TaskError(f"--beside {unknown[0]}: must be ccl, par or ccl,par")
+    checkouts = Checkouts(options.checkout, names, options.arrangement, filters, sources=sources, beside=beside)
     written, languages = write(checkouts, options.output)
     return {
         "out": str(options.output),
@@ -100,8 +103,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     building.add_argument("--arrangement", help="name for thorns at the top level; default: the checkout folder's name")
     building.add_argument("--max-src-chars", type=int, metavar="N", help="leave out longer files")
     building.add_argument("--min-src-chars", type=int, metavar="N", help="leave out shorter files")
-    building.add_argument("--languages", metavar="c,c++,fortran,make", help="leave out the others")
+    building.add_argument("--languages", metavar="c,c++,fortran,make,ccl,par", help="leave out the others")
     building.add_argument("--sources", metavar=".cl=.c,.inc=", help="take .cl files, as .c files; leave .inc files out")
+    building.add_argument("--beside", metavar="ccl,par", help="also rows for declarations and parameter files")
     building.add_argument("--drop-generated", action="store_true", help="leave out files with a generator's mark")
     building.add_argument("--drop-duplicates", action="store_true", help="leave out files that another thorn has too")
     return parser.parse_args(arguments)

@@ -100,6 +100,8 @@ class Checkouts:
         filters: remove files; None for no filters. A removed file is in no context either (R12).
         url: url of every row; None for that of the thorn's repository.
         sources: names of sources, see languages.SOURCES.
+        beside: "ccl", "par" or both: also rows for declarations, and for parameter files in par/ and test/. They are
+            no context of other files, and a declaration's own row does not show it.
 
     Attributes:
         thorns: thorns with a `src` folder, in order.
@@ -118,6 +120,7 @@ class Checkouts:
         filters: Filters | None = None,
         url: str | None = None,
         sources: Mapping[str, Language] = SOURCES,
+        beside: Sequence[str] = (),
     ):
         thorns = find_thorns(checkouts, names, arrangement)
         if not thorns.found:
@@ -125,7 +128,7 @@ class Checkouts:
             missing = f", {len(thorns.absent)} of the list are absent" if thorns.absent else ""
             raise TaskError(f"no thorn in {folders}: no folder has interface.ccl, schedule.ccl and param.ccl{missing}")
         self.absent, self.skipped = thorns.absent, thorns.skipped
-        self.filters, self.url, self.sources = filters or Filters(), url, sources
+        self.filters, self.url, self.sources, self.beside = filters or Filters(), url, sources, beside
         self._files = self._claimed({thorn: self._listing(thorn) for thorn in thorns.found})
         self.thorns = list(self._files)
 
@@ -134,21 +137,36 @@ class Checkouts:
         declared = {name: _declaration(thorn.folder / f"{name}.ccl") for name in (*DECLARATIONS, "configuration")}
         url = repository_url(os.path.realpath(thorn.folder)) if self.url is None else self.url
         files = [(name, text) for name, path in self._files[thorn] if (text := self._text(thorn, name, path))]
-        for name, text in files:
+        beside = [*self._beside(thorn, declared)]
+        for name, text in [*files, *beside]:
             # R12: neither the file itself nor a file with the same text
             others = [(other, other_text) for other, other_text in files if other != name and other_text != text]
-            language = language_of(name, self.sources)
-            assert language is not None  # the listing has sources only
+            language = language_of(name, self.sources) or language_of(name)
+            assert language is not None  # the listing has nothing else
             yield {
                 "thorn_name": thorn.name,
                 "url": url,
                 "src_filename": name,  # R2
-                **declared,
+                **{each: "" if name == f"{each}.ccl" else text for each, text in declared.items()},
                 "src_code": text,
                 "context_filenames": "".join(f"{other}\n" for other, _ in others),
                 "context": joined(others),
                 "language": language.name,
             }
+
+    def _beside(self, thorn: Thorn, declared: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Names and texts of the wanted files beside `src`, by path in the thorn."""
+        files = {f"{name}.ccl": text for name, text in declared.items()} if "ccl" in self.beside else {}
+        if "par" in self.beside:
+            paths = [path for folder in ("par", "test") for path in (thorn.folder / folder).glob("*.par")]
+            files |= {f"{path.parent.name}/{path.name}": decoded(path.read_bytes()) for path in paths if path.is_file()}
+        for name, text in sorted(files.items()):
+            if not text.strip():
+                continue
+            if reason := self.filters.reason(str(thorn.folder), name.rpartition(".")[2], text):
+                self.skipped[reason] += 1
+            else:
+                yield name, text
 
     def _listing(self, thorn: Thorn) -> list[tuple[str, Path]] | None:
         """Names (relative to `src`, R2) and paths of a thorn's sources, sorted (R8); None without `src` (R5)."""

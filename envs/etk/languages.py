@@ -13,7 +13,7 @@ from envs.task import TaskError
 @dataclass(frozen=True)
 class Language:
     """
-    name: "c", "c++", "fortran" or "make": the language of the file's comments and tokens.
+    name: "c", "c++", "fortran", "make", "ccl" or "par": the language of the file's comments and tokens.
     spoken: the name of the language in prompts.
     tag: the text after the three backquotes of a fenced block.
     """
@@ -34,9 +34,11 @@ FIXED = Language("fortran", "fixed-form Fortran", "fortran")
 FREE = Language("fortran", "free-form Fortran", "fortran")
 INCLUDE = Language("fortran", "Fortran include file", "fortran")
 MAKE = Language("make", "make fragment", "make")
+CCL = Language("ccl", "Cactus declaration (CCL)", "")
+PAR = Language("par", "Cactus parameter", "")
 OTHER = Language("c++", "source", "")
 """For rows of a dataset that selected its files by other rules."""
-NAMES = ("c", "c++", "fortran", "make")
+NAMES = ("c", "c++", "fortran", "make", "ccl", "par")
 
 SOURCES: Mapping[str, Language] = {
     ".c": C,
@@ -63,6 +65,8 @@ SOURCES: Mapping[str, Language] = {
     "make.configuration.deps": MAKE,
 }
 """R10: extensions and whole names of sources, case-sensitive."""
+BESIDE_SOURCES: Mapping[str, Language] = {".ccl": CCL, ".par": PAR}
+"""Files of a thorn that lie beside its sources: declarations, and parameter files of examples and tests."""
 HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".H"})
 LEFTOVERS = (
     "*~", "*#", "*.swp", "*.swo", "*.swn", "*.bak", "*.BAK", "*.back", "*.backup", "*.old", "*.orig", "*.rej", "*.save",
@@ -76,7 +80,8 @@ VERSION_CONTROL = frozenset({"CVS", "RCS", "SCCS", "_darcs", "{arch}"})
 def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Language | None:
     """The language of a file by its name (R10), None if it is not a source."""
     path = PurePosixPath(filename)
-    return sources.get(path.name) or sources.get(path.suffix)
+    known = BESIDE_SOURCES | sources if sources is SOURCES else sources
+    return known.get(path.name) or known.get(path.suffix)
 
 
 def changed_sources(changes: Sequence[str]) -> dict[str, Language]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envs.etk.context import MAX_CHARS_PER_TOKEN, Files, Room, cut, fenced, parted, useful_first
+from envs.etk.languages import BESIDE_SOURCES
 from envs.etk.rows import SourceFile
 from envs.task import Prompted, TaskError
 
@@ -105,7 +106,7 @@ class Prompt:
         return f"You are an expert {known} developer who writes thorns for the Einstein Toolkit."
 
     def _request(self, file: SourceFile) -> str:
-        language = file.language.spoken if self.own_language else "C/C++"
+        language = self._spoken(file)
         parts = [
             f"Create the {language} file `{file.name}` in the thorn `{file.thorn}`.",
             f"Thorn information:\n- Name: {file.thorn}\n- Target file: {file.name}",
@@ -120,10 +121,14 @@ class Prompt:
         return {
             "file": file.name,
             "thorn": file.thorn,
-            "language": file.language.spoken if self.own_language else "C/C++",
+            "language": self._spoken(file),
             **{name: self._shown(getattr(file, name)) for name in DECLARED},
             "context": self._context(file),
         }
+
+    def _spoken(self, file: SourceFile) -> str:
+        beside = file.language in BESIDE_SOURCES.values()
+        return file.language.spoken if self.own_language or beside else "C/C++"
 
     def _opening(self, file: SourceFile) -> str:
         return f"Here is the code for {file.name}:\n```{file.language.tag if self.own_language else ''}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +21,28 @@ class ThornCompiler:
     Args:
         sandbox: where compilers run.
         workdir: folder of the tree, configured and built.
-        target: path of a file in the tree.
-        mode, syntax, build: how a file is checked, as rewards.compilation.Compilation takes them.
+        settings: as rewards.compilation.Compilation takes them.
         cache: folder for the results of references; None: the user's cache.
 
-    A file is fine where it compiles, and where the compiler cannot judge it: its language has no command, or the
+    A file is fine where it compiles, and where the compiler cannot judge it: Cactus does not compile it, or the
     reference does not compile in this tree.
 
     Raises:
-        TaskError: there is no tree, or a program of a command is not installed.
+        TaskError: there is no tree, or a program is not installed.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        workdir: str | None = None,
-        mode: str = "syntax",
-        syntax: Mapping[str, Any] | None = None,
-        build: Mapping[str, Any] | None = None,
-        target: str = "arrangements/{thorn}/src/{file}",
-        cache: str | None = None,
-    ):
+    def __init__(self, sandbox: Sandbox, workdir: str | None = None, cache: str | None = None, **settings: Any):
         if workdir is None:
             raise TaskError(
                 "episode=repair on task=etk tells what the compiler says and task.reward.compile.workdir is null: give "
                 "a configured and built Cactus tree"
             )
-        setup = Setup(workdir=workdir, target=target, **((syntax if mode == "syntax" else build) or {}))
+        setup = Setup(workdir=workdir, **settings)
         self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Nothing to prepare."""
+        """Raises TaskError if the sandbox cannot build in the tree."""
+        await self.tree.ready()
 
     async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
         """What the compiler says of each file."""

@@ -17,6 +17,7 @@ from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.extraction import DEFINITION, EXTRACTIONS
 from envs.roboeval.instructions import EVENTS
+from envs.roboeval.trace import satisfied
 from envs.roboeval.worlds import Benchmark, World
 from envs.task import Extracted, Problem, Prompted, Split, TaskError, extract_fenced, seeded_split
 
@@ -25,6 +26,7 @@ HUB = "zichao22/robo-instruct"
 KNOWN = ("nouns", "actions", "ordered")
 """Fields of a row that tell the reward more about an instruction."""
 COLUMNS = ("text", "program", "prompt", *KNOWN)
+CHECKED = ("id", "text", "program", "worlds", "conditions")
 STYLES = ("chat", "completion")
 MARK = "# Instruction:"
 TASK = (
@@ -39,8 +41,10 @@ class RoboEval:
         train: "shipped", "hub", or a file or folder of rows with the hub's columns `text` and `program`. Optional are
             `program` (see rewards.robot), `ordered` (whether the instruction gives an order), and for rows without a
             program `nouns` and `actions` (words and functions that are needed).
+        test: "shipped", or a file or folder of rows {id, text, program, worlds, conditions} like data/eval.jsonl;
+            conditions, one for each world, are in the language of trace.py.
         benchmark_dir: RoboEval's folder for evaluation, as it is published (tasks/*.py) or as prompts.jsonl,
-            tests.jsonl and worlds.json; None for the shipped evaluation tasks.
+            tests.jsonl and worlds.json; None for the tasks of `test`.
         style: "chat", or "completion" for base models: one text that ends with the definition line.
         examples: number of worked examples in the prompt, at most six.
         extraction: "fenced", "robo_instruct" or "seed_paper".
@@ -56,6 +60,7 @@ class RoboEval:
     def __init__(
         self,
         train: str = "shipped",
+        test: str = "shipped",
         benchmark_dir: str | None = None,
         style: str = "chat",
         examples: int = 2,
@@ -72,11 +77,14 @@ class RoboEval:
             raise TaskError(f"task.env.examples={examples}: must be from 0 to {len(EXAMPLES)}")
         self.style, self.examples, self.extraction = style, EXAMPLES[:examples], extraction
         self.closing = "`\n" if style == "chat" else "\n"
-        test = shipped_tasks() if benchmark_dir is None else benchmark_tasks(benchmark_dir)
+        if test != "shipped" and benchmark_dir is not None:
+            raise TaskError("task.env.test and task.benchmark_dir: both name evaluation tasks; set one of them")
+        own = shipped_tasks() if test == "shipped" else own_tasks(test)
+        evaluated = own if benchmark_dir is None else benchmark_tasks(benchmark_dir)
         instructions = list(_train(train))
         if train_size is not None and train_size < len(instructions):
             instructions = seeded_split(instructions, train_size, split_seed)["train"]
-        self._splits: dict[Split, list[Problem]] = {"train": instructions, "validation": [], "test": test}
+        self._splits: dict[Split, list[Problem]] = {"train": instructions, "validation": [], "test": evaluated}
 
     def problems(self, split: Split) -> list[Problem]:
         """The instructions of one split."""
@@ -122,15 +130,41 @@ def program_of(code: str) -> str:
 
 def shipped_tasks() -> list[Problem]:
     """Evaluation tasks written for this collection."""
-    return [
-        Problem(
-            id=f"roboeval/{row['id']}",
-            question=row["text"],
-            reference=row["program"],
-            data={"worlds": [World.of(world) for world in row["worlds"]], "conditions": row["conditions"]},
-        )
-        for row in read_json_lines(DATA / "eval.jsonl")
-    ]
+    return [_checked_task(row) for row in read_json_lines(DATA / "eval.jsonl")]
+
+
+def own_tasks(source: str) -> list[Problem]:
+    """Evaluation tasks of the user's, from a file or folder. Raises TaskError, with the row's id."""
+    problems: dict[str, Problem] = {}
+    for number, row in enumerate(file_rows(data_files(Path(source)), CHECKED)):
+        name = row.get("id") or f"row {number}"
+        setting = f"task.env.test={source}: {name}"
+        if missing := [column for column in CHECKED[1:] if not row.get(column)]:
+            raise TaskError(f"{setting}: {missing[0]} is missing; a task needs {', '.join(CHECKED)}")
+        if len(row["worlds"]) != len(row["conditions"]):
+            raise TaskError(f"{setting}: {len(row['worlds'])} worlds and {len(row['conditions'])} conditions")
+        try:
+            problem = _checked_task({**row, "id": name})
+            for condition in row["conditions"]:
+                satisfied(condition, [])
+        except (TaskError, ValueError, TypeError, LookupError) as error:
+            raise TaskError(f"{setting}: {error}") from None
+        if problem.id in problems:
+            raise TaskError(f"{setting}: a second task with this id")
+        problems[problem.id] = problem
+    if not problems:
+        raise TaskError(f"task.env.test={source}: no row")
+    return list(problems.values())
+
+
+def _checked_task(row: Row) -> Problem:
+    """A task whose program is judged in closed worlds. Raises TaskError for a world that is none."""
+    return Problem(
+        id=f"roboeval/{row['id']}",
+        question=row["text"],
+        reference=row["program"],
+        data={"worlds": [World.of(world) for world in row["worlds"]], "conditions": row["conditions"]},
+    )
 
 
 def benchmark_tasks(folder: str) -> list[Problem]:

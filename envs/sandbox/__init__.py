@@ -6,7 +6,7 @@ the sandbox's own process and may import only its own files and the standard lib
 
 from envs.sandbox.fusion import FusionSandbox
 from envs.sandbox.local import LocalSandbox
-from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase, run_sync
+from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase, Tree, run_sync
 
 __all__ = [
     "FunctionCase",
@@ -17,5 +17,6 @@ __all__ = [
     "Outcome",
     "Sandbox",
     "StdioCase",
+    "Tree",
     "run_sync",
 ]

@@ -23,7 +23,7 @@ from typing import Any
 
 from envs.sandbox import memory_group, seccomp, verdict
 from envs.sandbox.libraries import Libraries
-from envs.sandbox.protocol import Limits
+from envs.sandbox.protocol import Limits, Tree
 from envs.sandbox.worker.tree import remove_tree
 
 PROGRAM = Path(__file__).with_name("worker") / "__main__.py"
@@ -31,6 +31,8 @@ GRACE_S = 10.0
 """How long a worker may stay silent after its own deadline."""
 START_S = 30.0
 """How long a worker may take to start."""
+MOST_REQUEST = 60_000
+"""Bytes of a request; the server reads one packet."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -65,10 +67,16 @@ class Worker:
         libraries: what programs may import beside the interpreter's own standard library.
         imports: modules that the server imports at once, because programs could not.
         processor: the only processor on which the server and its programs run; None: any.
+        trees: real paths of the folders that its builds may have (Job.tree).
     """
 
     def __init__(
-        self, tier: str, libraries: Libraries, imports: Sequence[str] = (), processor: int | None = None
+        self,
+        tier: str,
+        libraries: Libraries,
+        imports: Sequence[str] = (),
+        processor: int | None = None,
+        trees: Sequence[str] = (),
     ) -> None:
         on_host = tier == "landlock"
         chosen = seccomp.filters(on_host and os.geteuid() != 0, on_host) if tier != "none" else {}
@@ -90,7 +98,9 @@ class Worker:
                 stderr=subprocess.DEVNULL,
             )
         self.control = own_end
-        self.tier, self.libraries, self.processor = tier, libraries, processor
+        self.tier, self.libraries, self.processor, self.trees = tier, libraries, processor, tuple(trees)
+        self.no_trees = ""
+        """Why its builds cannot have `trees`."""
         bpf = {name: code.hex() for name, code in chosen.items()}
         hello: dict[str, Any] = {
             "tier": tier,
@@ -100,6 +110,7 @@ class Worker:
             "hidden": list(libraries.hidden),
             "linked": list(libraries.linked),
             "group": None if self.group is None else [self.group.parent, self.group.name, self.group.version],
+            "trees": list(trees),
         }
         hello["beside"] = sorted({os.path.dirname(folder) for folder in libraries.originals})
         own_end.send(json.dumps({**hello, "limits": asdict(Limits()), "processor": processor}).encode())
@@ -110,13 +121,26 @@ class Worker:
 
     async def ready(self) -> None:
         """Wait until the server is ready. Raises WorkerLost with the server's reason."""
-        self.layers = (await self._reply(START_S))["ready"]
+        reply = await self._reply(START_S)
+        self.layers, self.no_trees = reply["ready"], reply["no_trees"]
 
     async def ask(
-        self, kind: str, limits: Limits, descriptors: Sequence[int], preload: Sequence[str] = ()
+        self,
+        kind: str,
+        limits: Limits,
+        descriptors: Sequence[int],
+        preload: Sequence[str] = (),
+        tree: Tree | None = None,
     ) -> verdict.Ended:
-        """Run one program after importing `preload`. Raises WorkerLost."""
-        request = f'{{"kind": "{kind}", "limits": {_text(limits)}, "preload": {json.dumps(list(preload))}}}'.encode()
+        """Run one program after importing `preload`. Raises WorkerLost, and BadJob if it cannot have `tree`."""
+        more = ""
+        if tree is not None:
+            parts = {"tree": tree.path, "writable": list(tree.writable), "hidden": list(tree.hidden)}
+            more = f', "tree": {json.dumps(parts)}'
+        text = f'{{"kind": "{kind}", "limits": {_text(limits)}, "preload": {json.dumps(list(preload))}{more}}}'
+        request = text.encode()
+        if len(request) > MOST_REQUEST:
+            raise verdict.BadJob("Job.tree names too many files")
         try:
             socket.send_fds(self.control, [request], descriptors)
         except OSError as error:
@@ -124,6 +148,8 @@ class Worker:
         reply = await self._reply(limits.wall_s + GRACE_S)
         while "waiting" in reply:
             reply = await self._reply(reply["waiting"] + GRACE_S)
+        if "refused" in reply:
+            raise verdict.BadJob(reply["refused"])
         ended = verdict.Ended(**reply)
         self.disk_full = self.disk_full or (ended.disk_full and ended.end != "files")
         return ended

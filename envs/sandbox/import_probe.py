@@ -38,14 +38,14 @@ def modules() -> list[str]:
     return sorted(sys.stdlib_module_names - NOT_IMPORTED)
 
 
-async def start(tier: str, packages: Sequence[str], processor: int | None) -> Worker:
+async def start(tier: str, packages: Sequence[str], processor: int | None, trees: Sequence[str] = ()) -> Worker:
     """A worker whose programs can import the standard library and the packages; probed once for each process, tier and
     set of packages. Raises WorkerLost, Unreadable or seccomp.Unavailable."""
     folders = tuple(folder for name in packages for folder in folders_of(name))
     libraries = readable(tier, folders)
     key = (tier, tuple(packages), libraries, os.geteuid())
     known = _imported.get(key, ())
-    worker = await _ready(Worker(tier, libraries, known, processor))
+    worker = await _ready(Worker(tier, libraries, known, processor, trees))
     if key in _imported or tier == "none":
         return worker
     try:
@@ -53,7 +53,7 @@ async def start(tier: str, packages: Sequence[str], processor: int | None) -> Wo
         if failed and not any(name.startswith(FILES) for name in failed):
             worker.stop()
             known = tuple(failed)
-            worker = await _ready(Worker(tier, libraries, known, processor))
+            worker = await _ready(Worker(tier, libraries, known, processor, trees))
             failed = await missing(worker, packages)
         if failed:
             raise WorkerLost(_told(failed))

@@ -64,6 +64,8 @@ class LocalSandbox:
         self.limits = limits or Limits()
         self.tiers = (tier,) if tier else TIERS[: TIERS.index(require) + 1]
         self.packages = tuple(packages)
+        self.trees: list[str] = []
+        """Folders that jobs have asked for; a worker that lacks one is replaced."""
         for name in packages:
             folders_of(name)  # here, so that a wrong name is reported at once
         self._reset()
@@ -86,6 +88,7 @@ class LocalSandbox:
             raise RuntimeError("the sandbox is closed")
         if self._pid != os.getpid():
             self._reset()  # in a forked copy of the caller, whose workers belong to the original
+        self.trees += sorted({job.tree.path for job in jobs if job.tree} - set(self.trees))
         outcomes: list[Outcome | None] = [None] * len(jobs)
         waiting = iter(range(len(jobs)))
         done = 0
@@ -129,12 +132,19 @@ class LocalSandbox:
 
     # --- workers --------------------------------------------------------------------------------------------
 
-    async def _take(self) -> Worker:
-        """An idle worker; a new one if there are fewer than `workers`; otherwise the next that becomes idle."""
+    async def _take(self, tree: str | None = None) -> Worker:
+        """An idle worker that has the folder `tree`; a new one if there are fewer than `workers`; otherwise the next
+        that becomes idle."""
         while True:
+            worker = None
             with self._lock:
                 if self._idle:
-                    return self._idle.pop()
+                    worker = self._idle.pop()
+            if worker is not None and (tree is None or tree in worker.trees):
+                return worker
+            if worker is not None:
+                self._lose(worker)
+            with self._lock:
                 free = bool(self._places) and not self._choosing  # one worker selects the tier for all
                 place = self._places.pop() if free else None
                 self._choosing = self._choosing or (free and not self._chosen)
@@ -153,7 +163,9 @@ class LocalSandbox:
         reasons = []
         for tier in self.tiers:
             try:
-                worker = await import_probe.start(tier, self.packages, processor)
+                worker = await import_probe.start(
+                    tier, self.packages, processor, list(filter(os.path.isdir, self.trees))
+                )
             except (seccomp.Unavailable, Unreadable, WorkerLost) as error:
                 reasons.append(f"{tier}: {error}")
                 continue
@@ -189,7 +201,17 @@ class LocalSandbox:
         """
         reason, started = "", 0.0
         for _ in range(MAX_TRIES):
-            worker = await self._take()
+            if job.tree is not None and not os.path.isdir(job.tree.path):
+                return verdict.not_graded(job, f"no folder {job.tree.path}")
+            worker = await self._take(job.tree.path if job.tree else None)
+            if job.tree is not None and worker.no_trees:
+                self._give(worker)
+                return verdict.not_graded(job, f"a job with a folder needs namespaces: {worker.no_trees}")
+            if (job.limits or self.limits).sockets and worker.tier != "full":
+                self._give(worker)
+                return verdict.not_graded(
+                    job, f"sockets need namespaces: the sandbox's tier is {worker.tier}, not full"
+                )
             started, worker.disk_full = time.monotonic(), False
             try:
                 outcome = await self._run_on(worker, job)
@@ -228,7 +250,9 @@ class LocalSandbox:
         if job.kind == "command":
             text = verdict.command_payload(job)
             with Memory(text) as payload, Memory() as record, Memory(b"", True) as stdout, Memory(b"", True) as stderr:
-                ended = await worker.ask("command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd])
+                ended = await worker.ask(
+                    "command", limits, [payload.fd, record.fd, stdout.fd, stderr.fd], tree=job.tree
+                )
                 outputs = stdout.output(limits), stderr.output(limits)
                 return await verdict.judged(
                     limits.file_mib << 20, verdict.judge_command, job, limits, ended, record.read, *outputs

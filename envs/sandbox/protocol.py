@@ -33,10 +33,16 @@ class Limits:
     """Size of all results of a job, or of the standard output (and likewise the standard error) of one program."""
     file_mib: int = 64
     """Size of the largest file, and of all files together if the sandbox has a file system of its own."""
+    files: int | None = None
+    """Number of files and folders; None: 4096, or 1024 if the sandbox has no file system of its own, where deleting
+    each takes milliseconds."""
     processes: int = 64
     """Number of processes and threads together."""
     open_files: int = 64
     """Number of open descriptors of one process."""
+    sockets: bool = False
+    """True: processes of a `command` may talk to each other through sockets, as MPI's do. Only in the tier full, where
+    their network has no other machine and no other program; elsewhere the job is not graded."""
     each_case: bool = False
     """True: the times are for one case of a `function` job too. A process answers cases until its time is over; if all
     its answers are right, a new process continues at the interrupted case."""
@@ -60,6 +66,20 @@ class StdioCase:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A folder of this machine that a `command` job has as `tree`, whatever its size: the job reads the folder itself,
+    and its changes go to a layer of its own.
+
+    path: real path of the folder. writable: folders below it, also new ones, whose files the job may change. hidden:
+    files and folders below it that the job does not see. Paths are relative and contain no links.
+    """
+
+    path: str
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Job:
     """One program and its tests.
 
@@ -73,6 +93,8 @@ class Job:
     as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
     all_or_nothing: only the verdict matters, so a `stdio` job ends at its first wrong case; the others count as
         failed.
+    tree: a folder of a `command` job; only sandboxes with namespaces can give one (tier full), others do not grade the
+        job.
     limits: None for the sandbox's own limits.
     """
 
@@ -90,6 +112,7 @@ class Job:
     commands: tuple[tuple[str, ...], ...] = ()
     keep: tuple[str, ...] = ()
     all_or_nothing: bool = False
+    tree: Tree | None = None
     limits: Limits | None = None
 
     @property

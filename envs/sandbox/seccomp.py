@@ -16,8 +16,10 @@ from typing import Any
 NEW_PROCESS = "fork vfork execve execveat"
 SAME_USER = "setresuid setresgid"
 """GNU make calls them with its own ids before each command; without capabilities other ids are impossible."""
+SOCKETS = "socket connect bind listen accept accept4 sendmmsg recvmmsg"
+FAMILIES = (1, 2, 10)
+"""AF_UNIX, AF_INET and AF_INET6: the sockets of jobs that may have some."""
 DENIED = """
-socket connect bind listen accept accept4 sendmmsg recvmmsg
 kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_getfd pidfd_send_signal
 ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp
 mount umount umount2 pivot_root chroot unshare setns move_mount mount_setattr
@@ -61,7 +63,7 @@ class Unavailable(RuntimeError):
 
 @functools.cache
 def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, bytes]:
-    """BPF code of the filters `program` and `tools`. Raises Unavailable.
+    """BPF code of the filters `program`, `tools`, and `sockets` for builds with Limits.sockets. Raises Unavailable.
 
     With `callers_uid`, programs run as the user who owns the files around them, and the filters also deny changes of
     these files' modes, owners and times. A third filter, `modes`, which is used together with `tools`, submits such
@@ -75,9 +77,9 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
 
     Arg = pyseccomp.Arg
 
-    def confined(names: str, threads_only: bool) -> bytes:
+    def confined(names: str, threads_only: bool, sockets: bool = False) -> bytes:
         denied = pyseccomp.ERRNO(errno.EPERM)
-        rules = _rules(pyseccomp, names, denied)
+        rules = _rules(pyseccomp, names if sockets else f"{names} {SOCKETS}", denied)
         for command in OWNERS_AND_SIGNALS:
             rules.add_rule(denied, "fcntl", Arg(1, pyseccomp.EQ, command))
         for request in (*OWNERS_BY_IOCTL, *(ATTRIBUTES if callers_uid else ())):
@@ -86,8 +88,12 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
             rules.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "fallocate")  # the C library writes instead
             rules.add_rule(denied, "prctl", Arg(0, pyseccomp.EQ, SET_DUMPABLE))
         rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of other processes
-        rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket; send() has no name
-        rules.add_rule(denied, "sendmsg")
+        if sockets:
+            for family in set(range(64)) - set(FAMILIES):
+                rules.add_rule(denied, "socket", Arg(0, pyseccomp.EQ, family))
+        else:
+            rules.add_rule(denied, "sendto", Arg(4, pyseccomp.NE, 0))  # to a named socket; send() has no name
+            rules.add_rule(denied, "sendmsg")
         if threads_only:
             rules.add_rule(denied, "clone", Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
         else:
@@ -99,7 +105,8 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
 
     program, tools = f"{NEW_PROCESS} {SAME_USER} {DENIED}", DENIED
     if not callers_uid:
-        return {"program": confined(program, True), "tools": confined(tools, False)}
+        made = {"program": confined(program, True), "tools": confined(tools, False)}
+        return made if hosts_disk else made | {"sockets": confined(tools, False, True)}
     compiled_filters = {"program": confined(f"{program} {METADATA} {MODES}", True)}
     try:
         compiled_filters["modes"] = _compiled(_rules(pyseccomp, MODES, pyseccomp.NOTIFY))

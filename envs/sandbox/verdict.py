@@ -98,6 +98,9 @@ def command_payload(job: Job) -> bytes:
     for name in job.files:
         if name.startswith("/") or ".." in name.split("/") or "\0" in name or not name:
             raise BadJob(f"the path {name!r} leads out of the job's folder")
+    for name in (*job.tree.writable, *job.tree.hidden) if job.tree else ():
+        if name != "." and (name.startswith("/") or {"..", ".", ""} & set(name.split("/")) or "\0" in name):
+            raise BadJob(f"the path {name!r} of Job.tree leads out of it")
     if not job.commands or not all(job.commands):
         raise BadJob("a command job needs commands")
     files = {name: base64.b64encode(data).decode() for name, data in job.files.items()}

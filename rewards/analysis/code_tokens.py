@@ -1,4 +1,4 @@
-"""Splits source code of five languages into tokens, without its comments.
+"""Splits source code of seven languages into tokens, without its comments.
 
 A token is an identifier, a number, a string or an operator. Pygments splits real files alike where only its comments
 are used, but it does not know C's comments in preprocessed Fortran (each file of the Einstein Toolkit begins with one),
@@ -23,6 +23,8 @@ C_STRING = r"\"(?:\\(?:\r\n|.)|[^\"\\\r\n])*\"|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'"
 STRING = {
     "python": rf"\"\"\".*?\"\"\"|'''.*?'''|{C_STRING}",
     "make": r"\\#",  # make has no strings, but an escaped mark begins no comment
+    "ccl": C_STRING,
+    "par": C_STRING,
     "c": C_STRING,
     "c++": rf"{C_STRING}|\d(?:'\w|[\w.])*",  # also numbers, whose digits may be grouped by quotes
     "fortran": r"\"(?:\"\"|[^\"\r\n])*\"|'(?:''|[^'\r\n])*'",
@@ -42,6 +44,8 @@ FIXED_COMMENT = rf"(?<![\r\n][^\r\n]{{5}}){FREE_COMMENT}|{LINE_START}[cCdD*][^\r
 COMMENTS = {
     "python": r"#[^\r\n]*",
     "make": r"#[^\r\n]*",
+    "ccl": r"#[^\r\n]*",
+    "par": rf"#[^\r\n]*|{LINE_START}[ \t]*![^\r\n]*",
     "c": C_COMMENT,
     "c++": C_COMMENT,
     "fortran": rf"{FREE_COMMENT}|{C_BLOCK}|{LINE_START}[cC*](?=[ \t*=\-\r\n]|\Z)(?![ \t]*=[^=])[^\r\n]*",

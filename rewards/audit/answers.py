@@ -15,7 +15,7 @@ CONSTANTS = ("None", "0", "1", "True", "False", "''", "[]", "args[0]")
 """What the body of a function returns; the last is its first argument."""
 LINES = ("0", "1", "-1", "YES", "NO")
 """What a program prints."""
-COMMENT = {"python": "# the solution", "make": "# the solution", "fortran": "! the solution"}
+COMMENT = {**dict.fromkeys(("python", "make", "ccl", "par"), "# the solution"), "fortran": "! the solution"}
 STATEMENTS = {
     "c": {
         "a semicolon": ";",
@@ -25,6 +25,8 @@ STATEMENTS = {
     },
     "fortran": {"returns at once": "      return", "early exit": "      stop"},
     "make": {"a lone include": "include ../make.defn"},
+    "ccl": {"a lone access": "private:"},
+    "par": {"a lone setting": "Cactus::cctk_itlast = 1"},
 }
 STATEMENTS["c++"] = STATEMENTS["c"] | {"returns a default value": "return {};", "early exit": "std::_Exit(0);"}
 """Answers to a task in another language than Python."""

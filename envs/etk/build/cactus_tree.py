@@ -1,9 +1,9 @@
 """A prepared Cactus tree: does a file of a thorn compile in it (specification, section 3.4)?
 
-The tree is the user's: configured and built once, read and never changed. Each check is a sandbox job with a private
-copy of the files that the compiler may need: those that the source includes, directly or indirectly, located by name
-anywhere in the tree, and those that `files` names. Files that could give away the reference are left out: the file
-itself, copies of it, and its objects.
+The tree is the user's: configured and built once, read and never changed. Compilers, flags and folders of headers are
+those of its configuration (cactus_config.py). In the mode `syntax` one file is compiled in a private copy of what it
+includes, a header through a source that includes it. In the mode `build` Cactus builds the configuration again, in a
+sandbox that has the whole tree with a private writable layer.
 
 A file that compiles must also define what the rest of its thorn needs of it: the names that the reference's object
 defines and that the thorn's declarations (schedule.ccl) or its other sources use. A lone semicolon compiles, too.
@@ -13,34 +13,32 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import json
 import os
 import re
 import shlex
 import shutil
-import tarfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatch
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from envs.etk.build.application import Build, words
+from envs.etk.build.application import Build
+from envs.etk.build.cactus_build import BuildJobs
+from envs.etk.build.cactus_config import CHECKED, MAKEFILE, Configuration, Place, place_of, searched
+from envs.etk.build.cactus_files import FORTRAN, Files
 from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
-from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS, TREE, VERSION_CONTROL, in_folder
+from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS, TREE, in_folder
 from envs.sandbox import Job, Outcome, Sandbox
 from envs.task import TaskError
 
-INCLUDE = re.compile(r"^[ \t]*#?[ \t]*include[ \t]*[<\"']([^>\"'\n]+)[>\"']", re.MULTILINE | re.IGNORECASE)
-PLACEHOLDER = re.compile(r"\{(target|thorn|arrangement|name|file|folder|object)\}")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 NAMES = "defined_names.txt"
 """The file of a job that lists what the object defines."""
 LIST_NAMES = ("/bin/sh", "-c", 'nm --defined-only --extern-only --demangle "$0" > "$1" 2>/dev/null || :')
+MODES = ("syntax", "build")
 MAX_FILES = 900
-"""Files and folders of a job; the sandbox's folder holds about 1,000."""
+"""Files and folders of a job; a sandbox without namespaces holds about 1,000."""
 MAX_IN_MEMORY = 20_000
 """Number of checks in memory; the oldest are removed first."""
 
@@ -60,130 +58,110 @@ class Source:
         parts = PurePosixPath(self.thorn, self.file).parts
         return ".." in parts or "/" in parts or len(PurePosixPath(self.thorn).parts) != 2
 
+    @property
+    def target(self) -> str:
+        """The path of the file in the tree."""
+        return f"arrangements/{self.thorn}/src/{self.file}"
+
 
 @dataclass(frozen=True)
 class Setup:
-    """How a file is checked.
+    """How files are checked.
 
-    workdir: folder of the tree. target: path of a file in the tree. command: a line for the shell, run at the tree's
-    root, or one line for each language. All paths and commands may contain {thorn}, {arrangement}, {name} (without the
-    arrangement), {file} and, in the command, {target}, its {folder} and {object}; names are quoted. object: path of the
-    object that the command writes, whose names are compared with those that the thorn needs; None: they are not. files:
-    patterns of files that the job gets in addition to included ones; * also matches slashes. expect: files that the
-    command must write. success_regex: see Build. timeout: seconds. memory_mib: limit of all its processes
-    together. disk_mib: limit of the copy.
+    workdir: folder of the tree. configuration: name of a folder of configs/; None: the only one. mode: one of MODES.
+    timeout: seconds of one check. memory_mib: limit of all its processes together. disk_mib: limit of what it writes.
 
     Raises:
-        TaskError: the tree does not exist, or a program of the command is not installed.
+        TaskError: the tree or the configuration does not exist, `make` or `perl` is not installed, or a value is
+            invalid.
     """
 
     workdir: str
-    command: str | Mapping[str, str]
-    target: str = "arrangements/{thorn}/src/{file}"
-    object: str | None = None
-    files: Sequence[str] = ()
-    expect: Sequence[str] = ()
-    success_regex: str | None = None
-    timeout: float = 20.0
+    configuration: str | None = None
+    mode: str = "syntax"
+    timeout: float | None = None
     memory_mib: int = 2048
-    disk_mib: int = 512
+    disk_mib: int = 1024
     build: Build = field(init=False)
 
     def __post_init__(self) -> None:
         setting = "task.reward.compile"
+        if self.mode not in MODES:
+            raise TaskError(f"{setting}.mode={self.mode}: unknown mode; use {' or '.join(MODES)}")
         if not self.workdir or not self.root.is_dir():
             raise TaskError(
                 f"{setting}.workdir={self.workdir}: no such folder; give a configured and built Cactus tree"
             )
-        lines = [self.command] if isinstance(self.command, str) else list(self.command.values())
-        for line in lines:
-            program = shlex.split(line)[0] if line.strip() else ""
-            if "/" not in program and "=" not in program and shutil.which(program) is None:
-                raise TaskError(f"{setting}: the command needs {program or 'a program'}, which is not installed")
+        for program in ("make", "perl", "nm"):
+            if shutil.which(program) is None:
+                raise TaskError(f"{setting}: Cactus's rules need {program}, which is not installed")
+        timeout = self.timeout if self.timeout is not None else (20.0 if self.mode == "syntax" else 600.0)
         try:
-            limits = {"timeout": self.timeout, "memory_mib": self.memory_mib, "disk_mib": self.disk_mib}
-            build = Build(command=":", success_regex=self.success_regex, **limits)  # type: ignore[arg-type]
+            build = Build(command=":", timeout=timeout, memory_mib=self.memory_mib, disk_mib=self.disk_mib)
         except ValueError as error:
             raise TaskError(f"{setting}: {str(error).removeprefix('build')}") from None
         object.__setattr__(self, "build", build)
 
     @property
     def root(self) -> Path:
-        return Path(self.workdir).expanduser()
-
-    def command_for(self, source: Source) -> str | None:
-        """The command with its placeholders filled in; None for a language without a command."""
-        line = self.command if isinstance(self.command, str) else self.command.get(source.language)
-        target = self.target_of(source)
-        paths = {
-            "target": target, "folder": str(PurePosixPath(target).parent),
-            "object": self.object_of(source) or os.devnull,
-        }  # fmt: skip
-        return line and fill_placeholders(line, source, paths, shlex.quote)
-
-    def object_of(self, source: Source) -> str | None:
-        """The path of the object in the tree."""
-        return self.object and fill_placeholders(self.object, source, {}, str)
-
-    def target_of(self, source: Source) -> str:
-        """The path of the file in the tree."""
-        return fill_placeholders(self.target, source, {}, str)
-
-
-def fill_placeholders(text: str, source: Source, more: Mapping[str, str], quote: Any) -> str:
-    """A template with the names of a source filled in, each passed through `quote`."""
-    arrangement, _, name = source.thorn.partition("/")
-    names = {"thorn": source.thorn, "arrangement": arrangement, "name": name, "file": source.file, **more}
-    return PLACEHOLDER.sub(lambda match: quote(names[match[1]]) if match[1] in names else match[0], text)
+        return Path(self.workdir).expanduser().absolute()
 
 
 @dataclass(frozen=True)
 class Compiled:
     """ok: whether the file compiles and defines what its thorn needs. messages: the compiler's, located in the file.
-    reason: why it is not ok. defined: names that its object defines."""
+    reason: why it is not ok. defined: names that its object defines. limited: whether a limit ended the check."""
 
     ok: bool
     messages: tuple[CompilerMessage, ...] = ()
     reason: str = ""
     defined: frozenset[str] = frozenset()
+    limited: bool = False
 
 
 class CactusTree:
     """Checks files in a tree. Each text is checked once; the results of references are stored in the folder `cache`.
 
-    Raises TaskError if the files of each job exceed the limits of the sandbox.
+    Raises TaskError for a configuration that does not exist.
     """
 
     def __init__(self, setup: Setup, sandbox: Sandbox, cache: Path):
         self.setup, self.sandbox, self.cache = setup, sandbox, cache
-        self._paths = _files(setup.root)
-        self._by_name: dict[str, list[str]] = {}
-        for path in self._paths:
-            self._by_name.setdefault(PurePosixPath(path).name, []).append(path)
-        self._always = [path for path in self._paths if any(fnmatch(path, pattern) for pattern in setup.files)]
-        count, size = self._load(self._always)
-        if count > MAX_FILES or size > MAX_MIB:
-            raise TaskError(
-                f"task.reward.compile: {count} files and folders of {size} MiB would travel with each check, a sandbox "
-                f"takes {MAX_FILES} of {MAX_MIB} MiB; name in `files` only what the command reads"
-            )
-        self._included = functools.lru_cache(100_000)(self._read_included)
+        self.configuration = Configuration.of(setup.root, setup.configuration)
+        self.files = Files(self.configuration)
+        self._builds = BuildJobs(self.files) if setup.mode == "build" else None
+        self._folders: dict[Place, tuple[str, ...]] = {}
         self._archive = functools.lru_cache(64)(self._make_archive)
         self._checked: dict[Source, Compiled] = {}
         self._references: dict[Source, bool] = {}
         self._defined: dict[Source, frozenset[str]] = {}
         self._used = functools.lru_cache(256)(self._read_used)
 
+    async def ready(self) -> None:
+        """Raise TaskError if the sandbox cannot give builds the tree."""
+        if self._builds is not None:
+            [outcome] = await self.sandbox.run([self._builds.trial()])
+            if outcome.verdict != "pass":
+                raise TaskError(f"task.reward.compile.mode=build: {outcome.note or outcome.stderr.strip()[-200:]}")
+
     def has(self, source: Source) -> bool:
         """Whether the tree has a file at the source's path."""
-        return not source.outside and self.setup.target_of(source) in self._paths
+        return not source.outside and self.files.path(source.target).is_file()
+
+    def checks(self, source: Source) -> bool:
+        """Whether files like this one are compiled: sources and headers."""
+        return self.has(source) and self._unit(source) is not None
 
     async def usable(self, references: Sequence[Source]) -> list[bool | None]:
         """Whether each reference compiles in this set-up; None if the sandbox failed."""
-        files = {r: self._result_file(r) for r in references if r not in self._references}
+        new = [reference for reference in references if reference not in self._references]
+        await self._find_folders(new)
+        files = {reference: self._result_file(reference) for reference in new}
         unchecked = [r for r, file in files.items() if not file.exists()]
         for reference, result in zip(unchecked, await self.check(unchecked, unchecked), strict=True):
-            if result is not None:
+            if result is not None and result.limited:  # on a machine with less to do it may compile
+                self._references[reference] = False
+            elif result is not None:
                 self._store(files[reference], result)
         for reference, file in files.items():
             if file.exists():
@@ -196,8 +174,9 @@ class CactusTree:
         """The result of compiling each source in place of its reference; None if the sandbox failed."""
         new = {s: r for s, r in zip(sources, references, strict=True) if s not in self._checked}
         compared = [reference for source, reference in new.items() if source != reference]
-        if self.setup.object is not None and compared:
+        if compared:
             await self.usable(compared)
+        await self._find_folders(list(new))
         jobs = {source: self._job(source, reference) for source, reference in new.items()}
         possible = {source: job for source, job in jobs.items() if job is not None}
         for source in new.keys() - possible.keys():
@@ -210,131 +189,133 @@ class CactusTree:
             del self._checked[source]
         return results
 
+    def _unit(self, source: Source) -> str | None:
+        return self.files.unit(source.target, f"arrangements/{source.thorn}/src")
+
     def _job(self, source: Source, reference: Source) -> Job | None:
-        command = self.setup.command_for(source)
-        target = self.setup.target_of(source)
-        if command is None or source.outside or target not in self._paths:
+        unit = self._unit(source) if self.has(source) else None
+        if unit is None:
             return None
-        needed = self._needed([source.text, reference.text], target)
+        if self._builds is not None:
+            job = self._builds.job(source.target, source.text, reference.text, self.setup.build.limits)
+            made = self.files.object_of(unit, f"arrangements/{source.thorn}/src")
+        else:
+            place = _place(source, unit)
+            if place not in self._folders:  # the sandbox failed
+                return Job(f"compile/{source.target}", "command")
+            found = self._syntax_job(source, reference, unit, place)
+            if found is None:
+                return None
+            job, made = found, f"{CHECKED}/{PurePosixPath(unit).name}.o"
+        listing = in_folder(TREE, (*LIST_NAMES, made, os.path.join("..", NAMES)))
+        return replace(job, id=f"compile/{source.target}", commands=(*job.commands, listing), keep=(NAMES,))
+
+    def _syntax_job(self, source: Source, reference: Source, unit: str, place: Place) -> Job | None:
+        """The job that compiles one object in a copy of what it includes."""
+        needed = self._needed([source.text, reference.text], source.target, unit, place)
         if not self._fits(needed):  # a source that includes too much gets only the files that the reference includes
-            needed = self._needed([reference.text], target)
+            needed = self._needed([reference.text], source.target, unit, place)
         if not self._fits(needed):
             return None
-        place, made = f"{TREE}/{target}", self.setup.object_of(source)
-        list_names = [in_folder(TREE, (*LIST_NAMES, made, NAMES))] if made else []
+        tree = self._archive(source.target, unit, place, reference.text, needed)
+        target = shlex.quote(f"{PurePosixPath(unit).name}.o")
+        # not optimised: the same errors in a third of the time
+        options = "CCTK_OPTIMISE_MODE=no F_LINE_DIRECTIVES=yes"
         return Job(
-            f"compile/{source.thorn}/{source.file}",
+            "",
             "command",
-            files={"tree.tar": self._archive(target, reference.text, needed), place: source.text.encode()},
+            files={"tree.tar": tree, f"{TREE}/{source.target}": source.text.encode()},
             commands=(
-                ("mkdir", "-p", TREE),
+                ("mkdir", "-p", f"{TREE}/{CHECKED}", f"{TREE}/{self.configuration.folder}/scratch"),
                 ("tar", "-xf", "tree.tar", "-C", TREE),
-                in_folder(TREE, words(command)),
-                *list_names,
+                in_folder(f"{TREE}/{CHECKED}", ("/bin/sh", "-c", f"make -s -f ../{MAKEFILE} {target} {options}")),
             ),
-            keep=tuple(f"{TREE}/{name}" for name in (*self.setup.expect, *([NAMES] if made else []))),
             limits=self.setup.build.limits,
         )
+
+    def _needed(self, texts: Sequence[str], target: str, unit: str, place: Place) -> tuple[str, ...]:
+        pairs = [(target, text) for text in texts]
+        if unit != target:
+            pairs.append((unit, self.files.unit_text(unit)))
+        modules = self.files.modules(texts[-1]) if PurePosixPath(unit).suffix in FORTRAN else ()
+        return tuple(sorted({*self.files.needed(pairs, self._folders[place], target), *modules}))
+
+    def _fits(self, paths: Sequence[str]) -> bool:
+        count, size = self.files.load(paths)
+        return count <= MAX_FILES and size <= MAX_MIB
+
+    def _make_archive(self, target: str, unit: str, place: Place, reference: str, paths: tuple[str, ...]) -> bytes:
+        makefile = self.configuration.makefile(place, self._folders[place])
+        texts = {**self.configuration.fragments(place), MAKEFILE: makefile.encode()}
+        if unit != target:
+            texts[unit] = self.files.unit_text(unit).encode("latin-1")
+        return self.files.archive(paths, texts, reference)
+
+    async def _find_folders(self, sources: Sequence[Source]) -> None:
+        """Ask make which folders it searches for the headers of each source."""
+        if self._builds is not None:
+            return
+        units = {source: self._unit(source) for source in sources if self.has(source)}
+        places = {_place(source, unit) for source, unit in units.items() if unit} - self._folders.keys()
+        new = sorted(places, key=lambda place: place.folder)
+        outcomes = await self.sandbox.run([self._folders_job(place) for place in new])
+        for place, outcome in zip(new, outcomes, strict=True):
+            if outcome.verdict == "fail":
+                message = " ".join(outcome.stderr.split())[-300:]
+                raise TaskError(f"task.reward.compile: make cannot read {self.configuration.folder}: {message}")
+            if outcome.verdict == "pass":
+                self._folders[place] = searched(outcome.stdout)
+
+    def _folders_job(self, place: Place) -> Job:
+        makefile = self.configuration.makefile(place, None).encode()
+        files = self.configuration.fragments(place) | {MAKEFILE: makefile, f"{CHECKED}/.here": b""}
+        command = in_folder(CHECKED, ("make", "-s", "-f", f"../{MAKEFILE}", "print-folders"))
+        return Job(f"folders/{place.folder}", "command", files=files, commands=(command,))
 
     def _compiled(self, source: Source, outcome: Outcome, needed_names: frozenset[str]) -> Compiled:
         output = f"{outcome.stderr}\n{outcome.stdout}"
         # a line end at the end of the text belongs to the last line
         messages = compiler_messages(output, source.file, source.text.removesuffix("\n").split("\n"))
-        missing = [name for name in self.setup.expect if f"{TREE}/{name}" not in outcome.files]
-        defined = defined_names(outcome.files.get(f"{TREE}/{NAMES}", b"").decode("utf-8", "replace"))
+        defined = defined_names(outcome.files.get(NAMES, b"").decode("utf-8", "replace"))
         if outcome.verdict != "pass":
             reason = f"{outcome.verdict}, {outcome.note}"
-        elif not self.setup.build.succeeded(output):
-            reason = f"the output does not end with {self.setup.success_regex}"
-        elif missing:
-            reason = f"there is no {missing[0]}"
         elif undefined := sorted(needed_names - defined):
             reason = f"the thorn needs {', '.join(undefined[:5])}, which it does not define"
         else:
             return Compiled(True, messages, defined=defined)
-        return Compiled(False, messages, reason)
+        return Compiled(False, messages, reason, limited=outcome.verdict in ("timeout", "killed"))
 
     def _needed_names(self, source: Source, reference: Source) -> frozenset[str]:
         """Names that the reference defines and the rest of its thorn uses; of the reference itself nothing is asked."""
         if source == reference:
             return frozenset()
-        return self._defined.get(reference, frozenset()) & self._used(self.setup.target_of(reference), reference.file)
+        return self._defined.get(reference, frozenset()) & self._used(reference.thorn, reference.target)
 
-    def _read_used(self, target: str, file: str) -> frozenset[str]:
-        """Names in the declarations and the other sources of the thorn that has `file` at `target`."""
-        folder = target.removesuffix(file).removesuffix("/").removesuffix("/src")
+    def _read_used(self, thorn: str, target: str) -> frozenset[str]:
+        """Names in the declarations and the sources of a thorn, without those of the file `target`."""
         names: set[str] = set()
-        for path in self._paths:
-            if path.startswith(f"{folder}/") and path != target and PurePosixPath(path).suffix not in OBJECTS:
-                text = self._paths[path].read_text(encoding="latin-1")
-                if path.endswith(".ccl"):
-                    text = re.sub(r"#[^\n]*", "", text)
-                names |= {_plain(name) for name in IDENTIFIER.findall(C_COMMENT.sub(" ", text))}
+        folder = self.setup.root / "arrangements" / thorn
+        for path in (*folder.glob("*.ccl"), *(folder / "src").rglob("*")):
+            if path == self.files.path(target) or path.suffix in OBJECTS or not path.is_file():
+                continue
+            text = path.read_text(encoding="latin-1")
+            if path.suffix == ".ccl":
+                text = re.sub(r"#[^\n]*", "", text)
+            names |= {_plain(name) for name in IDENTIFIER.findall(C_COMMENT.sub(" ", text))}
         return frozenset(names)
-
-    # the files of a job ---------------------------------------------------------------------------------------------
-
-    def _needed(self, texts: Sequence[str], target: str) -> tuple[str, ...]:
-        """Files of the tree that the texts include, directly or indirectly, and those that every job gets."""
-        needed = set(self._always)
-        waiting = [name for text in texts for name in INCLUDE.findall(text)]
-        seen = set(waiting)
-        while waiting:
-            for path in self._named(waiting.pop()):
-                needed.add(path)
-                more = [name for name in self._included(path) if name not in seen]
-                seen.update(more)
-                waiting += more
-        return tuple(sorted(needed - {target}))
-
-    def _fits(self, paths: Sequence[str]) -> bool:
-        count, size = self._load(paths)
-        return count <= MAX_FILES and size <= MAX_MIB
-
-    def _load(self, paths: Sequence[str]) -> tuple[int, int]:
-        """Number of files and folders, and their size in MiB."""
-        folders = {folder for path in paths for folder in PurePosixPath(path).parents}
-        return len(paths) + len(folders), sum(self._paths[path].stat().st_size for path in paths) >> 20
-
-    def _named(self, name: str) -> list[str]:
-        """Files that `#include "name"` may refer to, in any folder that the compiler may search."""
-        plain = PurePosixPath(name.rsplit("../", 1)[-1])
-        ending = "/" + str(plain)
-        return [path for path in self._by_name.get(plain.name, ()) if f"/{path}".endswith(ending)]
-
-    def _read_included(self, path: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(INCLUDE.findall(self._paths[path].read_text(encoding="latin-1"))))
-
-    def _make_archive(self, target: str, reference: str, paths: tuple[str, ...]) -> bytes:
-        """The files with time stamps rounded down to whole seconds, so that a file written now is newer."""
-        buffer, masked = io.BytesIO(), PurePosixPath(target)
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for folder in sorted({str(folder) for name in paths for folder in PurePosixPath(name).parents} - {"."}):
-                member = tarfile.TarInfo(folder)
-                member.type, member.mode = tarfile.DIRTYPE, 0o755
-                archive.addfile(member)
-            for name in paths:
-                path, file = PurePosixPath(name), self._paths[name]
-                is_object = path.suffix in OBJECTS and path.name.startswith(f"{masked.stem}.")
-                if is_object or name in self.setup.expect:
-                    continue
-                data = file.read_bytes()
-                if path.name == masked.name and data == reference.encode():
-                    continue
-                member = tarfile.TarInfo(name)
-                status = file.stat()
-                member.size, member.mtime, member.mode = len(data), int(status.st_mtime), status.st_mode & 0o777
-                archive.addfile(member, io.BytesIO(data))
-        return buffer.getvalue()
 
     # references ----------------------------------------------------------------------------------------------------
 
     def _result_file(self, reference: Source) -> Path:
         """The file that stores the result of a reference, named after a hash of everything that it depends on."""
-        hasher = hashlib.sha256(json.dumps({**asdict(self.setup), "build": None}, sort_keys=True, default=str).encode())
-        target = self.setup.target_of(reference)
-        if not reference.outside and target in self._paths:
-            hasher.update(self._archive(target, reference.text, self._needed([reference.text], target)))
+        facts = {**asdict(self.setup), "build": None, "configuration": self.configuration.name}
+        hasher = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode())
+        unit = self._unit(reference) if self.has(reference) else None
+        if unit and self._builds is not None:
+            hasher.update(self._builds.state())
+        elif unit and (place := _place(reference, unit)) in self._folders:
+            needed = self._needed([reference.text], reference.target, unit, place)
+            hasher.update(self._archive(reference.target, unit, place, reference.text, needed))
         hasher.update(json.dumps(asdict(reference)).encode())
         return self.cache / hasher.hexdigest()[:24]
 
@@ -346,6 +327,10 @@ class CactusTree:
         os.replace(staging, file)
 
 
+def _place(source: Source, unit: str) -> Place:
+    return place_of(source.thorn, unit.removeprefix(f"arrangements/{source.thorn}/src/"))
+
+
 def defined_names(listing: str) -> frozenset[str]:
     """The names in the output of `nm --demangle`, without namespaces, arguments and what Fortran's compilers add."""
     names = (line.split(" ", 2)[2] for line in listing.splitlines() if line.count(" ") >= 2)
@@ -355,21 +340,3 @@ def defined_names(listing: str) -> frozenset[str]:
 def _plain(name: str) -> str:
     """A name as it is compared: Fortran knows no capitals, and its compilers add a module and an underscore."""
     return name.rpartition("_MOD_")[2].rstrip("_").lower()
-
-
-def _files(root: Path) -> dict[str, Path]:
-    """Regular files by path in the tree. Links are followed, as arrangements are folders of links, but no cycles."""
-    files_by_path = {}
-    for folder, folders, files in os.walk(root, followlinks=True):
-        real = os.path.realpath(folder)
-        folders[:] = [
-            name
-            for name in sorted(folders)
-            if name not in VERSION_CONTROL
-            and not f"{real}/".startswith(os.path.realpath(os.path.join(folder, name)).rstrip("/") + "/")
-        ]
-        for name in files:
-            path = Path(folder, name)
-            if path.is_file():
-                files_by_path[path.relative_to(root).as_posix()] = path
-    return files_by_path

@@ -16,12 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from envs.etk.build.application import Application
+from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import Reference, RunScore
 from envs.etk.build.compiler_messages import compiler_lines
 from envs.etk.build.once import Once
 from envs.etk.build.outputs import InMemory
 from envs.etk.build.own_comparison import ComparedByCommand
-from envs.etk.build.prepared_tree import Prepared, build_failure, build_log, prepare, program_of, run_failure, run_job
+from envs.etk.build.prepared_tree import (
+    AnyReference,
+    Prepared,
+    build_failure,
+    build_log,
+    prepare,
+    program_of,
+    run_failure,
+    run_job,
+)
 from envs.etk.build.result_cache import ResultCache, without_comments
 from envs.etk.languages import language_of
 from envs.sandbox import Outcome, Sandbox
@@ -213,11 +223,9 @@ class Evaluator:
                 seconds[digest] = Seconds(run=outcome.seconds, compare=time.perf_counter() - started)
         return scores
 
-    async def _compare(
-        self, reference: Reference | ComparedByCommand, digest: str, files: Mapping[str, bytes]
-    ) -> RunScore | None:
+    async def _compare(self, reference: AnyReference, digest: str, files: Mapping[str, bytes]) -> RunScore | None:
         """The score of a run's result files; None if the sandbox failed."""
-        if isinstance(reference, Reference):
+        if not isinstance(reference, ComparedByCommand):
             return await asyncio.to_thread(_compared, reference, InMemory(files))
         if missing := reference.missing(files):
             return reference.failed(missing)
@@ -225,7 +233,7 @@ class Evaluator:
         return reference.score(outcome) if outcome.graded else None
 
 
-def _compared(reference: Reference, outputs: InMemory) -> RunScore:
+def _compared(reference: Reference | TestSuite, outputs: InMemory) -> RunScore:
     """The score of a run. Its files may hold anything, so an unforeseen error counts as damage and ends no training."""
     try:
         return reference.score(outputs)

@@ -97,7 +97,7 @@ def text_table(outputs: Outputs, name: str) -> Arrays:
         columns = {key: values.reshape(len(blocks), -1) for key, values in columns.items()}
     timed = next((columns[key] for key in ("time", "t") if key in columns), None)
     times = TIME.findall(header)
-    time = float(timed.flat[-1]) if timed is not None else _number(times[-1]) if times else 0.0
+    time = float(timed.flat[-1]) if timed is not None else number(times[-1]) if times else 0.0
     return Arrays(columns, time)
 
 
@@ -106,20 +106,20 @@ def _table(outputs: Outputs, name: str) -> tuple[str, list[list[list[float]]]]:
     blocks: list[list[list[float]]] = []
     header: deque[str] = deque(maxlen=HEADER_LINES)
     columns, numbers, open_block = 0, 0, False
-    for number, line in enumerate(_lines(outputs, name), 1):
+    for place, line in enumerate(_lines(outputs, name), 1):
         text = line.strip()
         if not text:
             open_block = False
             continue
         words = [word for word in re.split(r"[\s,;]+", text) if word]
-        row = [_number(word) for word in words] if all(map(NUMBER.fullmatch, words)) else None
+        row = [number(word) for word in words] if all(map(NUMBER.fullmatch, words)) else None
         if row is None:
             if text[0] not in COMMENT and blocks:
-                raise PlotfileError(f"{name}: line {number} is no row of numbers: {text[:60]!r}")
+                raise PlotfileError(f"{name}: line {place} is no row of numbers: {text[:60]!r}")
             header.append(text[:HEADER_WIDTH])
             continue
         if columns and len(row) != columns:
-            raise PlotfileError(f"{name}: line {number} has {len(row)} numbers, the rows before it {columns}")
+            raise PlotfileError(f"{name}: line {place} has {len(row)} numbers, the rows before it {columns}")
         columns, numbers = len(row), numbers + len(row)
         if numbers > MAX_NUMBERS:
             raise PlotfileError(f"{name}: more than {MAX_NUMBERS:,} numbers: write fewer rows, or .npy")
@@ -138,7 +138,7 @@ def _lines(outputs: Outputs, name: str) -> Iterator[str]:
     return io.StringIO(outputs.read(name).decode("utf-8", "replace"))
 
 
-def _number(word: str) -> float:
+def number(word: str) -> float:
     """A number, with Fortran's exponents too (1.0D+00)."""
     return float(re.sub("[dD](?=[+-]?\\d)", "e", word))
 
@@ -245,5 +245,6 @@ FORMATS = {
     "amrex": Format(Plotfile, header_text, ("/Header", "/Level_*/*")),
     "text": Format(text_table, text_header),
     "numpy": Format(numpy_arrays, numpy_header),
+    "cactus": Format(unread, lambda outputs, name: "", ("/*",)),
     "files": Format(unread, lambda outputs, name: ""),
 }

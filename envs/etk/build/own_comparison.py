@@ -6,10 +6,8 @@ comes from the unchanged source, so a candidate cannot replace it; what it reads
 
 from __future__ import annotations
 
-import io
 import math
 import re
-import tarfile
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -40,13 +38,18 @@ class ComparedByCommand:
     baseline = None
     picture = FieldPicture("", "", 0.0, (), "")
 
-    def __init__(self, application: Application, comparison: Comparison, folder: Path, archive: bytes) -> None:
+    def __init__(
+        self, application: Application, comparison: Comparison, folder: Path, files: Mapping[str, bytes]
+    ) -> None:
         self.application, self.comparison = application, comparison
         missing = [name for name in application.metric.expect if not (folder / name).is_file()]
         if missing:
             raise ApplicationError(f"reference: no file {missing[0]}")
         self._given = {f"reference/{name}": (folder / name).read_bytes() for name in application.metric.expect}
-        self._own = _files(archive, comparison)
+        self._own = {PurePosixPath(name).name: data for name, data in files.items()}
+        for pattern in comparison.files:
+            if not any(fnmatch(name, PurePosixPath(pattern).name) for name in self._own):
+                raise ApplicationError(f"comparison.files: no file {pattern} in the built source")
 
     def failed(self, *reasons: str) -> RunScore:
         """The score of a run that failed."""
@@ -94,17 +97,3 @@ class ComparedByCommand:
             errors = " ".join(outcome.stderr.split())[-200:]
             must = "comparison.command must print 1 for the reference beside itself"
             raise ApplicationError(f"{self.application.name}: {must}: {why} {errors}")
-
-
-def _files(archive: bytes, comparison: Comparison) -> dict[str, bytes]:
-    """The files of the built source that the comparison needs, by base name."""
-    chosen: dict[str, bytes] = {}
-    with tarfile.open(fileobj=io.BytesIO(archive)) as source:
-        for member in source:
-            content = source.extractfile(member) if member.isfile() else None
-            if content and any(fnmatch(member.name, pattern) for pattern in comparison.files):
-                chosen[PurePosixPath(member.name).name] = content.read()
-    for pattern in comparison.files:
-        if not any(fnmatch(name, PurePosixPath(pattern).name) for name in chosen):
-            raise ApplicationError(f"comparison.files: no file {pattern} in the built source")
-    return chosen

@@ -8,17 +8,19 @@ import json
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from envs import bleu
 from envs.etk import languages
-from envs.etk.build.application import GENERATE, Application, words
+from envs.etk.build.application import GENERATE, Application, Build, words
+from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import ApplicationError, Reference
 from envs.etk.build.formats import FORMATS
+from envs.etk.build.mounted_tree import VERSION_CONTROL, MountedTree
 from envs.etk.build.outputs import Folder
 from envs.etk.build.own_comparison import ComparedByCommand
 from envs.sandbox import Job, Outcome, Sandbox
@@ -26,13 +28,13 @@ from envs.sandbox import Job, Outcome, Sandbox
 TREE = "tree"
 """The folder of the private copy in a job."""
 MAX_MIB = 256
-"""Size of a copy, which is sent with every job."""
+"""Size of a copy, which is sent with every job; a larger tree stays where it is (mounted_tree.py)."""
 MAX_FILES = 4000
-"""Files and folders of a copy: what the sandbox's own file system holds, less what the build adds."""
-MAX_FILES_WITHOUT_NAMESPACES = 1000
-"""The same for a sandbox without namespaces, which has no file system of its own."""
-SMALLER = "make source_dir a copy of the tree with only what build.command and run.inputs need"
-VERSION_CONTROL = (".git", ".hg", ".svn")
+"""Files and folders of a copy. A job may hold twice as many."""
+SMALLER = (
+    "remove its debugging symbols (strip -g), or make source_dir a copy of the tree with only what build.command and "
+    "run.inputs need"
+)
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang++", "gfortran", "nvcc", "hipcc")
 OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
 SCORING_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file__), Path(languages.__file__))
@@ -40,42 +42,56 @@ SCORING_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file
 IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
 
 
+AnyReference = Reference | ComparedByCommand | TestSuite
+
+
 class Prepared:
     """A built tree and its reference run.
 
-    digest: of everything that the evaluation of a text depends on, apart from the text.
+    built: the tree: a tar that travels with every job, or the user's folder. digest: of everything that the evaluation
+    of a text depends on, apart from the text.
     """
 
     def __init__(
-        self, application: Application, archive: bytes, reference: Reference | ComparedByCommand, digest: str
+        self,
+        application: Application,
+        built: bytes | MountedTree,
+        reference: AnyReference,
+        digest: str,
     ) -> None:
-        self.application, self.archive, self.reference, self.digest = application, archive, reference, digest
+        self.application, self.built, self.reference, self.digest = application, built, reference, digest
         self._trees: dict[str, bytes] = {}
 
     def build_job(self, job_id: str, file: str, text: bytes) -> Job:
         """The job that builds a private copy in which `file` has the bytes `text`."""
+        if isinstance(self.built, MountedTree):
+            return _mounted_job(self.application, job_id, self.built, file, text)
         if file not in self._trees:
-            self._trees[file] = self._without(file)
+            self._trees[file] = self._without(file, self.built)
         return _build_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
 
-    def _without(self, file: str) -> bytes:
+    def _without(self, file: str, built: bytes) -> bytes:
         """The built tree without the file, its objects, the program and what the application discards.
 
         The objects are not only stale: they would give away the original text of the file. Time stamps are rounded down
         to whole seconds, which keeps their order; files that the job writes are newer than all of them.
         """
-        build, path = self.application.build, PurePosixPath(file)
         target = io.BytesIO()
-        with tarfile.open(fileobj=io.BytesIO(self.archive)) as source, tarfile.open(fileobj=target, mode="w") as copy:
+        with tarfile.open(fileobj=io.BytesIO(built)) as source, tarfile.open(fileobj=target, mode="w") as copy:
             for member in source:
-                name = PurePosixPath(member.name)
-                is_object = name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
-                is_program = build.artifact is not None and name == PurePosixPath(build.artifact)
-                if is_object or is_program or name == path or _matches(name, *build.discard):
+                if _left_out(self.application.build, file, PurePosixPath(member.name)):
                     continue
                 member.mtime = int(member.mtime)
                 copy.addfile(member, source.extractfile(member) if member.isfile() else None)
         return target.getvalue()
+
+
+def _left_out(build: Build, file: str | None, name: PurePosixPath) -> bool:
+    """Whether a job that replaces `file` (None: no file) does not have the file `name` of the built tree."""
+    path = PurePosixPath(file) if file else None
+    is_object = path is not None and name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
+    is_program = build.artifact is not None and name == PurePosixPath(build.artifact)
+    return is_object or is_program or name == path or (path is not None and _matches(name, *build.discard))
 
 
 def _matches(path: PurePosixPath, *patterns: str) -> bool:
@@ -101,6 +117,21 @@ def _build_job(application: Application, job_id: str, tree: bytes, files: dict[s
             *([("tar", "-cf", "built.tar", "-C", TREE, ".")] if keep else []),
         ),
         keep=(*(f"{TREE}/{name}" for name in results), *keep),
+        limits=replace(build.limits, files=2 * MAX_FILES),
+    )
+
+
+def _mounted_job(application: Application, job_id: str, source: MountedTree, file: str | None, text: bytes) -> Job:
+    """The job that builds in the user's folder, with a layer of its own; `file` None builds what is there."""
+    build = application.build
+    results = [*application.run.inputs, *filter(None, [build.artifact, build.log])]
+    return Job(
+        job_id,
+        "command",
+        tree=source.tree(file),
+        files={f"{TREE}/{file}": text} if file else {},
+        commands=(in_folder(f"{TREE}/{build.cwd}", words(build.command)),),
+        keep=tuple(f"{TREE}/{name}" for name in results),
         limits=build.limits,
     )
 
@@ -108,7 +139,7 @@ def _build_job(application: Application, job_id: str, tree: bytes, files: dict[s
 def run_job(application: Application, job_id: str, files: dict[str, bytes], *also: str) -> Job:
     """The job that runs a program in an empty folder; `files` are the program and its inputs, by base name."""
     run = application.run
-    environment = [f"{name}={value}" for name, value in run.env.items()]
+    environment = [f"{name}={value}" for name, value in run.variables.items()]
     expected = [*application.metric.expect, *filter(None, also)]
     return Job(
         job_id,
@@ -165,15 +196,15 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
         RuntimeError: the sandbox failed.
     """
     application.require_toolchain()
-    archive = _archive(application.source_dir)
-    digest = _digest(application, archive)
+    source = _source(application)
+    digest = _digest(application, source)
     folder = cache / f"{application.name}-{digest}"
     if not (folder / "reference").is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=".preparing-") as temporary:
             new = Path(temporary) / "new"
             new.mkdir()
-            await _build_and_run(application, sandbox, archive, new)
+            await _build_and_run(application, sandbox, source, new)
             try:
                 new.rename(folder)
             except OSError:
@@ -181,28 +212,43 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
                     shutil.rmtree(folder, ignore_errors=True)
                     new.rename(folder)
     reference_dir = folder / "reference" if application.reference == GENERATE else Path(application.reference)
-    built = (folder / "built.tar").read_bytes()
-    reference: Reference | ComparedByCommand
-    if application.comparison is None:
-        reference = Reference(Folder(reference_dir), application.metric)
-    else:
-        reference = ComparedByCommand(application, application.comparison, reference_dir, built)
+    built = source if isinstance(source, MountedTree) else (folder / "built.tar").read_bytes()
+    reference = _reference(application, reference_dir, built)
+    if isinstance(reference, ComparedByCommand):
         await reference.check(sandbox)
     return Prepared(application, built, reference, f"{digest}-{_scoring_digest(application)}")
 
 
-async def _build_and_run(application: Application, sandbox: Sandbox, archive: bytes, folder: Path) -> None:
-    """Write built.tar and the reference run into `folder`."""
-    job = _build_job(application, f"{application.name}/build", archive, {}, "built.tar")
-    built = _graded(await sandbox.run([job]))
-    if (failure := build_failure(application, built)) or "built.tar" not in built.files:
-        output = _file_limit(application, archive, built) or _last_output(built.stderr, build_log(application, built))
+def _reference(application: Application, folder: Path, built: bytes | MountedTree) -> AnyReference:
+    """What results are compared with. Raises ApplicationError if the folder lacks a part of it."""
+    if application.comparison is not None:
+        files = files_of(built, application.comparison.files)
+        return ComparedByCommand(application, application.comparison, folder, files)
+    if application.metric.format == "cactus":
+        return TestSuite(Folder(folder), application.metric)
+    return Reference(Folder(folder), application.metric)
+
+
+async def _build_and_run(application: Application, sandbox: Sandbox, source: bytes | MountedTree, folder: Path) -> None:
+    """Write built.tar, unless the tree stays where it is, and the reference run into `folder`."""
+    name, travels = f"{application.name}/build", isinstance(source, bytes)
+    if isinstance(source, MountedTree):
+        [built] = await sandbox.run([_mounted_job(application, name, source, None, b"")])
+        if not built.graded:
+            raise ApplicationError(
+                f"source_dir={application.source_dir} is too large to be copied: {built.note}; {SMALLER}"
+            )
+    else:
+        built = _graded(await sandbox.run([_build_job(application, name, source, {}, "built.tar")]))
+    if (failure := build_failure(application, built)) or (travels and "built.tar" not in built.files):
+        output = _file_limit(application, source, built) or _last_output(built.stderr, build_log(application, built))
         raise ApplicationError(f"{application.name}, unchanged: {failure or 'build.disk_mib is too little'}; {output}")
     names = [name.removeprefix(f"{TREE}/") for name in built.files]
     for pattern in application.run.inputs:
         if not any(fnmatch(name, pattern) for name in names):
             raise ApplicationError(f"{application.name}: run.inputs: no file {pattern} in the built source")
-    (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
+    if travels:
+        (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
     reference = folder / "reference"
     reference.mkdir()
     if application.reference != GENERATE:
@@ -222,7 +268,7 @@ async def _build_and_run(application: Application, sandbox: Sandbox, archive: by
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     if application.comparison is None:
-        Reference(Folder(reference), application.metric)
+        _reference(application, reference, source)
 
 
 def _last_output(*texts: str) -> str:
@@ -230,15 +276,18 @@ def _last_output(*texts: str) -> str:
     return next((f"output: {' '.join(text.split())[-300:]}" for text in texts if text.strip()), "no output")
 
 
-def _file_limit(application: Application, archive: bytes, built: Outcome) -> str:
+def _file_limit(application: Application, source: bytes | MountedTree, built: Outcome) -> str:
     """How to stay within the sandbox's limits on files, if these ended the build; otherwise empty."""
     if built.note != "file limit" and "No space left on device" not in built.stderr:
         return ""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
+    little = f"build.disk_mib={application.build.disk_mib} is too little"
+    if isinstance(source, MountedTree):
+        return f"{little} for what it writes"
+    with tarfile.open(fileobj=io.BytesIO(source)) as tree:
         count = len(tree.getnames())
     return (
-        f"its {count} files and folders are too many for a sandbox, which takes {MAX_FILES} and without namespaces "
-        f"{MAX_FILES_WITHOUT_NAMESPACES}, or build.disk_mib={application.build.disk_mib} is too little; {SMALLER}"
+        f"its {count} files and folders and those that it builds are too many for a sandbox, which takes "
+        f"{2 * MAX_FILES}, or {little}; {SMALLER}"
     )
 
 
@@ -259,15 +308,13 @@ def _normalized(archive: bytes) -> bytes:
     return target.getvalue()
 
 
-def _archive(source_dir: Path) -> bytes:
-    """The source tree with its time stamps, in a fixed order. Raises ApplicationError if it is too large."""
+def _source(application: Application) -> bytes | MountedTree:
+    """The source tree with its time stamps, in a fixed order, or where it lies if it is too large to travel."""
+    source_dir, build = application.source_dir, application.build
     paths = list(_files(source_dir))
     size = sum(path.lstat().st_size for path in paths) >> 20
     if len(paths) > MAX_FILES or size > MAX_MIB:
-        raise ApplicationError(
-            f"source_dir: {len(paths)} files and folders of {size} MiB in {source_dir}, "
-            f"a sandbox takes {MAX_FILES} of {MAX_MIB} MiB; {SMALLER}"
-        )
+        return MountedTree(source_dir, build.writable, lambda file, path: _left_out(build, file, path))
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in paths:
@@ -285,14 +332,33 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _digest(application: Application, archive: bytes) -> str:
-    """Digest of the files, how they are built and run, the expected outputs and the compilers; not of time stamps."""
-    hasher = hashlib.sha256()
-    with tarfile.open(fileobj=io.BytesIO(archive)) as source:
+def files_of(built: bytes | MountedTree, patterns: Sequence[str]) -> dict[str, bytes]:
+    """The files of a built tree that match, by path."""
+    if isinstance(built, MountedTree):
+        return {
+            name: path.read_bytes()
+            for name, path in built.files().items()
+            if any(fnmatch(name, each) for each in patterns)
+        }
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(built)) as source:
         for member in source:
             content = source.extractfile(member) if member.isfile() else None
-            data = content.read() if content else b""
-            hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
+            if content and any(fnmatch(member.name, pattern) for pattern in patterns):
+                files[member.name] = content.read()
+    return files
+
+
+def _digest(application: Application, source: bytes | MountedTree) -> str:
+    """Digest of the files, how they are built and run, the expected outputs and the compilers; not of time stamps, but
+    of a tree that does not travel, whose contents are not read."""
+    hasher = hashlib.sha256()
+    if isinstance(source, MountedTree):
+        for name, path in source.files().items():
+            status = path.stat()
+            hasher.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    else:
+        _add_archive(hasher, source)
     tools = [Path(tool).resolve() for name in {*application.toolchain, *COMPILERS} if (tool := shutil.which(name))]
     facts = [
         asdict(application.build), asdict(application.run), [application.metric.format, *application.metric.expect],
@@ -301,6 +367,14 @@ def _digest(application: Application, archive: bytes) -> str:
     ]  # fmt: skip
     hasher.update(json.dumps(facts, default=list).encode())
     return hasher.hexdigest()[:16]
+
+
+def _add_archive(hasher: Any, archive: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as source:
+        for member in source:
+            content = source.extractfile(member) if member.isfile() else None
+            data = content.read() if content else b""
+            hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
 
 
 def _scoring_digest(application: Application) -> str:

@@ -6,26 +6,33 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from envs.etk.build.compare import ApplicationError
+from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
 from envs.etk.build.evaluation import decoded, encoded
 from envs.json_lines import Row, json_lines
+
+MARK = "%%%"
+"""The line of a completion between the lines of two places."""
+Lines = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Case:
     """Lines `start` to `end` of `file` (counted from 0, end excluded) are masked.
 
-    weight: in means over cases. kind, difficulty: labels for reports. broken: a wrong completion. expected: scores by
-    variant (original, empty, broken) and stage, as measured when the cases were made.
+    more: further masked places of the file, pairs of start and end behind the first place and in order. weight: in
+    means over cases. kind, difficulty: labels for reports. broken: a wrong completion. expected: scores by variant
+    (original, empty, broken) and stage, as measured when the cases were made.
     """
 
     id: str
     file: str
     start: int
     end: int
+    more: tuple[tuple[int, int], ...] = ()
     weight: float = 1.0
     kind: str = ""
     difficulty: str = ""
@@ -35,17 +42,25 @@ class Case:
     @property
     def count(self) -> int:
         """Number of masked lines."""
-        return self.end - self.start
+        return sum(end - start for start, end in self.places)
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """All masked places in order."""
+        return ((self.start, self.end), *self.more)
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A case in its file: `before`, `masked` and `after` are the file's lines, without line ends."""
+    """A case in its file, whose lines have no line ends.
+
+    kept: the lines before the first masked place, between the places, and behind the last one. masked: the lines of
+    each place.
+    """
 
     case: Case
-    before: tuple[str, ...]
-    masked: tuple[str, ...]
-    after: tuple[str, ...]
+    kept: tuple[Lines, ...]
+    masked: tuple[Lines, ...]
 
     @classmethod
     def of(cls, case: Case, source_dir: Path) -> Gap:
@@ -54,26 +69,55 @@ class Gap:
         if path.is_absolute() or ".." in path.parts or not (source_dir / path).is_file():
             raise ApplicationError(f"case {case.id}: there is no file {case.file} in {source_dir}")
         lines = tuple(decoded((source_dir / path).read_bytes()).split("\n"))
-        if not 0 <= case.start < case.end <= len(lines):
-            raise ApplicationError(
-                f"case {case.id}: no lines {case.start} to {case.end}: {case.file} has {len(lines)}, counted from 0"
-            )
-        return cls(case, lines[: case.start], lines[case.start : case.end], lines[case.end :])
+        kept, masked, position = [], [], 0
+        for number, (start, end) in enumerate(case.places):
+            if not position + bool(number) <= start < end <= len(lines):
+                raise ApplicationError(
+                    f"case {case.id}: no lines {start} to {end} behind line {position}: {case.file} has {len(lines)}, "
+                    "counted from 0; places are in order, with a line between them"
+                )
+            kept.append(lines[position:start])
+            masked.append(lines[start:end])
+            position = end
+        return cls(case, (*kept, lines[position:]), tuple(masked))
 
     @property
     def original(self) -> str:
         """The completion that restores the file."""
-        return "".join(f"{line}\n" for line in self.masked)
+        return f"{MARK}\n".join("".join(f"{line}\n" for line in lines) for lines in self.masked)
 
-    def lines_of(self, completion: str) -> tuple[str, ...]:
-        """A completion's lines. A final line end belongs to the last line; an empty completion has no lines."""
-        text = completion.removesuffix("\n")
-        return tuple(text.split("\n")) if completion else ()
+    def pieces(self, completion: str) -> list[Lines]:
+        """A completion's lines for each place. A line MARK ends a place's lines, and a final line end belongs to the
+        last line; places for which nothing is left have no lines."""
+        lines = completion.removesuffix("\n").split("\n") if completion else []
+        pieces: list[Lines] = []
+        while len(pieces) < len(self.masked):
+            last = len(pieces) + 1 == len(self.masked)
+            end = lines.index(MARK) if MARK in lines and not last else len(lines)
+            pieces.append(tuple(lines[:end]))
+            del lines[: end + 1]
+        return pieces
 
     def filled(self, completion: str) -> bytes:
-        """The file with the completion in the gap, neither padded nor cut; `original` restores its bytes."""
-        lines = [*self.before, *self.lines_of(completion), *self.after]
+        """The file with the completion in its places, neither padded nor cut; `original` restores its bytes."""
+        lines = list(self.kept[0])
+        for piece, kept in zip(self.pieces(completion), self.kept[1:], strict=True):
+            lines += [*piece, *kept]
         return b"\n".join(map(encoded, lines))
+
+    def messages(self, output: str, completion: str) -> tuple[CompilerMessage, ...]:
+        """A compiler's messages about the filled file; those about a place are located in the completion."""
+        pieces = self.pieces(completion)
+        position = line = 0
+        located: list[CompilerMessage] = []
+        for number, (piece, kept) in enumerate(zip(pieces, self.kept, strict=False)):
+            line += len(kept)
+            here = compiler_messages(output, self.case.file, piece, line)
+            moved = [m if m.offset is None else replace(m, offset=m.offset + position) for m in here]
+            located = [old if old.offset is not None else new for old, new in zip(located or moved, moved, strict=True)]
+            line += len(piece)
+            position += sum(len(each) + 1 for each in piece) + (len(MARK) + 1 if number + 1 < len(pieces) else 0)
+        return tuple(located)
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -95,10 +139,13 @@ def _case(row: Row | Exception) -> Case:
         raise row
     if missing := {"id", "file", "start", "end"} - row.keys():
         raise TypeError(f"missing {', '.join(sorted(missing))}")
-    case = Case(**row)
+    more = row.get("more", [])
+    if not isinstance(more, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in more):
+        raise TypeError("more must be a list of pairs of start and end")
+    case = Case(**{**row, "more": tuple(map(tuple, more))})
     if not all(isinstance(value, str) for value in (case.id, case.file)):
         raise TypeError("id and file must be text")
-    if type(case.start) is not int or type(case.end) is not int:
+    if not all(type(line) is int for place in case.places for line in place):
         raise TypeError("start and end must be whole numbers: lines counted from 0, end excluded")
     if type(case.weight) not in (int, float) or not 0 <= case.weight < math.inf:
         raise TypeError("weight must be a number, 0 or more")

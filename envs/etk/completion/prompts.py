@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envs.etk.completion.cases import Gap
+from envs.etk.completion.cases import MARK, Gap
 from envs.etk.languages import CXX, language_of
 from envs.task import Message
 
 SYSTEM = (
     "You are an expert {} developer. You know physics and numerical methods, and your code is correct and efficient."
 )
-SPOKEN = {"c": "C", "c++": "C++", "fortran": "Fortran", "make": "make"}
+SPOKEN = {"c": "C", "c++": "C++", "fortran": "Fortran", "make": "make", "ccl": "Cactus", "par": "Cactus"}
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,38 @@ class Prompt:
 
 
 def prompt(gap: Gap, budget: int = 12000) -> Prompt:
-    """The prompt that asks to fill a gap. It shows the lines nearest to the gap, in at most `budget` characters."""
+    """The prompt that asks to fill a gap. It shows the lines nearest to the gap, in at most `budget` characters; of a
+    gap with several places also all lines between them."""
     language = language_of(gap.case.file) or CXX
     fence = f"```{language.tag}\n"
-    before, after = nearest(gap.before, gap.after, budget)
     count = gap.case.count
     lines = "line" if count == 1 else "lines"
+    shown = _around(gap, fence, budget, lines) if len(gap.masked) == 1 else _with_places(gap, fence, budget)
+    several = "" if len(gap.masked) == 1 else f" Between the lines of two places write a line with only `{MARK}`."
     user = (
-        f"Complete the {count} missing {lines} in the file `{gap.case.file}`.\n\n"
-        "## Code context\n\n"
-        f"The code before the missing {lines}:\n{fence}{_block(before)}```\n\n"
-        f"The code after the missing {lines}:\n{fence}{_block(after)}```\n\n"
+        f"Complete the {count} missing {lines} in the file `{gap.case.file}`.\n\n## Code context\n\n{shown}"
         f"Write only the {count} missing {lines}, in the style of the code around them and compatible with its "
-        "framework. Do not repeat the code around them."
+        f"framework. Do not repeat the code around them.{several}"
     )
     lead = "Here is the missing line" if count == 1 else f"Here are the {count} missing lines"
     return Prompt(SYSTEM.format(SPOKEN[language.name]), user, f"{lead}:\n{fence}")
+
+
+def _around(gap: Gap, fence: str, budget: int, lines: str) -> str:
+    before, after = nearest(gap.kept[0], gap.kept[-1], budget)
+    return (
+        f"The code before the missing {lines}:\n{fence}{_block(before)}```\n\n"
+        f"The code after the missing {lines}:\n{fence}{_block(after)}```\n\n"
+    )
+
+
+def _with_places(gap: Gap, fence: str, budget: int) -> str:
+    between = sum(len(line) + 1 for kept in gap.kept[1:-1] for line in kept)
+    before, after = nearest(gap.kept[0], gap.kept[-1], max(0, budget - between))
+    text = _block(before)
+    for number, (masked, kept) in enumerate(zip(gap.masked, (*gap.kept[1:-1], after), strict=True), 1):
+        text += f"<place {number}: {len(masked)} missing {'line' if len(masked) == 1 else 'lines'}>\n{_block(kept)}"
+    return f"The code around the missing lines:\n{fence}{text}```\n\n"
 
 
 def _block(lines: tuple[str, ...]) -> str:

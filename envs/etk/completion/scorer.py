@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envs.etk.build.application import Application
-from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
+from envs.etk.build.compiler_messages import CompilerMessage
 from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
 from envs.etk.build.picture import FieldPicture
 from envs.etk.build.prepared_tree import Prepared
@@ -109,7 +109,7 @@ class CompletionScorer:
     def _score(
         self, prepared: Prepared, gap: Gap, completion: str, evaluation: Evaluation, empty: Evaluation
     ) -> CompletionScore:
-        lines = gap.lines_of(completion)
+        pieces = gap.pieces(completion)
         run = evaluation.run or prepared.reference.failed(*filter(None, [evaluation.build_failure]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
         compiled, shown = 0.0 if evaluation.build_failure else 1.0, prepared.reference.picture
@@ -120,12 +120,12 @@ class CompletionScorer:
             skill=skill_beyond(_avoided(evaluation), _avoided(empty)),
             left_out=_avoided(empty),
             baseline=run.baseline,
-            exact=lines == gap.masked,
-            line_count_match=len(lines) == gap.case.count,
+            exact=tuple(pieces) == gap.masked,
+            line_count_match=list(map(len, pieces)) == list(map(len, gap.masked)),
             time_mismatch=run.time_mismatch,
             equal_time=run.equal_time,
             reasons=run.reasons,
-            messages=compiler_messages(evaluation.compiler_output, gap.case.file, lines, len(gap.before)),
+            messages=gap.messages(evaluation.compiler_output, completion),
             seconds=evaluation.seconds,
             picture=replace(shown, result=run.picture) if run.picture and shown.reference else None,
         )

@@ -104,7 +104,8 @@ def families(cases: list[Case]) -> list[str]:
     names = [f"{case.file}:{number}" for number, case in enumerate(cases)]
     for i, one in enumerate(cases):
         for j, other in enumerate(cases[:i]):
-            if one.file == other.file and one.start < other.end and other.start < one.end:
+            overlap = any(a < d and c < b for a, b in one.places for c, d in other.places)
+            if one.file == other.file and overlap:
                 old, new = names[i], names[j]
                 names = [new if name == old else name for name in names]
     return names

@@ -21,9 +21,14 @@ class Clock:
     def threads(self, pidfd: int) -> dict[str, int]:
         """Nanoseconds that each thread of a process was ready without a free processor; threads for which this is
         unknown are missing."""
+        with contextlib.suppress(OSError, IndexError):
+            return self.waits(self.pid(pidfd))
+        return {}
+
+    def waits(self, pid: str) -> dict[str, int]:
+        """The same of a process in the outer /proc."""
         waited: dict[str, int] = {}
         with contextlib.suppress(OSError, ValueError, IndexError):
-            pid = self.pid(pidfd)
             for task in self.list(f"{pid}/task"):
                 with contextlib.suppress(OSError):  # it has ended in the meantime
                     waited[task] = int(self.read(f"{pid}/task/{task}/schedstat").split()[1])

@@ -69,7 +69,7 @@ class Walls:
         seen = [*SYSTEM, *library]
         if tier == "landlock":  # in a root of its own these folders are empty
             seen = [path for folder in seen for path in landlock.without(folder, hidden)]
-        self.readable, self.landlock, self.ruleset = [*seen, *packages], version, -1
+        self.readable, self.landlock, self.rulesets = [*seen, *packages], version, {}
         self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
         """Whether only these layers protect the files of the program's user, which include the server's folders."""
@@ -81,8 +81,9 @@ class Walls:
     def allow(self, writable: str) -> None:
         """Deny programs all paths except `writable`, the files of the system and the packages, and a few devices."""
         if self.landlock:
-            made = landlock.ruleset(self.landlock, self.readable, DEVICES, writable, self.listed)
-            self.ruleset = kernel.high(made)
+            for sockets in (False, True):
+                made = landlock.ruleset(self.landlock, self.readable, DEVICES, writable, self.listed, sockets)
+                self.rulesets[sockets] = kernel.high(made)
 
     def processes(self, limits: dict) -> int:
         """Limit on the processes of the program's user."""
@@ -91,7 +92,7 @@ class Walls:
     def close_files(self, limits: dict) -> None:
         """Apply the layers that a process may have before it forks others, which inherit them. Raises OSError."""
         if self.landlock:
-            landlock.restrict(self.ruleset)
+            landlock.restrict(self.rulesets[limits["sockets"]])
         for what, most in shared_limits(limits):
             resource.setrlimit(what, most)
 

@@ -36,7 +36,12 @@ def version() -> int:
 
 
 def ruleset(
-    kernels: int, readable: Iterable[str], devices: Iterable[str], writable: str, listed: Iterable[str] = ()
+    kernels: int,
+    readable: Iterable[str],
+    devices: Iterable[str],
+    writable: str,
+    listed: Iterable[str] = (),
+    sockets: bool = False,
 ) -> int:
     """A descriptor of the paths that processes may access; it is created once, and each process enters it.
 
@@ -46,9 +51,10 @@ def ruleset(
         devices: files that may be read and written.
         writable: the folder below which everything is allowed.
         listed: folders below which names may be listed.
+        sockets: True allows TCP.
     """
     rights = RIGHTS[max(v for v in RIGHTS if v <= kernels)]
-    attributes = struct.pack("QQQ", rights, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
+    attributes = struct.pack("QQQ", rights, 0 if sockets else BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
     size = 24 if kernels >= 6 else 16 if kernels >= 4 else 8
     made = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     for path in readable:

@@ -1,8 +1,11 @@
 """Namespaces with a small read-only file system, without network, other processes or other users' files."""
 
 import contextlib
+import fcntl
 import os
 import signal
+import socket
+import struct
 
 from kernel import (
     LIBC,
@@ -27,8 +30,11 @@ from kernel import (
     prctl,
     unmount,
 )
+from layer import LAYER, LOWER, PLACE, RESERVED
 from workplace import WRITABLE
 
+SET_FLAGS, UP_AND_RUNNING = 0x8914, 0x41
+"""SIOCSIFFLAGS with IFF_UP and IFF_RUNNING."""
 TMP = "/tmp"
 SYSTEM = "/usr"
 LIBRARIES = "/python"
@@ -36,12 +42,13 @@ LIBRARIES = "/python"
 example, and would tell programs about the host."""
 
 
-def enter_namespaces(folders: list[str], hidden: list[str]) -> dict[str, str]:
+def enter_namespaces(folders: list[str], hidden: list[str], trees: list[str]) -> dict[str, str]:
     """Continue as process 1 of new namespaces with their own file system. Only that process returns.
 
     `folders` are libraries to include besides those of the system, even from below the folders `hidden`, which are
-    empty. Returns the new path of each library that has one; folders of one parent stay side by side. The outer process
-    waits for the inner one and ends with it; if either is killed, so is the other. Raises OSError.
+    empty. `trees` are folders for layer.py. Returns the new path of each library that has one; folders of one parent
+    stay side by side. The outer process waits for the inner one and ends with it; if either is killed, so is the other.
+    Raises OSError.
     """
     real = {folder: os.path.realpath(folder) for folder in folders}
     parents = list(dict.fromkeys(map(os.path.dirname, folders)))
@@ -62,11 +69,18 @@ def enter_namespaces(folders: list[str], hidden: list[str]) -> dict[str, str]:
         os.closerange(3, 1 << 16)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _build_root({real[folder]: target for folder, target in moved.items()}, hidden)
+    _start_network()
+    _build_root({real[folder]: target for folder, target in moved.items()}, hidden, trees)
     return moved
 
 
-def _build_root(libraries: dict[str, str], hidden: list[str]) -> None:
+def _start_network() -> None:
+    """Switch on the network's only device, which leads back to it; see Limits.sockets."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        fcntl.ioctl(end, SET_FLAGS, struct.pack("16sH14x", b"lo", UP_AND_RUNNING))
+
+
+def _build_root(libraries: dict[str, str], hidden: list[str], trees: list[str]) -> None:
     """Create a root with only the system's programs and libraries, a few devices, and folders of `libraries` at their
     new paths. Folders `hidden` are empty."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
@@ -76,7 +90,7 @@ def _build_root(libraries: dict[str, str], hidden: list[str]) -> None:
     pivot_root(TMP, f"{TMP}/old")
     os.chdir("/")
     mount("tmpfs", "/new", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
-    for path in ("/bin", "/lib", "/lib64", SYSTEM, "/etc/ld.so.cache"):
+    for path in ("/bin", "/lib", "/lib64", SYSTEM, "/etc/ld.so.cache", "/etc/alternatives"):
         if os.path.islink(f"/old{path}") and path.count("/") == 1:
             os.symlink(os.readlink(f"/old{path}"), f"/new{path}")
         elif os.path.exists(f"/old{path}"):
@@ -92,6 +106,7 @@ def _build_root(libraries: dict[str, str], hidden: list[str]) -> None:
     os.symlink(TMP, "/new/dev/shm")
     os.makedirs(f"/new{WRITABLE}/tmp")
     os.symlink(f"{WRITABLE}/tmp", "/new/tmp")
+    _bind_trees(trees)
     os.makedirs("/new/proc")
     with contextlib.suppress(OSError):  # refused if a container hides parts of its /proc; then there is no /dev/stdin
         mount("proc", "/new/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=invisible")
@@ -103,6 +118,17 @@ def _build_root(libraries: dict[str, str], hidden: list[str]) -> None:
     unmount("/gone")
     os.rmdir("/gone")
     mount(None, "/", flags=MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def _bind_trees(trees: list[str]) -> None:
+    """Bind the folders of layer.py, make its places, and put links at the folders' own paths, which builds note."""
+    for place in (LOWER, LAYER, PLACE):
+        os.makedirs(f"/new{place}")
+    for number, tree in enumerate(trees):
+        _bind(tree, f"{LOWER}/{number}", MS_RDONLY | MS_NOSUID | MS_NODEV)
+        if not any(f"{tree}/".startswith(f"{place}/") for place in (*RESERVED, TMP)):
+            os.makedirs(os.path.dirname(f"/new{tree}"), exist_ok=True)
+            os.symlink(PLACE, f"/new{tree}")
 
 
 def _moved(folder: str, libraries: dict[str, str]) -> list[str]:

@@ -5,18 +5,20 @@ It is executed with a clean environment and never holds a payload: sources, inpu
 only the forked process opens. So no program can read those of an earlier one in the memory that it inherits.
 
 First packet: JSON {tier, filters: {name: BPF in hex}, packages: [folder], hidden: [folder], linked: [folder], imports:
-[module], beside: [folder], limits, processor: number or null, group: [descriptor, name, version] or null}; answered by
-{ready: layers}. `hidden` are folders that programs must not see, `linked` is where symbolic links of the standard
-library lead. `imports` are modules that programs could not import themselves; what they need may lie in the folders
-`beside`. `group` is a control group for builds (group.py).
-Request (one packet): JSON {kind, limits, preload: [module]} and descriptors, by kind
+[module], beside: [folder], trees: [folder], limits, processor: number or null, group: [descriptor, name, version] or
+null}; answered by {ready: layers, no_trees: text}. `hidden` are folders that programs must not see, `linked` is where
+symbolic links of the standard library lead. `imports` are modules that programs could not import themselves; what they
+need may lie in the folders `beside`. `trees` are folders for layer.py, and `no_trees` says why builds cannot have them
+(empty: they can). `group` is a control group for builds (group.py).
+Request (one packet): JSON {kind, limits, preload: [module], tree: {tree, writable, hidden}} (the last for a build that
+has one) and descriptors, by kind
     function  payload, results
     stdio     payload, results (its note), stdin, stdout, stderr
     check     payload, checker's payload and verdict
     command   payload, results, stdout, stderr
-Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken:
-text}. It follows {waiting: seconds} whenever the deadline is extended by the time that the program waited for a
-processor.
+Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken: text},
+or {refused: text} if the tree cannot be given. It follows {waiting: seconds} whenever the deadline is extended by the
+time that the program waited for a processor.
 A packet, or closing the socket, stops a running program.
 """
 
@@ -40,6 +42,7 @@ import program
 import semaphores
 from clock import Clock
 from group import Group, join
+from layer import Layers
 from modes import Modes
 from process import CheckProcess, Process, Template
 from relocation import relocate
@@ -56,9 +59,16 @@ class Server:
     """One worker: `serve` runs until the caller closes the socket."""
 
     def __init__(
-        self, control: socket.socket, walls: confine.Walls, clock: Clock, packages: list[str], group: Group | None
+        self,
+        control: socket.socket,
+        walls: confine.Walls,
+        clock: Clock,
+        packages: list[str],
+        trees: list[str],
+        group: Group | None,
     ) -> None:
         self.control, self.walls, self.clock, self.group = control, walls, clock, group
+        self.layers = Layers(trees, walls.uid)
         walls.grouped = group is not None
         self.packages = [os.path.basename(folder) for folder in packages]
         self.workplace = Workplace(walls.tier == "full")
@@ -117,7 +127,7 @@ class Server:
                 self.forget_template()
                 self.forget_checker()  # a checker that may not read the library has only the server's modules
         try:
-            folder = self.workplace.open(self.walls.uid, limits["file_mib"])
+            folder = self.workplace.open(self.walls.uid, limits["file_mib"], limits["files"])
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -126,6 +136,12 @@ class Server:
         alone = kind != "command" and bool(self.walls.filters)
         process, modes, reply = None, None, {"end": ""}
         try:
+            if "tree" in request:
+                try:
+                    self.layers.open(**request["tree"], size_mib=limits["file_mib"], folder=folder)
+                except (OSError, ValueError) as error:
+                    early = True
+                    return self.say({"refused": f"the layer of {request['tree']['tree']}: {error}"})
             if kind == "check":
                 process, reply = self.run_check(limits, folder, given)
             else:
@@ -146,6 +162,7 @@ class Server:
             self.clear(process, alone)
             if modes is not None:
                 modes.close()
+            self.layers.close()
             self.workplace.close()
         if not early:
             self.say(reply)
@@ -277,8 +294,11 @@ class Server:
 
     def watch(self, process: Process, limits: dict, modes: Modes | None, build: bool) -> dict:
         """Wait for a program's process and return how it ended. The memory of all processes of a build is watched."""
-        started, waiting = time.monotonic(), Waiting([lambda: self.clock.threads(process.fileno())])
-        tree = (self.group or self.watched_tree(limits)) if build else None
+        started = time.monotonic()
+        processes = self.tree_of(limits) if build else None
+        # a build waits where one of its compilers does
+        waiting = Waiting([processes.waits if processes else lambda: self.clock.threads(process.fileno())])
+        tree = (self.group or processes) if build else None
         end = self.wait(process.fileno(), waiting, limits, modes, tree)
         if tree is not None and end == "exit" and tree.was_ended():
             end = "memory"
@@ -287,8 +307,8 @@ class Server:
             reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
 
-    def watched_tree(self, limits: dict) -> TreeMemory:
-        """The memory of a build's processes where there is no control group."""
+    def tree_of(self, limits: dict) -> TreeMemory:
+        """The processes of a build: how long they wait, and their memory where there is no control group."""
         others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
 
         def send(number: int, pids: Iterable[str]) -> None:
@@ -365,7 +385,7 @@ def main() -> None:
             preloading.load(name)
         sys.path[:] = searched
         if tier == "full":
-            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"])
+            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"], hello["trees"])
             library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
             relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
         confine.guard_server(uid, tier == "full")
@@ -373,9 +393,11 @@ def main() -> None:
         preloading.preload()
         if tier == "landlock":
             semaphores.replace()
-        server = Server(control, walls, clock, packages, group)
+        trees = hello["trees"] if tier == "full" else []
+        server = Server(control, walls, clock, packages, trees, group)
         server.probe(hello["limits"])
-        control.send(json.dumps({"ready": walls.describe()}).encode())
+        refused = server.layers.refusal() if tier == "full" else f"the sandbox's tier is {tier}, not full"
+        control.send(json.dumps({"ready": walls.describe(), "no_trees": refused}).encode())
     except Exception as error:
         control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
         return

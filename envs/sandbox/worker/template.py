@@ -36,7 +36,7 @@ ROOM = 512
 
 def shared(limits: dict) -> tuple:
     """The limits that a program shares with its template."""
-    return tuple(limits[name] for name in ("memory_mib", "output_kib", "file_mib", "open_files"))
+    return tuple(limits[name] for name in ("memory_mib", "output_kib", "file_mib", "open_files", "sockets"))
 
 
 def template_body(channel: int, limits: dict, walls: confine.Walls, alarm: int, tools: program.Tools) -> None:
@@ -73,7 +73,8 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
             walls.keep_to(folder)
             if kind == "command" and walls.asking:
                 walls.ask(streams.pop())
-            walls.close(walls.uid, int(cpu), int(processes), "tools" if kind == "command" else "program", measured=True)
+            build = "sockets" if limits["sockets"] else "tools"
+            walls.close(walls.uid, int(cpu), int(processes), build if kind == "command" else "program", measured=True)
         except Exception as error:
             os.write(alarm, f"{type(error).__name__}: {error}".encode())
             raise

@@ -9,7 +9,7 @@ from tree import contents, empty_tree, remove_tree
 WRITABLE = "/writable"
 """A folder of the small root; /tmp is a link into it."""
 INODES = 4096
-"""Limit on the files and folders of one program on its tmpfs."""
+"""Number of files and folders of a program on its tmpfs, if its limits have none."""
 ENTRIES = 1024
 """The same in a folder of the host, where deleting each takes milliseconds."""
 
@@ -23,6 +23,7 @@ class Workplace:
         self.mounted = False
         self.path = ""
         self.uid: int | None = None
+        self.entries = ENTRIES
         self.short = False
         """Whether the host's disk has had less room than the limit since `open`."""
         # Landlock applies the rule of a folder to mounts below it, so one rule for `top` covers every program's tmpfs
@@ -32,11 +33,12 @@ class Workplace:
         self.look_every = float("inf") if private else 0.02
         """Seconds between checks of its size, if the kernel does not limit it."""
 
-    def open(self, uid: int | None, size_mib: int) -> str:
+    def open(self, uid: int | None, size_mib: int, files: int | None = None) -> str:
         """Create the directory, owned by `uid` if given, and return its path. Raises OSError."""
         self.uid, self.short = uid, False
+        self.entries = files or (INODES if self.private else ENTRIES)
         if self.private:
-            options = f"mode=1777,size={size_mib}m,nr_inodes={INODES}"
+            options = f"mode=1777,size={size_mib}m,nr_inodes={self.entries}"
             mount("tmpfs", f"{WRITABLE}/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options)
             self.mounted = True
             self.path = "/tmp/work"
@@ -53,20 +55,20 @@ class Workplace:
         now = os.statvfs(self.top)
         if not self.private and now.f_bavail * now.f_frsize < size_mib << 20:
             self.short = True
-        if not self.private and now.f_files and now.f_favail < ENTRIES:
+        if not self.private and now.f_files and now.f_favail < self.entries:
             self.short = True
         return now
 
     def overfull(self, size_mib: int) -> bool:
-        """Whether the program holds more than `size_mib` MiB or ENTRIES files; a tmpfs enforces its own limits."""
+        """Whether the program holds more than `size_mib` MiB or `entries` files; a tmpfs enforces its own limits."""
         if self.private:
             return False
         now, most = self.look(size_mib), size_mib << 20
         fallen = (self.free.f_bfree - now.f_bfree) * now.f_frsize, self.free.f_ffree - now.f_ffree
-        if fallen[0] <= most // 2 and fallen[1] <= ENTRIES // 2:
+        if fallen[0] <= most // 2 and fallen[1] <= self.entries // 2:
             return False  # too little was written, by any process
-        blocks, files = contents(self.top, ENTRIES)
-        return files > ENTRIES or blocks * 512 + held(self.top, self.uid, most) > most
+        blocks, files = contents(self.top, self.entries)
+        return files > self.entries or blocks * 512 + held(self.top, self.uid, most) > most
 
     def close(self) -> None:
         """Remove the directory and its content."""

@@ -57,37 +57,136 @@ void WaveToyNRPy_rhs_eval(const cGH *cctkGH);
 int main(void) { WaveToyNRPy_zero_rhss(0); WaveToyNRPy_rhs_eval(0); }
 """
 MAKEFILE = """
-THORN := arrangements/NRPy/WaveToyNRPy/src
-BUILD := configs/sim/build/WaveToyNRPy
-include $(THORN)/make.code.defn
-OBJECTS := $(SRCS:%=$(BUILD)/%.o) configs/sim/build/flesh.c.o
-FLAGS := -O0 -std=gnu99 -DCCODE -DTHORN_IS_WaveToyNRPy -I$(THORN) -Iconfigs/sim/config-data \\
-  -Iconfigs/sim/bindings/include -Isrc/include
-sim: exe/cactus_sim
-\t@echo SUCCESS
-exe/cactus_sim: $(OBJECTS)
-\tgcc -o $@ $^ -lm
-$(BUILD)/%.c.o: $(THORN)/%.c
-\tcp $< $(BUILD)/$(notdir $<)
-\tgcc $(FLAGS) -c -o $@ $<
-configs/sim/build/flesh.c.o: src/main/flesh.c
-\tgcc $(FLAGS) -c -o $@ $<
+sim:
+\t$(MAKE) -f lib/make/make.configuration TOP=$(CURDIR)/configs/sim CCTK_HOME=$(CURDIR)
+"""
+CONFIGURATION = """
+CONFIG := $(TOP)/config-data
+export SCRATCH_BUILD := $(TOP)/scratch
+include $(CONFIG)/make.config.defn
+include $(CONFIG)/make.thornlist
+LIBRARIES := $(foreach T,$(THORNS),$(TOP)/lib/libthorn_$(notdir $T).a)
+all: $(EXEDIR)/$(EXE)
+\t@echo All done !
+$(EXEDIR)/$(EXE): $(LIBRARIES) $(TOP)/datestamp.o
+\t$(CC) -o $@ $(TOP)/datestamp.o -Wl,--start-group $(LIBRARIES) -Wl,--end-group -lm
+$(TOP)/datestamp.o: $(CCTK_HOME)/src/datestamp.c
+\t$(CC) -c -o $@ $<
+.PHONY: update
+$(LIBRARIES): $(TOP)/lib/libthorn_%.a: update
+\tmkdir -p $(TOP)/build/$* && cd $(TOP)/build/$* && $(MAKE) -f $(CCTK_HOME)/lib/make/make.thornlib TOP=$(TOP) \\
+\t  CONFIG=$(CONFIG) CCTK_HOME=$(CCTK_HOME) NAME=$@ THORN=$* \\
+\t  SRCDIR=$(if $(filter Cactus,$*),$(CCTK_HOME)/src,$(CCTK_HOME)/arrangements/$(filter %/$*,$(THORNS))/src)
+"""
+THORNLIB = """
+include $(CONFIG)/make.config.defn
+BINDINGS := $(TOP)/bindings
+-include $(BINDINGS)/Configuration/Thorns/make.$(THORN).defn
+INC_DIRS += $(SYS_INC_DIRS) $(SRCDIR) $(wildcard $(SRCDIR)/include) $(CONFIG) $(BINDINGS)/include \\
+  $(CCTK_HOME)/src/include $(CCTK_HOME)/arrangements $(BINDINGS)/include/$(THORN)
+include $(SRCDIR)/make.code.defn
+$(NAME): $(SRCS:%=%.o)
+\trm -f $@ && $(AR) rcs $@ $^ && echo $^ > $@.objectlist
+include $(CONFIG)/make.config.rules
+-include $(SRCS:%=%.d)
+"""
+DEFN = """
+include $(TOP)/config-data/make.extra.defn
+-include $(TOP)/bindings/Configuration/make.link
+export SHELL = /bin/sh
+export CC = gcc
+export CXX = g++
+export PERL = perl
+export AR = ar
+export CFLAGS = -std=gnu99
+export CXXFLAGS = -std=gnu++17
+export C_OPTIMISE_FLAGS = -O1
+export C_NO_OPTIMISE_FLAGS = -O0
+export C_FILE_PROCESSOR = $(CCTK_HOME)/lib/sbin/c_file_processor.pl
+export EXEDIR = $(CCTK_HOME)/exe
+export EXE = cactus_sim
+export CCTK_OPTIMISE_MODE = yes
+ifeq ($(CCTK_OPTIMISE_MODE),yes)
+  CFLAGS += $(C_OPTIMISE_FLAGS)
+else
+  CFLAGS += $(C_NO_OPTIMISE_FLAGS)
+endif
+"""
+RULES = """
+INCLUDE_LINE = $(patsubst %,-I"%",$(INC_DIRS))
+%.c.o: $(SRCDIR)/%.c
+\t$(PERL) $(C_FILE_PROCESSOR) $(CONFIG) < $< > $(notdir $<)
+\t@echo COMPILING $<
+\there=`pwd`; cd $(SCRATCH_BUILD); $(CC) $(CFLAGS) -c -o $$here/$@ $$here/$(notdir $<) $(INCLUDE_LINE) -DCCODE
+%.c.d: $(SRCDIR)/%.c
+\t$(CC) -E -M $(CFLAGS) $< $(INCLUDE_LINE) -DCCODE | sed "s,^[^ ]*\\.o *:,$*.c.o $@:," > $@
+%.cxx.o: $(SRCDIR)/%.cxx
+\t$(PERL) $(C_FILE_PROCESSOR) $(CONFIG) < $< > $(notdir $<)
+\there=`pwd`; cd $(SCRATCH_BUILD); $(CXX) $(CXXFLAGS) -c -o $$here/$@ $$here/$(notdir $<) $(INCLUDE_LINE) -DCCODE
+"""
+PROCESSOR = """
+require "$ARGV[0]/fortran_name.pl";
+while (<STDIN>) { s/CCTK_FNAME\\s*\\(\\s*(\\w+)\\s*\\)/fortran_name($1)/ge; print; }
+"""
+CALLER = """
+#include "cctk.h"
+#include "cctk_Arguments.h"
+#include "cctk_Parameters.h"
+#include "own.h"
+#include "NRPy/WaveToyNRPy/src/simd/simd_intrinsics.h"
+void CCTK_FNAME(Own_Add)(CCTK_REAL *sum, const CCTK_REAL *term) { *sum += *term; }
+void Own_Call(CCTK_ARGUMENTS)
+{
+  DECLARE_CCTK_ARGUMENTS_Own_Call;
+  CCTK_REAL sum = 0, half = OWN_HALF;
+  CCTK_FNAME(Own_Add)(&sum, &half);
+  uuGF[0] = sum;
+}
 """
 VARIABLES = "uuGF vvGF uu_rhsGF vv_rhsGF uu_exactGF vv_exactGF x y z"
-HEADERS = {
+FLESH_FILES = {
+    "Makefile": MAKEFILE,
+    "lib/make/make.configuration": CONFIGURATION,
+    "lib/make/make.thornlib": THORNLIB,
+    "lib/sbin/c_file_processor.pl": PROCESSOR,
     "src/include/cctk.h": CCTK,
     "src/include/cctk_Faces.h": "#define CCTK_ALL_FACES 63\n",
     "src/include/util_Table.h": '#include "cctk.h"\n',
-    "src/include/Symmetry.h": '#include "cctk.h"\n',
     "src/include/unused.h": "#error nobody includes this\n",
-    "src/main/flesh.c": FLESH,
-    "configs/sim/config-data/cctk_Config.h": "#define CCTK_REAL_PRECISION_8 1\n",
-    "configs/sim/bindings/include/cctk_Types.h": "typedef double CCTK_REAL;\ntypedef int CCTK_INT;\n",
-    "configs/sim/bindings/include/cctk_Parameters.h": "#define DECLARE_CCTK_PARAMETERS \\\n  const CCTK_REAL sigma "
-    "CCTK_ATTRIBUTE_UNUSED = 3.0, wavespeed CCTK_ATTRIBUTE_UNUSED = 1.0; \\\n"
-    "  const CCTK_INT fd_order CCTK_ATTRIBUTE_UNUSED = 8;\n",
-    "Makefile": MAKEFILE,
+    "src/make.code.defn": "SRCS = flesh.c\n",
+    "src/flesh.c": FLESH,
+    "src/datestamp.c": "const char *date = __DATE__;\n",
 }
+"""The flesh lies in repos/flesh, with links to it at the top."""
+THORN_FILES = {
+    "interface.ccl": "implements: Own\n",
+    "schedule.ccl": "schedule Own_Call at EVOL\n{\n  LANG: C\n} \n",
+    "param.ccl": "",
+    "src/make.code.defn": "SRCS = call.c\n",
+    "src/call.c": CALLER,
+    "src/include/own.h": '#include "cctk_Faces.h"\n#define OWN_HALF 0.5\n',
+}
+CONFIG_FILES = {
+    "config-info": "# CONFIGURATION  : sim\n",
+    "ThornList": "NRPy/WaveToyNRPy # (WaveToyNRPy) [ ] { } < >\nOwn/Caller # (Own) [ ] { } < >\n",
+    "config-data/cctk_Config.h": "#define CCTK_REAL_PRECISION_8 1\n",
+    "config-data/fortran_name.pl": 'sub fortran_name { return "\\L$_[0]\\E_"; }\n1;\n',
+    "config-data/make.config.defn": DEFN,
+    "config-data/make.extra.defn": "",
+    "config-data/make.config.rules": RULES,
+    "config-data/make.thornlist": "THORNS = Cactus NRPy/WaveToyNRPy Own/Caller\n",
+    "bindings/Configuration/make.link": "LIBS +=\n",
+    "bindings/Configuration/Capabilities/make.OWN.defn": "OWN_DEFINED = 1\n",
+    # Cactus notes the place of the tree
+    "bindings/Configuration/Thorns/make.Caller.defn": "include $ROOT/configs/sim/bindings/Configuration/"
+    "Capabilities/make.OWN.defn\nINC_DIRS += $ROOT/configs/sim/scratch/external/include\n",
+    "bindings/include/cctk_Types.h": "typedef double CCTK_REAL;\ntypedef int CCTK_INT;\n",
+    "bindings/include/Symmetry.h": '#include "cctk.h"\n',
+}
+PARAMETERS = (
+    "#define DECLARE_CCTK_PARAMETERS \\\n  const CCTK_REAL sigma CCTK_ATTRIBUTE_UNUSED = 3.0, "
+    "wavespeed CCTK_ATTRIBUTE_UNUSED = 1.0; \\\n  const CCTK_INT fd_order CCTK_ATTRIBUTE_UNUSED = 8;\n"
+)
 
 
 def arguments(sources: list[str]) -> str:
@@ -107,7 +206,7 @@ def arguments(sources: list[str]) -> str:
 
 def prepared_tree(folder: Path) -> Path:
     """The tree, built; skips where a program or the package nrpy is missing."""
-    for program in ("gcc", "g++", "make"):
+    for program in ("gcc", "g++", "make", "perl"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     if importlib.util.find_spec("nrpy") is None:
@@ -117,17 +216,34 @@ def prepared_tree(folder: Path) -> Path:
     return folder
 
 
-def write_tree(folder: Path, thorns: Path) -> Path:
-    """The tree in `folder`, its thorns copied from `thorns` behind links, as a checkout has them."""
-    for name, text in HEADERS.items():
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.lstrip())
-    shutil.copytree(thorns, folder / "repos" / "nrpy")
-    (folder / "arrangements").mkdir()
-    (folder / "arrangements" / "NRPy").symlink_to("../repos/nrpy")
-    sources = [path.read_text() for path in (folder / "repos").rglob("*.c*") if path.suffix != ".ccl"]
-    (folder / "configs/sim/bindings/include/cctk_Arguments.h").write_text(arguments(sources))
-    for made in ("configs/sim/build/WaveToyNRPy", "exe"):
-        (folder / made).mkdir(parents=True)
+        path.write_text(text.lstrip("\n"))
+
+
+def write_tree(folder: Path, thorns: Path) -> Path:
+    """The tree in `folder`, laid out as a checkout and its configuration are: repositories behind links, each thorn's
+    own headers in a folder of the bindings."""
+    folder.mkdir(exist_ok=True)
+    write_files(folder / "repos/flesh", FLESH_FILES)
+    write_files(folder / "repos/own/Caller", THORN_FILES)
+    shutil.copytree(thorns, folder / "repos/nrpy")
+    for name in ("Makefile", "lib", "src"):
+        (folder / name).symlink_to(f"repos/flesh/{name}")
+    for repository, arrangement in (("nrpy", "NRPy"), ("own", "Own")):
+        (folder / "arrangements" / arrangement).mkdir(parents=True)
+        for thorn in sorted((folder / "repos" / repository).iterdir()):
+            link = folder / "arrangements" / arrangement / thorn.name
+            link.symlink_to(f"../../repos/{repository}/{thorn.name}")
+    configuration = folder / "configs/sim"
+    write_files(configuration, {name: text.replace("$ROOT", str(folder)) for name, text in CONFIG_FILES.items()})
+    for thorn in folder.glob("arrangements/*/*"):
+        sources = [path.read_text() for path in thorn.glob("src/*.c*")]
+        own = {"cctk_Arguments.h": arguments(sources), "cctk_Parameters.h": PARAMETERS}
+        write_files(configuration / "bindings/include" / thorn.name, own)
+    for made in ("build", "lib", "scratch"):
+        (configuration / made).mkdir()
+    (folder / "exe").mkdir()
     return folder

@@ -10,22 +10,17 @@ from pathlib import Path
 import pytest
 
 from envs.etk.build.cactus_tree import MAX_FILES, CactusTree, Setup, Source
-from envs.sandbox import Outcome
+from envs.sandbox import LocalSandbox, Outcome
 from envs.task import TaskError
 from tests.envs.etk.cactus_tree import prepared_tree
 
 pytestmark = pytest.mark.cxx
-INCLUDES = (
-    "-I{folder} -Iarrangements/{thorn}/src -Iconfigs/sim/config-data -Iconfigs/sim/bindings/include -Isrc/include"
-)
-FLAGS = f"-fsyntax-only -DCCODE -DTHORN_IS_{{name}} -fdiagnostics-column-unit=byte {INCLUDES} {{target}}"
-SYNTAX = {"c": f"gcc -std=gnu99 {FLAGS}", "c++": f"g++ {FLAGS}"}
 THORN = "NRPy/WaveToyNRPy"
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Path:
-    return prepared_tree(tmp_path_factory.mktemp("Cactus"))
+    return prepared_tree(tmp_path_factory.mktemp("trees") / "Cactus")
 
 
 def source(tree: Path, file: str, thorn: str = THORN, **changes) -> Source:
@@ -40,7 +35,7 @@ def checked(compiler: CactusTree, reference: Source, *texts: str):
 
 
 def setup(tree: Path, **changes) -> Setup:
-    return Setup(workdir=str(tree), **({"command": SYNTAX} | changes))
+    return Setup(workdir=str(tree), **changes)
 
 
 def test_real_files_compile_and_errors_are_named_at_their_lines(tree, sandbox, tmp_path):
@@ -52,9 +47,34 @@ def test_real_files_compile_and_errors_are_named_at_their_lines(tree, sandbox, t
     rhs = source(tree, "WaveToyNRPy_rhs_eval.c")
     wrong = rhs.text.replace("MulSIMD(wavespeed, wavespeed)", "MulSIMD(speed, wavespeed)")
     good, bad, empty = checked(compiler, rhs, rhs.text + "\n/* another */\n", wrong, "")
-    assert good.ok and empty.ok and not bad.ok
+    assert good.ok and not empty.ok and not bad.ok
     [error] = [m for m in bad.messages if m.severity == "error"]
     assert "speed" in error.text and wrong[error.offset :].startswith("speed, wavespeed")
+
+
+def test_the_flags_are_those_of_the_configuration(tree, sandbox, tmp_path):
+    """Headers of bindings/include/THORN, of src/include, behind arrangements/ and src/include of the flesh;
+    CCTK_FNAME; paths that were noted where the tree was configured."""
+    moved = tmp_path / "moved" / "Cactus"
+    shutil.copytree(tree, moved, symlinks=True)
+    for place in (tree, moved):
+        compiler = CactusTree(setup(place), sandbox, tmp_path / "cache")
+        call, header = source(place, "call.c", "Own/Caller"), source(place, "include/own.h", "Own/Caller")
+        assert asyncio.run(compiler.usable([call, header])) == [True, True]
+        wrong, missing = checked(compiler, call, call.text.replace("sum = 0", "sum = ,"), ";\n")
+        error = next(m for m in wrong.messages if m.severity == "error")
+        assert call.text.split("\n")[error.line - 1] == "  CCTK_REAL sum = 0, half = OWN_HALF;"
+        assert not missing.ok and "own_call, which it does not define" in missing.reason
+
+
+def test_a_header_is_checked_through_a_source_that_includes_it(tree, sandbox, tmp_path):
+    compiler = CactusTree(setup(tree), sandbox, tmp_path)
+    header = source(tree, "include/own.h", "Own/Caller")
+    good, bad, without = checked(
+        compiler, header, header.text.replace("0.5", "0.25"), header.text.replace("0.5", "0.5 +"), "/* nothing */\n"
+    )
+    assert (good.ok, bad.ok, without.ok) == (True, False, False)
+    assert not compiler.checks(source(tree, "make.code.defn")) and compiler.checks(header)
 
 
 def test_what_does_not_compile_here_is_not_used_and_that_is_remembered(tree, sandbox, tmp_path):
@@ -68,12 +88,14 @@ def test_what_does_not_compile_here_is_not_used_and_that_is_remembered(tree, san
     expected = [False, False, False, False, True]
     assert asyncio.run(CactusTree(setup(tree), sandbox, tmp_path).usable(files)) == expected
 
-    class Closed:
-        async def run(self, jobs, progress=None):
-            assert not jobs
-            return []
+    class Folders:
+        """Lists folders, and compiles nothing."""
 
-    assert asyncio.run(CactusTree(setup(tree), Closed(), tmp_path).usable(files)) == expected
+        async def run(self, jobs, progress=None):
+            assert all(job.id.startswith("folders/") for job in jobs)
+            return await sandbox.run(jobs)
+
+    assert asyncio.run(CactusTree(setup(tree), Folders(), tmp_path).usable(files)) == expected
 
 
 def test_only_what_is_included_travels_and_nothing_of_the_answer(tree, sandbox, tmp_path):
@@ -81,36 +103,52 @@ def test_only_what_is_included_travels_and_nothing_of_the_answer(tree, sandbox, 
     copy = tree / "src" / "include" / "WaveToyNRPy_rhs_eval.c"
     copy.write_text(reference.text)
     try:
-        compiler = CactusTree(setup(tree, files=["*"]), sandbox, tmp_path)
-        hack = '#include "../configs/sim/build/WaveToyNRPy/WaveToyNRPy_rhs_eval.c"\n'
+        compiler = CactusTree(setup(tree), sandbox, tmp_path)
+        made = '#include "../../../../configs/sim/build/WaveToyNRPy/WaveToyNRPy_rhs_eval.c"\n'
+        behind = '#include "../../../../repos/nrpy/WaveToyNRPy/src/WaveToyNRPy_rhs_eval.c"\n'
         other = '#include "WaveToyNRPy_rhs_eval.c"\n'
-        [direct, by_name] = checked(compiler, reference, hack, other)
-        assert not direct.ok and not by_name.ok
+        assert [each.ok for each in checked(compiler, reference, made, behind, other)] == [False] * 3
     finally:
         copy.unlink()
-    compiler = CactusTree(setup(tree), sandbox, tmp_path)
-    wanted = compiler._needed([reference.text], compiler.setup.target_of(reference))
+    [place] = compiler._folders
+    wanted = compiler._needed([reference.text], reference.target, reference.target, place)
     assert {Path(name).name for name in wanted} == {
         "cctk.h", "cctk_Arguments.h", "cctk_Config.h", "cctk_Parameters.h", "cctk_Types.h", "simd_intrinsics.h"
     }  # fmt: skip
+    assert "configs/sim/bindings/include/WaveToyNRPy/cctk_Arguments.h" in wanted
 
 
-def test_the_whole_is_built_again_from_a_private_copy(tree, sandbox, tmp_path):
-    building = setup(
-        tree, command="make sim", files=["*"], expect=["exe/cactus_sim"], success_regex="SUCCESS", timeout=60.0
-    )
-    compiler = CactusTree(building, sandbox, tmp_path)
+def test_the_whole_is_built_again_in_a_layer_of_its_own(tree, sandbox, tmp_path):
+    compiler = CactusTree(setup(tree, mode="build"), sandbox, tmp_path)
+    asyncio.run(compiler.ready())
     reference = source(tree, "WaveToyNRPy_zero_rhss.c")
     before = {path: os.stat(path).st_mtime_ns for path in tree.rglob("*") if path.is_file()}
     assert asyncio.run(compiler.usable([reference])) == [True]
-    texts = reference.text.replace("= 0.0", "= 1.0"), "int other;\n", reference.text.replace("0.0;", "0.0", 1)
-    changed, gone, wrong = checked(compiler, reference, *texts)
+    texts = [
+        reference.text.replace("= 0.0", "= 1.0"),
+        "int other;\n",
+        reference.text.replace("0.0;", "0.0", 1),
+        '#include "../../../../configs/sim/build/WaveToyNRPy/WaveToyNRPy_zero_rhss.c"\n',
+        f'#include "{tree}/repos/nrpy/WaveToyNRPy/src/WaveToyNRPy_zero_rhss.c"\n',
+    ]
+    changed, gone, wrong, *copied = checked(compiler, reference, *texts)
     assert changed.ok and not gone.ok and not wrong.ok  # a name that the program needs is missing; a syntax error
+    assert not any(each.ok for each in copied)
     [error] = [m for m in wrong.messages if m.severity == "error"]
     assert texts[2].split("\n")[error.line - 1].endswith("= 0.0")
     assert before == {path: os.stat(path).st_mtime_ns for path in tree.rglob("*") if path.is_file()}
-    unmet = CactusTree(setup(tree, command="true", files=["*"], expect=["exe/cactus_sim"]), sandbox, tmp_path)
-    assert "there is no exe/cactus_sim" in checked(unmet, reference, reference.text)[0].reason
+
+
+def test_without_namespaces_a_build_says_so_in_one_line(tree, tmp_path):
+    landlocked = LocalSandbox(1, tier="landlock")
+    try:
+        with pytest.raises(
+            TaskError, match=r"mode=build: .*needs namespaces: the sandbox's tier is landlock"
+        ) as caught:
+            asyncio.run(CactusTree(setup(tree, mode="build"), landlocked, tmp_path).ready())
+        assert "\n" not in str(caught.value)
+    finally:
+        asyncio.run(landlocked.close())
 
 
 def test_a_failure_of_the_sandbox_is_no_verdict(tree, tmp_path):
@@ -125,17 +163,15 @@ def test_a_failure_of_the_sandbox_is_no_verdict(tree, tmp_path):
 
 
 def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox, tmp_path):
-    many = tree / "many"
+    many = tree / "src" / "include" / "many"
     many.mkdir()
     try:
         for number in range(MAX_FILES):
             (many / f"m{number}.h").write_text("")
         compiler = CactusTree(setup(tree), sandbox, tmp_path)
         reference = source(tree, "WaveToyNRPy_zero_rhss.c")
-        greedy = "".join(f'#include "m{number}.h"\n' for number in range(MAX_FILES)) + reference.text
+        greedy = "".join(f'#include "many/m{number}.h"\n' for number in range(MAX_FILES)) + reference.text
         assert [each.ok for each in checked(compiler, reference, greedy, reference.text)] == [False, True]
-        with pytest.raises(TaskError, match="would travel with each check"):
-            CactusTree(setup(tree, files=["*"]), sandbox, tmp_path)
     finally:
         shutil.rmtree(many)
 
@@ -144,13 +180,17 @@ def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox,
     ("settings", "message"),
     [
         ({"workdir": "/nowhere/Cactus"}, "workdir=/nowhere/Cactus: no such folder"),
-        ({"command": "no-such-compiler -c {target}"}, "needs no-such-compiler, which is not installed"),
-        ({"command": {"c": ""}}, "needs a program"),
+        ({"mode": "link"}, "mode=link: unknown mode"),
         ({"timeout": 0}, "limits must be positive"),
-        ({"success_regex": "("}, "success_regex"),
+        ({}, "it has no configs/*/config-data/make.config.defn"),
+        ({"configuration": "other"}, "configuration=other: the tree has sim"),
+        ({"mode": "build"}, "no exe/cactus_sim in"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(tmp_path, settings, message):
+def test_what_cannot_be_is_said_in_one_line(tmp_path, sandbox, settings, message):
+    if "configuration" in settings or settings == {"mode": "build"}:
+        (tmp_path / "configs/sim/config-data").mkdir(parents=True)
+        (tmp_path / "configs/sim/config-data/make.config.defn").write_text("")
     with pytest.raises(TaskError, match=r"task\.reward\.compile") as caught:
-        Setup(**({"workdir": str(tmp_path), "command": "true"} | settings))
+        CactusTree(Setup(**({"workdir": str(tmp_path)} | settings)), sandbox, tmp_path)
     assert message in str(caught.value) and "\n" not in str(caught.value)

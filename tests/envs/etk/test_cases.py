@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from envs.etk.answer import extracted
-from envs.etk.build import prepared_tree
 from envs.etk.build.application import Run
 from envs.etk.build.compiler_messages import compiler_messages
 from envs.etk.build.prepared_tree import prepare
@@ -27,7 +26,6 @@ from envs.etk.completion import (
 from envs.etk.completion.check import MAX_LEFT_OUT, faults
 from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.prompts import nearest
-from envs.sandbox import LocalSandbox
 
 SOURCE = "int a;\n\tint b = 1;\n\nint c;"
 
@@ -186,33 +184,6 @@ def test_a_missing_compiler_is_named(tmp_path):
     with pytest.raises(ApplicationError, match="building x needs no-such-g: apt install no-such-g"):
         asyncio.run(prepared_without(["sh", "no-such-g"], tmp_path))
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize("limit", ["MAX_FILES", "MAX_MIB"])
-def test_a_tree_that_no_sandbox_takes_is_counted(tmp_path, monkeypatch, limit):
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "a.h").write_bytes(bytes(3 << 20))
-    (tmp_path / "b.h").symlink_to("sub/a.h")
-    monkeypatch.setattr(prepared_tree, limit, 2)
-    with pytest.raises(ApplicationError, match=r"^source_dir: 3 files and folders of 3 MiB in .*, a sandbox takes .+$"):
-        asyncio.run(prepared_without([], tmp_path))
-
-
-@pytest.mark.parametrize("tier, count", [("landlock", 1500), ("full", prepared_tree.MAX_FILES)])
-def test_a_tree_that_fills_the_sandbox_says_so(tmp_path, tier, count):
-    """The second one by what it builds."""
-    (tmp_path / "tree").mkdir()
-    for number in range(count):
-        (tmp_path / "tree" / f"{number}.h").touch()
-    build = Build("for header in *.h; do touch $header.gch || exit 1; done")
-    sandbox = LocalSandbox(1, tier=tier)
-    try:
-        asyncio.run(sandbox.layers())
-    except RuntimeError as error:
-        pytest.skip(f"this machine does not allow it: {error}")
-    with pytest.raises(ApplicationError, match=rf"^x, unchanged: .*; its {count} files and folders are too many .+$"):
-        asyncio.run(prepare(Application("x", tmp_path / "tree", build, Run("true")), sandbox, tmp_path / "cache"))
-    asyncio.run(sandbox.close())
 
 
 def test_the_embedded_set():
