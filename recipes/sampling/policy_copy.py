@@ -23,6 +23,8 @@ class SamplingCopy:
         plain = copy.deepcopy(policy)
         if isinstance(plain, PeftModel):
             plain = plain.merge_and_unload()
+        # TRL (from 1.15) and Accelerate put a forward of their own into the policy; TRL's is bound to the policy itself
+        vars(plain).pop("forward", None)
         self.model = plain.to(dtype).eval().requires_grad_(False)
         self.model.set_attn_implementation("grouped_sdpa")
 
