@@ -14,10 +14,6 @@ from safetensors.torch import load_file
 from recipes.sampling.generate import Decoding, sample
 
 
-def load_folder(folder):
-    return load_file(f"{folder}/model.safetensors")
-
-
 class Completions:
     """
     model: samples, with the weights that the last delivery brought; `start_anew` goes back to the first.
@@ -40,9 +36,8 @@ class Completions:
     def control(self, path, asked):
         """What vLLM's endpoints for development do; None where it has no such endpoint."""
         if path == "/collective_rpc" and asked["method"] == "reload_weights":
-            missing = self.model.load_state_dict(
-                load_folder(asked["kwargs"]["weights_path"]), strict=False
-            ).missing_keys
+            weights = load_file(f"{asked['kwargs']['weights_path']}/model.safetensors")
+            missing = self.model.load_state_dict(weights, strict=False).missing_keys
             assert missing in ([], ["lm_head.weight"]), missing  # the latter where it is the embedding's
             self.weights_taken += 1
             return {"results": [None]}
