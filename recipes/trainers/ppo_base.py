@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-TRL_HAS_PPO = find_spec("trl.experimental.ppo") is not None
+from packaging.version import Version
+
+TRL_HAS_PPO = Version(version("trl")) < Version("1.13")
 
 if TYPE_CHECKING or not TRL_HAS_PPO:
     from recipes.trainers.own_ppo import PPOConfig, PPOTrainer
