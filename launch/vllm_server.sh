@@ -20,5 +20,8 @@ if command -v nvidia-smi > /dev/null; then transfer=(--weight-transfer-config '{
 
 # endpoints that weights come by; the log-probabilities that tokens were drawn with
 export VLLM_SERVER_DEV_MODE=1
+PYTHONPATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH
 exec "$PYTHON" -m vllm.entrypoints.openai.api_server --model "$1" --port "${PORT:-8000}" --host 127.0.0.1 \
-    ${transfer[@]+"${transfer[@]}"} --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"
+    ${transfer[@]+"${transfer[@]}"} --worker-extension-cls vllm_weights_from_folder.WeightsFromFolder \
+    --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"

@@ -108,7 +108,7 @@ class ServerWeights:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
                 text = response.read()
         except urllib.error.HTTPError as error:
-            if error.code >= 500:
+            if error.code > 500:  # 500 itself: it is there, and could not do what was asked
                 raise Unreachable(f"status {error.code}") from None
             raise (_Unknown if error.code == 404 else UserError)(
                 f"the vLLM server at hardware.vllm_url={self.url} refused {path} (status {error.code}: "
@@ -134,8 +134,7 @@ class WeightsByFolder(ServerWeights):
         self.restore()
 
     def restore(self) -> None:
-        asked = {"method": "reload_weights", "kwargs": {"weights_path": str(self.folder)}}
-        self._ask("/collective_rpc", asked)
+        self._ask("/collective_rpc", {"method": "take_weights", "kwargs": {"folder": str(self.folder)}})
         self._ask("/reset_prefix_cache", {})  # what it has read, it has read with other weights
         self.named()
 

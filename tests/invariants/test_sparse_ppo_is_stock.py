@@ -1,13 +1,14 @@
 """Sparse placement makes TRL's own PPO update: same seed, model, data and reward, both trained side by side.
 
 TRL's last PPO is that of 1.12. Where a later one is installed, ours is held against the numbers that 1.12 made:
-stock_ppo.json, which this test writes anew with 1.12 where the file is missing, and checks where it is not.
+stock_ppo.json, which `python -m tests.invariants.test_sparse_ppo_is_stock` writes and the tests check, both with 1.12.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -231,7 +232,7 @@ def check(mine, expected):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_updates_as_trl(tmp_path, case):
-    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    recorded = json.loads(RECORDED.read_text())
     our_policy, our_value, our_logs = ours(tmp_path / "ours", **CASES[case])
     mine = summary(our_policy, our_value, our_logs)
     if TRL_HAS_PPO:
@@ -242,9 +243,6 @@ def test_the_same_updates_as_trl(tmp_path, case):
         assert any(row["val/num_eos_tokens"] > 0 for row in logs)  # some ended early, so padding matters
         made = summary(policy, value, logs)
         check(mine, made)
-        if case not in recorded:
-            RECORDED.write_text(json.dumps(recorded | {case: made}) + "\n")
-            recorded[case] = made
         check(made, recorded[case])
     check(mine, recorded[case])
 
@@ -256,3 +254,9 @@ def test_passes_and_padding_side_change_nothing(tmp_path):
         assert a["loss/policy_avg"] == pytest.approx(b["loss/policy_avg"], rel=1e-3, abs=1e-6)
     for a, b in zip(whole.parameters(), cut.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        made = {case: summary(*stock(Path(folder) / str(n), **more)) for n, (case, more) in enumerate(CASES.items())}
+    RECORDED.write_text(json.dumps(made) + "\n")

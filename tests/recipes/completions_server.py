@@ -35,8 +35,8 @@ class Completions:
 
     def control(self, path, asked):
         """What vLLM's endpoints for development do; None where it has no such endpoint."""
-        if path == "/collective_rpc" and asked["method"] == "reload_weights":
-            weights = load_file(f"{asked['kwargs']['weights_path']}/model.safetensors")
+        if path == "/collective_rpc" and asked["method"] == "take_weights":
+            weights = load_file(f"{asked['kwargs']['folder']}/model.safetensors")
             missing = self.model.load_state_dict(weights, strict=False).missing_keys
             assert missing in ([], ["lm_head.weight"]), missing  # the latter where it is the embedding's
             self.weights_taken += 1

@@ -32,11 +32,10 @@ def policy(small_model):
 
 
 def change(policy) -> None:
-    """An update that shows in every log-probability."""
+    """An update of adapters and all other weights, the embedding that is the head as well, that shows everywhere."""
     with torch.no_grad():
         for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * 0.3)
+            parameter.add_(torch.randn_like(parameter) * 0.05)
 
 
 def apart(policy, ask) -> float:
