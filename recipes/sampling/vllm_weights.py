@@ -12,18 +12,15 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate.utils import broadcast_object_list
-from peft import PeftModel
-from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
+from recipes.sampling.policy_copy import merged_weights
 
 PAUSES_S = (1, 2, 4, 8, 16, 30, 30, 30, 30, 30)
 """Between tries: three minutes in all, in which a server that was killed can be started anew."""
@@ -129,7 +126,9 @@ class WeightsByFolder(ServerWeights):
 
     def deliver(self) -> None:
         part = self.folder / "model.safetensors.part"
-        save_file(dict(merged_weights(self.policy)), part)
+        dtype = next(self.policy.parameters()).dtype
+        weights = {name: weight.to("cpu", dtype).contiguous() for name, weight in merged_weights(self.policy)}
+        save_file(weights, part)
         part.replace(self.folder / "model.safetensors")
         self.restore()
 
@@ -162,23 +161,6 @@ class WeightsByNccl(ServerWeights):
         raise UserError(
             f"the vLLM server at hardware.vllm_url={self.url} was started anew: run the same command again to resume"
         )
-
-
-def merged_weights(policy: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The policy's weights under the names of its base model, adapters merged, those that are shared once."""
-    base = policy.get_base_model() if isinstance(policy, PeftModel) else policy
-    deltas = {}
-    for name, module in base.named_modules():
-        if isinstance(module, LoraLayer):
-            parts = [module.get_delta_weight(adapter) for adapter in module.active_adapters]
-            deltas[f"{name}.base_layer.weight"] = sum(part.float() for part in parts)
-    for name, parameter in base.named_parameters():  # a shared one comes once
-        if "lora_" in name:
-            continue
-        weight = parameter.detach()
-        if name in deltas:
-            weight = (weight.float() + deltas[name].detach()).to(weight.dtype)
-        yield name.replace(".base_layer.", "."), weight.contiguous().cpu()
 
 
 def weights_for_server(policy: Any, accelerator: Any, tokenizer: Any, url: str) -> ServerWeights:

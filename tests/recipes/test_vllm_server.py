@@ -26,8 +26,9 @@ from recipes.records.log import RunLog
 from recipes.sampling import vllm as vllm_sampling
 from recipes.sampling import vllm_weights
 from recipes.sampling.generate import Decoding
+from recipes.sampling.policy_copy import merged_weights
 from recipes.sampling.vllm import ServerSampler
-from recipes.sampling.vllm_weights import WeightsByFolder, merged_weights
+from recipes.sampling.vllm_weights import WeightsByFolder
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.compose import Reward
 from tests import warm
