@@ -4,7 +4,7 @@
 #   CUDA_VISIBLE_DEVICES=1 launch/vllm_server.sh Qwen/Qwen2.5-Coder-7B-Instruct
 #   CUDA_VISIBLE_DEVICES=0 python recipes/grpo.py hardware=h200 hardware.vllm=server
 #
-#   PYTHON=.venv-vllm/bin/python launch/vllm_server.sh MODEL --enforce-eager      CPU: make .venv-vllm/.installed
+#   PYTHON=.venv-vllm/bin/python launch/vllm_server.sh MODEL      on a CPU, after make .venv-vllm/.installed
 #
 # PORT (8000), PYTHON (python) and further options of vLLM's server after the model. From a GPU weights come over NCCL, from
 # a CPU through a folder below TMPDIR, so trainer and server are on one machine. GPU: pip install -e ".[vllm]", not yet run.
@@ -15,13 +15,13 @@ PYTHON="${PYTHON:-python}"
     echo "error: $PYTHON has no vllm: pip install -e \".[vllm]\", or set PYTHON" >&2
     exit 2
 }
-transfer=()
-if command -v nvidia-smi > /dev/null; then transfer=(--weight-transfer-config '{"backend": "nccl"}'); fi
+device=(--enforce-eager) # a CPU's: to compile takes minutes
+if command -v nvidia-smi > /dev/null; then device=(--weight-transfer-config '{"backend": "nccl"}'); fi
 
 # endpoints that weights come by; the log-probabilities that tokens were drawn with
 export VLLM_SERVER_DEV_MODE=1
 PYTHONPATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONPATH
 exec "$PYTHON" -m vllm.entrypoints.openai.api_server --model "$1" --port "${PORT:-8000}" --host 127.0.0.1 \
-    ${transfer[@]+"${transfer[@]}"} --worker-extension-cls vllm_weights_from_folder.WeightsFromFolder \
+    "${device[@]}" --worker-extension-cls vllm_weights_from_folder.WeightsFromFolder \
     --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"

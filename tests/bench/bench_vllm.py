@@ -1,7 +1,7 @@
 """A vLLM server beside our own sampling on the same CPU: tokens a second, and how far log-probabilities lie apart.
 
     export OMP_NUM_THREADS=1 PYTHON=.venv-vllm/bin/python
-    launch/vllm_server.sh FOLDER --enforce-eager --dtype bfloat16 --max-model-len 1024 &
+    launch/vllm_server.sh FOLDER --dtype bfloat16 --max-model-len 1024 &
     python tests/bench/bench_vllm.py url=http://localhost:8000 pid=$!
 
 FOLDER holds the model of `model`. The policy's weights go to the server first, `delivery` seconds. A second of
