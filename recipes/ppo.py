@@ -26,8 +26,6 @@ from recipes.cli.recipe import recipe
 @recipe("ppo")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
-    from trl.experimental.ppo import PPOConfig
-
     from recipes.models.critic import NoValue
     from recipes.models.load import load_value
     from recipes.run.checks import check_ppo
@@ -35,6 +33,7 @@ def main(cfg) -> None:
     from recipes.run.trl_config import ppo_arguments
     from recipes.trainers.dense_ppo import DensePPOTrainer
     from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer
+    from recipes.trainers.ppo_base import PPOConfig
     from recipes.trainers.sequence_ppo import SequencePPOTrainer
 
     check_ppo(cfg)

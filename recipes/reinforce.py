@@ -19,12 +19,11 @@ from recipes.cli.recipe import recipe
 
 @recipe("reinforce")
 def main(cfg) -> None:
-    from trl.experimental.ppo import PPOConfig
-
     from recipes.models.critic import NoValue
     from recipes.run.checks import check_ppo
     from recipes.run.lifecycle import fit, prepare
     from recipes.run.trl_config import ppo_arguments
+    from recipes.trainers.ppo_base import PPOConfig
     from recipes.trainers.reinforce import ReinforceTrainer
 
     check_ppo(cfg)

@@ -99,7 +99,7 @@ def check_hardware(cfg: DictConfig) -> None:
         (hardware.zero_stage > 0 and hardware.num_processes > 1, "deepspeed", "hardware.zero_stage=0"),
         (hardware.load_in_4bit, "bitsandbytes", "hardware.load_in_4bit=false"),
         ("8bit" in hardware.optimizer, "bitsandbytes", "hardware.optimizer=adamw_torch"),
-        (hardware.vllm, "vllm", "hardware.vllm=null"),
+        (hardware.vllm and hardware.device != "cpu", "vllm", "hardware.vllm=null"),
     ):
         if wanted and importlib.util.find_spec(package) is None:
             extra = "vllm" if package == "vllm" else "gpu"
@@ -156,17 +156,15 @@ def _check_vllm(cfg: DictConfig) -> None:
         return
     if hardware.vllm not in ("server", "colocate"):
         raise UserError(f"hardware.vllm={hardware.vllm}: choose server, colocate or null")
-    if hardware.device == "cpu":
-        raise UserError(
-            "hardware.vllm takes its weights over NCCL, from a GPU: choose a GPU's profile, or hardware.vllm=null"
-        )
+    if hardware.device == "cpu" and hardware.vllm == "colocate":
+        raise UserError("hardware.vllm=colocate shares the trainer's GPU: on a CPU choose hardware.vllm=server or null")
     if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
         raise UserError(
             "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
         )
     if hardware.load_in_4bit:
         raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")
-    if hardware.vllm == "server" and importlib.util.find_spec("vllm"):
+    if hardware.vllm == "server" and (hardware.device == "cpu" or importlib.util.find_spec("vllm")):
         check_server(hardware.vllm_url)
 
 

@@ -34,6 +34,7 @@ from recipes.cli.processes import (
     under_launcher,
 )
 from recipes.cli.schema import CONF
+from recipes.cli.versions import check_trl
 
 MULTIRUN = {"-m", "--multirun"}
 FIRST_TO_SPEAK_S = 10.0
@@ -115,6 +116,7 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
             elif cfg.hardware.num_processes > 1 and not under_launcher():
                 check_hardware(cfg)
                 sys.exit(start_processes(cfg, _script(run), given))
+            check_trl()
             settle(cfg)
             check_hardware(cfg)
             name_idle_gpu(cfg.hardware, given)

@@ -61,7 +61,7 @@ class HardwareConfig:
     gradient_checkpointing: bool = MISSING
     optimizer: str = MISSING
     vllm: str | None = None
-    """Sampling by vLLM: "server", on GPUs of its own (launch/vllm_server.sh); "colocate", beside training, GRPO alone.
+    """Sampling by vLLM: "server", another process (launch/vllm_server.sh); "colocate", beside training, GRPO alone.
     null: by this project's own loop."""
     vllm_url: str = "http://localhost:8000"
     memory_gib: float | None = None

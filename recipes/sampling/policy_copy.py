@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import torch
 from peft import PeftModel
@@ -23,6 +24,8 @@ class SamplingCopy:
         plain = copy.deepcopy(policy)
         if isinstance(plain, PeftModel):
             plain = plain.merge_and_unload()
+        # TRL (from 1.15) and Accelerate put a forward of their own into the policy; TRL's is bound to the policy itself
+        vars(plain).pop("forward", None)
         self.model = plain.to(dtype).eval().requires_grad_(False)
         self.model.set_attn_implementation("grouped_sdpa")
 
@@ -30,13 +33,29 @@ class SamplingCopy:
     def sync(self, policy: PreTrainedModel | PeftModel) -> PreTrainedModel:
         """Copy the trained parameters; returns the copy, ready to sample."""
         targets = dict(self.model.named_parameters())
-        if isinstance(policy, PeftModel):
-            for name, module in policy.get_base_model().named_modules():
-                if isinstance(module, LoraLayer):
-                    delta = sum(module.get_delta_weight(adapter) for adapter in module.active_adapters)
-                    targets[f"{name}.weight"].copy_(module.base_layer.weight.float() + delta.float())
-        else:
-            for name, parameter in policy.named_parameters():
-                if parameter.requires_grad:
-                    targets[name].copy_(parameter)
+        for name, weight in merged_weights(policy, trained_alone=True):
+            targets[name].copy_(weight)
         return self.model
+
+
+@torch.no_grad()
+def merged_weights(
+    policy: PreTrainedModel | PeftModel, trained_alone: bool = False
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The policy's weights under the names of its base model, a shared one once; merged with an adapter in float32.
+
+    trained_alone: leave out those that training does not change.
+    """
+    base, adapted = policy, set()
+    if isinstance(policy, PeftModel):
+        base = policy.get_base_model()
+        for name, module in base.named_modules():
+            if isinstance(module, LoraLayer):
+                delta = sum(module.get_delta_weight(adapter) for adapter in module.active_adapters)
+                adapted.add(f"{name}.base_layer.weight")
+                yield f"{name}.weight", module.base_layer.weight.float() + delta.float()
+    for name, parameter in base.named_parameters():
+        if name in adapted or ".lora_" in name:
+            continue
+        if parameter.requires_grad or not trained_alone:
+            yield name.replace(".base_layer.", "."), parameter.detach()

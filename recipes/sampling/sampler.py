@@ -11,7 +11,7 @@ import torch
 from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel
 
-from recipes.sampling import vllm as vllm_server
+from recipes.sampling import vllm_weights
 from recipes.sampling.conversation import Cached, Conversation, Reread, keeps_cache
 from recipes.sampling.generate import Complete, Decoding, Ended, sample
 from recipes.sampling.policy_copy import SamplingCopy
@@ -105,8 +105,8 @@ def sampler_of(
     """A trainer's sampler: of the vLLM server at `server`, else of the policy at hand (`how`: as Sampler)."""
     if server is None:
         return Sampler(decoding, eos_ids, tokenizer.pad_token_id, complete, **how)
-    send_weights = vllm_server.weights_sender(trainer.policy, trainer.accelerator, tokenizer, server)
-    return ServerSampler(server, decoding, eos_ids, send_weights, lambda: trainer.state.global_step, complete)
+    weights = vllm_weights.weights_for_server(trainer.policy, trainer.accelerator, tokenizer, server)
+    return ServerSampler(server, decoding, eos_ids, weights, lambda: trainer.state.global_step, complete)
 
 
 @torch.no_grad()

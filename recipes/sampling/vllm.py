@@ -1,7 +1,7 @@
 """Sampling from a vLLM server: a request for each prompt, answers as they end, the policy's weights sent before.
 
-`launch/vllm_server.sh MODEL` starts one. Tokens are drawn over its completions endpoint; the weights travel over NCCL,
-by TRL's client, which is what needs the package vllm and a GPU here.
+`launch/vllm_server.sh MODEL` starts one. Tokens are drawn over its completions endpoint; vllm_weights.py has how the
+weights get there.
 """
 
 from __future__ import annotations
@@ -15,28 +15,13 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.sampling.conversation import Conversation, Reread
 from recipes.sampling.generate import Complete, Decoding, Ended
+from recipes.sampling.vllm_weights import PAUSES_S, ServerWeights, Unreachable, weights_for_server
 
-TRIES = 6
-FIRST_PAUSE_S = 1.0
-"""Before the second try; twice as long before each further one."""
 SEEDS = 2**31
-
-
-def weights_sender(policy: Any, accelerator: Any, tokenizer: Any, url: str) -> Callable[[], None]:
-    """A function that brings the policy's weights to the server, adapters merged. All processes call it together, and
-    none returns before the server has them."""
-    from trl.generation.vllm_generation import VLLMGeneration
-
-    server = VLLMGeneration(policy, accelerator, tokenizer, mode="server", server_base_url=url)
-
-    def send() -> None:
-        server.sync_weights()  # the main process sends; the others come back at once
-        accelerator.wait_for_everyone()
-
-    return send
 
 
 def server_of_a_model(policy: Any, tokenizer: Any, hardware: DictConfig) -> ServerSampler | None:
@@ -45,8 +30,8 @@ def server_of_a_model(policy: Any, tokenizer: Any, hardware: DictConfig) -> Serv
         return None
     from accelerate import Accelerator
 
-    send_weights = weights_sender(policy, Accelerator(), tokenizer, hardware.vllm_url)
-    return ServerSampler(hardware.vllm_url, Decoding(1), (), send_weights, version=lambda: 0)
+    weights = weights_for_server(policy, Accelerator(), tokenizer, hardware.vllm_url)
+    return ServerSampler(hardware.vllm_url, Decoding(1), (), weights, version=lambda: 0)
 
 
 @dataclass
@@ -56,7 +41,7 @@ class ServerSampler:
     Args:
         url: of the server.
         decoding, eos_ids: how tokens are drawn, what ends a completion.
-        send_weights: brings the policy's weights to the server.
+        weights: brings the policy's weights to the server.
         version: a number that changes with the weights: they are sent when it has.
         complete: says of sampled ids that nothing further is needed. The server does not ask it: what it drew beyond
             is cut off, which leaves what a sampler that stops there would have drawn.
@@ -65,10 +50,12 @@ class ServerSampler:
     url: str
     decoding: Decoding
     eos_ids: Sequence[int]
-    send_weights: Callable[[], None]
+    weights: ServerWeights
     version: Callable[[], int]
     complete: Complete | None = None
     _sent: int | None = field(default=None, repr=False)
+    _checked: bool = field(default=False, repr=False)
+    """Whether the server was asked since the last failure which weights it has."""
 
     def __call__(
         self,
@@ -82,7 +69,7 @@ class ServerSampler:
         """`num_samples` completions of each prompt, prompt-major. `ended` hears of a prompt's when all are there.
         `begun`: ids at each prompt's end that are the beginning of its answer, as of `sample`.
 
-        Raises UserError where the server does not answer, after `TRIES`, or refuses.
+        Raises UserError where the server does not answer, after `PAUSES_S`, or refuses.
         """
         self.bring_weights()
         device = generator.device if generator is not None else None
@@ -93,7 +80,7 @@ class ServerSampler:
     def bring_weights(self) -> None:
         """Bring the policy's weights to the server where it has older ones. All processes call it together."""
         if self.version() != self._sent:
-            self.send_weights()
+            self.weights()
             self._sent = self.version()
 
     @contextmanager
@@ -114,6 +101,7 @@ class ServerSampler:
         completions: list[list[int]] = [[] for _ in range(len(prompts) * num_samples)]
         endless = aiohttp.ClientTimeout(total=None, sock_connect=30)  # an answer may be thousands of tokens
         async with aiohttp.ClientSession(timeout=endless, connector=aiohttp.TCPConnector(limit=0)) as session:
+            self._checked = False
             model = (await self._ask(session, "GET", "/v1/models", None))["data"][0]["id"]
 
             async def one(place: int) -> tuple[int, list[dict[str, Any]]]:
@@ -163,12 +151,13 @@ class ServerSampler:
     async def _ask(self, session: Any, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         import aiohttp
 
-        failure, pause = "", FIRST_PAUSE_S
-        for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(pause)
-                pause *= 2
+        failure = ""
+        for pause in (0, *PAUSES_S):
+            await asyncio.sleep(pause)
             try:
+                if not self._checked:  # one that was started anew has other weights
+                    self.weights.keep()
+                    self._checked = True
                 async with session.request(method, f"{self.url}{path}", json=body) as response:
                     if response.status == 200:
                         return await response.json()
@@ -178,8 +167,11 @@ class ServerSampler:
                             f"the vLLM server at hardware.vllm_url={self.url} refused a request ({failure}): check the "
                             "model and the --max-model-len that it was started with"
                         )
-            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            except (aiohttp.ClientError, TimeoutError, ValueError, Unreachable) as error:
                 failure = f"{type(error).__name__} {error}".strip()
+            if self._checked:
+                log.warning("the vLLM server at %s failed (%s): asking again", self.url, failure)
+            self._checked = False
         raise UserError(
             f"the vLLM server at hardware.vllm_url={self.url} failed ({failure}); run the same command again to resume"
         )

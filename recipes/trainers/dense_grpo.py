@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from inspect import signature
 from typing import Any
 
 import torch
@@ -114,7 +115,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if advantages.dim() > 1:
             advantages = advantages[:, : batch["completion_ids"].shape[1]]
         learns = ~rewards_NG.flatten()[local].isnan()
-        if self.beta == 0 and not self._entropy_bonus_enabled:  # else rows of zero advantage have a gradient too
+        if not (self.beta or self.entropy_coef or self.use_adaptive_entropy):  # else zero advantages have gradients too
             learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
         batch["advantages"], batch["learns"] = advantages, learns
 
@@ -141,7 +142,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         for name, side, rows in (("prompt", "left", rollout.prompt_ids), ("completion", "right", completions)):
             ids = [torch.tensor(row) for row in rows]
             options = {"padding_side": side, "pad_to_multiple_of": self.pad_to_multiple_of}
-            padded = pad(ids, padding_value=self._tokenizer.pad_token_id, **options)
+            padded = pad(ids, padding_value=self.processing_class.pad_token_id, **options)
             mask = pad([torch.ones_like(row) for row in ids], padding_value=0, **options)
             batch |= {
                 f"{name}_ids": padded.to(self.accelerator.device),
@@ -323,7 +324,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
-        grader, ends = Grader(reward, grading_chunk), end_ids(self._tokenizer, self.policy)
+        grader, ends = Grader(reward, grading_chunk), end_ids(self.processing_class, self.policy)
         template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
         self.rollouts = Rollouts(
             RolloutSettings(
@@ -337,11 +338,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             self._prompt_order(),
             self.task,
             self.problems,
-            self._tokenizer,
+            self.processing_class,
             template,
             sampler_of(
                 self,
-                self._tokenizer,
+                self.processing_class,
                 Decoding(self.max_completion_length, self.temperature, self.top_p),
                 ends,
                 server=server,
@@ -354,25 +355,25 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             prefixes_of(
                 prefix,
                 task,
-                self._tokenizer,
+                self.processing_class,
                 # optimizer steps of the training, over those that one rollout serves
                 -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout),
                 self.max_completion_length,
             ),
-            episodes_of(episode, task, self._tokenizer, template, ends, grader),
+            episodes_of(episode, task, self.processing_class, template, ends, grader),
         )
 
     def _prompt_order(self) -> PromptRows:
         """TRL's own order of prompts, which a step may take more of than TRL would."""
         prompts = self.args.generation_batch_size // self.num_generations
-        place = (self.accelerator.process_index, self.accelerator.num_processes)
-        return PromptRows(
-            self.train_dataset, prompts, self.num_generations, self.args.seed, self.shuffle_dataset, *place
-        )
+        rank, seed = (self.accelerator.process_index, self.accelerator.num_processes), self.args.seed
+        return PromptRows(self.train_dataset, prompts, self.num_generations, seed, self.shuffle_dataset, *rank)
 
     def _sample_by_trl(self, prompt_ids):
         """Completions of vLLM beside training, or of weights that ZeRO-3 spreads: by TRL's own generation."""
-        return super()._generate_single_turn(prompt_ids, None, {})
+        by_trl = super()._generate_single_turn
+        group = [self.num_generations] if "num_generations" in signature(by_trl).parameters else []  # from TRL 1.14
+        return by_trl(prompt_ids, None, {}, *group)
 
     @property
     def policy(self) -> PreTrainedModel:

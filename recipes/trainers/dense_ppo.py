@@ -26,7 +26,6 @@ import torch
 from datasets import Dataset
 from peft import PeftModel
 from transformers import PreTrainedModel
-from trl.experimental.ppo import PPOConfig
 
 from envs.episode import Episode
 from envs.task import Problem, Task
@@ -44,6 +43,7 @@ from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import causal_lm, full_attention, require_plain_head
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.ppo_log import StepLog
 from recipes.trainers.ppo_passes import ForwardPasses
 from recipes.trainers.ppo_turns import PpoTurns

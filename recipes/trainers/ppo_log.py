@@ -51,7 +51,6 @@ class StepLog:
             **self._clock,
             "lr": self.lr_scheduler.get_last_lr()[0],
         }
-        self.state.episode += self.args.batch_size * self.samples_per_prompt
         self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
         if self.turns is not None:
             metrics |= turn_metrics(rollout, self.turns.most, self.accelerator.device)
@@ -59,7 +58,7 @@ class StepLog:
         rows = gather_object(rows_of(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
-        self.log({**metrics, "episode": self.state.episode})
+        self.log({**metrics, "episode": self.state.global_step * self.args.batch_size * self.samples_per_prompt})
 
     def graded_samples(self, e: Experience) -> int:
         """How many answers of this process were sent to the channels in this step."""

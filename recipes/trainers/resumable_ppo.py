@@ -14,9 +14,7 @@ from peft import PeftModel, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file
 from torch import nn
-from transformers import PreTrainedModel, PrinterCallback
-from trl.experimental.ppo import PPOConfig, PPOTrainer
-from trl.experimental.ppo.ppo_trainer import OnlineTrainerState
+from transformers import PreTrainedModel, PrinterCallback, TrainerState
 
 from recipes.cli.errors import Stopped
 from recipes.data.prompt_order import PromptStream
@@ -26,6 +24,7 @@ from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient
 from recipes.trainers.log_probs import causal_lm
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
+from recipes.trainers.ppo_base import PPOConfig, PPOTrainer
 
 
 class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
@@ -170,7 +169,7 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
             _load_whole(self.policy, checkpoint / "model.safetensors")
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
-        self.state = OnlineTrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
 

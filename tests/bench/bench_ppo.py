@@ -150,13 +150,13 @@ def ours(args, policy, tokenizer, folder, out, clock):
     import torch
     from peft import get_peft_model
     from transformers import AutoModel
-    from trl.experimental.ppo import PPOConfig
 
     from envs.basics import Basics
     from recipes.data.training_data import tokenized_prompts
     from recipes.models.critic import ValueFunction
     from recipes.records.log import RunLog
     from recipes.trainers.dense_ppo import DensePPOTrainer
+    from recipes.trainers.ppo_base import PPOConfig
     from rewards.channel import ChannelResult
     from rewards.compose import Reward
 

@@ -1,8 +1,15 @@
-"""Sparse placement makes TRL's own PPO update: same seed, model, data and reward, both trained side by side."""
+"""Sparse placement makes TRL's own PPO update: same seed, model, data and reward, both trained side by side.
+
+TRL's last PPO is that of 1.12. Where a later one is installed, ours is held against the numbers that 1.12 made:
+stock_ppo.json, which `python -m tests.invariants.test_sparse_ppo_is_stock` writes and the tests check, both with 1.12.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,17 +17,18 @@ import torch
 from datasets import Dataset
 from torch import nn
 from transformers import LlamaForSequenceClassification, set_seed
-from trl.experimental.ppo import PPOConfig, PPOTrainer
 
 from envs.task import Extracted, Problem
 from recipes.models.critic import ValueFunction
 from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.trainers.dense_ppo import DensePPOTrainer
+from recipes.trainers.ppo_base import TRL_HAS_PPO, PPOConfig, PPOTrainer
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 
 UPDATES = 3
+RECORDED = Path(__file__).parent / "stock_ppo.json"
 SHAPE = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -185,29 +193,58 @@ SAME = (
 )
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"epochs": 2},
-        {"epochs": 1, "num_mini_batches": 2, "kl_estimator": "k3"},
-        {"epochs": 2, "whiten_rewards": True, "missing_eos_penalty": 0.3, "gamma": 0.95, "lam": 0.8},
-    ],
-    ids=["two epochs", "mini-batches, k3", "whitened, penalty, discount"],
-)
-def test_the_same_updates_as_trl(tmp_path, more):
-    stock_policy, stock_value, stock_logs = stock(tmp_path / "stock", **more)
-    our_policy, our_value, our_logs = ours(tmp_path / "ours", **more)
-    assert len(stock_logs) == len(our_logs) == UPDATES
-    assert any(row["val/num_eos_tokens"] > 0 for row in stock_logs)  # some ended early, so padding matters
-    for expected, mine in zip(stock_logs, our_logs, strict=True):
-        for key in SAME:
-            assert mine[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-5), (key, mine["step"])
+CASES = {
+    "two epochs": {"epochs": 2},
+    "mini-batches, k3": {"epochs": 1, "num_mini_batches": 2, "kl_estimator": "k3"},
+    "whitened, penalty, discount": {
+        "epochs": 2,
+        "whiten_rewards": True,
+        "missing_eos_penalty": 0.3,
+        "gamma": 0.95,
+        "lam": 0.8,
+    },
+}
+
+
+def summary(policy, value, logs):
+    """A training in few numbers: each update's metrics, and how far each parameter moved, along a random direction."""
     first_policy, _, first_value = start()
-    for first, expected, mine in ((first_policy, stock_policy, our_policy), (first_value, stock_value, our_value)):
-        for name, parameter in expected.named_parameters():
-            moved = (parameter - first.get_parameter(name)).abs().max()
-            assert torch.allclose(parameter, mine.get_parameter(name), rtol=1e-3, atol=1e-5), (name, moved)
-        assert any(not torch.equal(p, first.get_parameter(n)) for n, p in expected.named_parameters())
+    moved = {}
+    for which, first, after in (("policy", first_policy, policy), ("value", first_value, value)):
+        for name, parameter in after.named_parameters():
+            change = (parameter - first.get_parameter(name)).detach()
+            direction = torch.randn(change.shape, generator=torch.Generator().manual_seed(0))
+            moved[f"{which}.{name}"] = [change.norm().item(), (change * direction).sum().item()]
+    return {"logs": [{key: row[key] for key in SAME} for row in logs], "moved": moved}
+
+
+def check(mine, expected):
+    assert len(mine["logs"]) == len(expected["logs"]) == UPDATES
+    for own, theirs in zip(mine["logs"], expected["logs"], strict=True):
+        for key in SAME:
+            assert own[key] == pytest.approx(theirs[key], rel=1e-3, abs=1e-5), key
+    assert mine["moved"].keys() == expected["moved"].keys()
+    for name, (norm, along) in expected["moved"].items():
+        assert mine["moved"][name] == pytest.approx([norm, along], rel=1e-2, abs=1e-2 * norm + 1e-5), name
+    for which in ("policy", "value"):
+        assert any(norm for name, (norm, _) in expected["moved"].items() if name.startswith(which))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_updates_as_trl(tmp_path, case):
+    recorded = json.loads(RECORDED.read_text())
+    our_policy, our_value, our_logs = ours(tmp_path / "ours", **CASES[case])
+    mine = summary(our_policy, our_value, our_logs)
+    if TRL_HAS_PPO:
+        policy, value, logs = stock(tmp_path / "stock", **CASES[case])
+        for expected, own in ((policy, our_policy), (value, our_value)):
+            for name, parameter in expected.named_parameters():
+                assert torch.allclose(parameter, own.get_parameter(name), rtol=1e-3, atol=1e-5), name
+        assert any(row["val/num_eos_tokens"] > 0 for row in logs)  # some ended early, so padding matters
+        made = summary(policy, value, logs)
+        check(mine, made)
+        check(made, recorded[case])
+    check(mine, recorded[case])
 
 
 def test_passes_and_padding_side_change_nothing(tmp_path):
@@ -217,3 +254,9 @@ def test_passes_and_padding_side_change_nothing(tmp_path):
         assert a["loss/policy_avg"] == pytest.approx(b["loss/policy_avg"], rel=1e-3, abs=1e-6)
     for a, b in zip(whole.parameters(), cut.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        made = {case: summary(*stock(Path(folder) / str(n), **more)) for n, (case, more) in enumerate(CASES.items())}
+    RECORDED.write_text(json.dumps(made) + "\n")

@@ -39,9 +39,9 @@ HERE = ("hardware.device=cpu", "hardware.zero_stage=0")  # TRL's classes refuse 
 def trl_config(cfg, folder):
     """The arguments that the recipe hands to its trainer."""
     from trl import DPOConfig, GRPOConfig, SFTConfig
-    from trl.experimental.ppo import PPOConfig
 
     from recipes.run.trl_config import trl_arguments
+    from recipes.trainers.ppo_base import PPOConfig
 
     cfg.run.dir = str(folder)
     kinds = {"grpo": GRPOConfig, "sft": SFTConfig, "dpo": DPOConfig}

@@ -8,7 +8,6 @@ import dataclasses
 import pytest
 import torch
 from transformers import set_seed
-from trl.experimental.ppo import PPOConfig
 
 from envs.pacman import Corridor, play
 from recipes.data.completions import Rollout
@@ -21,6 +20,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.metrics import completion_metrics
+from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.sequence_ppo import SequencePPOTrainer
 from rewards.channel import ChannelResult

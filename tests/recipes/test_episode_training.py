@@ -8,7 +8,6 @@ import itertools
 import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
-from trl.experimental.ppo import PPOConfig
 
 from envs.basics import Basics
 from recipes.data.episodes import (
@@ -24,6 +23,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from recipes.trainers.dense_ppo import DensePPOTrainer
+from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.trl_rollout import EpisodeRollout
 from rewards.attribution import TokenBytes

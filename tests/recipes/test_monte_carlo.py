@@ -8,7 +8,6 @@ import itertools
 import pytest
 import torch
 from transformers import set_seed
-from trl.experimental.ppo import PPOConfig
 
 from envs.task import Extracted, Problem
 from recipes.data.training_data import tokenized_prompts
@@ -17,6 +16,7 @@ from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding, sample
 from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer, line_cuts
+from recipes.trainers.ppo_base import PPOConfig
 from rewards.attribution import locate
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Reward

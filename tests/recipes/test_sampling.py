@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import types
+
 import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
@@ -15,6 +18,14 @@ PROMPTS = [[1, 523, 7, 99], [1, 88]]
 
 def load(folder, **kwargs):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **kwargs).eval()
+
+
+def with_another_forward(model):
+    """As TRL's trainers leave it: a forward in the instance that calls the original's."""
+    original = model.forward
+    own = functools.wraps(type(model).forward)(lambda self, *args, **kwargs: original(*args, **kwargs))
+    model.forward = types.MethodType(own, model)
+    return model
 
 
 def test_greedy_equals_generate_with_prompts_of_different_length(tiny_model):
@@ -82,6 +93,8 @@ def test_the_sampling_copy_follows_full_and_lora_training(tiny_model):
     for policy in (
         load(tiny_model),
         get_peft_model(load(tiny_model), LoraConfig(r=4, target_modules="all-linear")),
+        with_another_forward(load(tiny_model)),
+        get_peft_model(with_another_forward(load(tiny_model)), LoraConfig(r=4, target_modules="all-linear")),
     ):
         copy = SamplingCopy(policy, torch.float32)
         with torch.no_grad():

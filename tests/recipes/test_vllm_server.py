@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate import Accelerator
 from omegaconf import OmegaConf
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 
@@ -21,9 +23,12 @@ from recipes.data.training_data import prompt_dataset
 from recipes.evaluation.held_out import evaluate_policy
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
-from recipes.sampling import vllm as vllm_server
+from recipes.sampling import vllm as vllm_sampling
+from recipes.sampling import vllm_weights
 from recipes.sampling.generate import Decoding
+from recipes.sampling.policy_copy import merged_weights
 from recipes.sampling.vllm import ServerSampler
+from recipes.sampling.vllm_weights import WeightsByFolder
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from rewards.compose import Reward
 from tests import warm
@@ -43,13 +48,27 @@ def model(tiny_model):
 @pytest.fixture
 def server(model, monkeypatch):
     completions = Completions(model)
-    monkeypatch.setattr(vllm_server, "FIRST_PAUSE_S", 0.01)
+    for module in (vllm_sampling, vllm_weights):
+        monkeypatch.setattr(module, "PAUSES_S", (0.01,) * 5)
     with completions.serving() as completions.url:
         yield completions
 
 
+class Handed:
+    """In place of a delivery to the server, for what needs none."""
+
+    def __init__(self, deliver=lambda: None):
+        self.deliver = deliver
+
+    def __call__(self):
+        self.deliver()
+
+    def keep(self):
+        pass
+
+
 def sampler(server, version=lambda: 0, complete=None, tokens=12):
-    return ServerSampler(server.url, Decoding(tokens), [2], lambda: None, version, complete)
+    return ServerSampler(server.url, Decoding(tokens), [2], Handed(), version, complete)
 
 
 def test_answers_come_in_order_with_the_numbers_they_were_drawn_with(server, model):
@@ -98,7 +117,7 @@ def test_a_short_answer_is_heard_of_while_a_long_one_is_still_sampled(server):
 
 def test_weights_are_sent_once_for_each_change(server):
     sent, step = [], [0]
-    ask = ServerSampler(server.url, Decoding(3), [2], lambda: sent.append(step[0]), lambda: step[0])
+    ask = ServerSampler(server.url, Decoding(3), [2], Handed(lambda: sent.append(step[0])), lambda: step[0])
     for number in (0, 0, 1, 1, 1, 2):
         step[0] = number
         ask(None, PROMPTS[:1], 1)
@@ -107,7 +126,7 @@ def test_weights_are_sent_once_for_each_change(server):
 
 def test_an_evaluation_asks_the_server_for_what_this_process_would_draw(server, model, smollm2_tokenizer):
     sent = []
-    ask = ServerSampler(server.url, Decoding(1), (), lambda: sent.append(True), lambda: 0)
+    ask = ServerSampler(server.url, Decoding(1), (), Handed(lambda: sent.append(True)), lambda: 0)
     task = Basics(200, 0)
     reward = Reward({"parity": TokenParity()}, {"parity": 1.0})
     with asyncio.Runner() as runner:
@@ -137,11 +156,35 @@ def test_a_server_in_trouble_is_asked_again_and_one_that_refuses_is_not(server):
         sampler(server)(None, PROMPTS[:1], 1)
 
 
-def test_grpo_samples_from_the_server_with_the_weights_it_has(server, tiny_model, tmp_path, monkeypatch):
+def test_weights_arrive_merged_and_again_where_the_server_was_started_anew(server, tiny_model, model):
+    torch.manual_seed(0)
+    policy = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
+        LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False),
+    )
+    ids = torch.tensor([PROMPTS[2]])
+    ask = ServerSampler(server.url, Decoding(3), [2], WeightsByFolder(policy, Accelerator(), server.url), lambda: 0)
+    ask(None, PROMPTS, 1)
+    with torch.no_grad():
+        expected, first = policy(ids).logits, model(ids).logits
+        torch.testing.assert_close(server.model(ids).logits, expected, atol=1e-5, rtol=1e-5)
+        assert (expected - first).abs().max() > 1e-3
+        assert {name for name, _ in merged_weights(policy)} == {name for name, _ in model.named_parameters()}
+    ask(None, PROMPTS, 1)
+    assert server.weights_taken == 1
+    server.start_anew()
+    server.failures = [503]
+    ask(None, PROMPTS, 1)
+    assert server.weights_taken == 2
+    with torch.no_grad():
+        torch.testing.assert_close(server.model(ids).logits, expected, atol=1e-5, rtol=1e-5)
+    server.failures = [404]
+    with pytest.raises(UserError, match=r"status 404.*launch/vllm_server\.sh"):
+        WeightsByFolder(policy, Accelerator(), server.url)()
+
+
+def test_grpo_samples_from_the_server_with_the_weights_it_has(server, tiny_model, tmp_path):
     """The ratio of the first update of a batch is 1: the server drew with the very policy."""
-    made = {}
-    send = lambda policy, *rest: made.setdefault("policy", policy) and (lambda: server.take_weights(policy))  # noqa: E731
-    monkeypatch.setattr(vllm_server, "weights_sender", send)
     from transformers import AutoTokenizer
 
     task, steps = Basics(), 3
@@ -182,11 +225,8 @@ def test_grpo_samples_from_the_server_with_the_weights_it_has(server, tiny_model
     assert len(rows) == steps and not any(clipped)
 
 
-def test_ppo_samples_from_the_server(tmp_path, monkeypatch):
+def test_ppo_samples_from_the_server(tmp_path):
     held = {}
-    monkeypatch.setattr(
-        vllm_server, "weights_sender", lambda policy, *rest: lambda: held["server"].take_weights(policy)
-    )
     from recipes.models.tiny import scratch_model
     from tests.recipes.test_dense_ppo import SHAPE
 
@@ -211,7 +251,8 @@ def test_no_server_is_one_line():
     "settings, recipe, message",
     [
         ({"vllm": "somewhere"}, "grpo", "choose server, colocate or null"),
-        ({"vllm": "server", "device": "cpu"}, "grpo", "from a GPU"),
+        ({"vllm": "colocate", "device": "cpu"}, "grpo", "on a CPU choose hardware.vllm=server"),
+        ({"vllm": "server", "device": "cpu"}, "grpo", "no vLLM server answers"),
         ({"vllm": "colocate"}, "ppo", "hardware.vllm=server"),
         ({"vllm": "server", "load_in_4bit": True}, "grpo", "load_in_4bit=false"),
     ],

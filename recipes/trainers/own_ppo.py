@@ -1,0 +1,153 @@
+"""A base for DensePPOTrainer where TRL has no PPO any more (from 1.13): the arguments of TRL's last one, and what a
+training needs before its first step. How a step is made is DensePPOTrainer's own affair on either base."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from datasets import Dataset
+from peft import PeftModel
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from recipes.records.checkpoints import random_states, set_random_states
+
+SEEDS_APART = 100_003
+"""Between the random states of two processes, as in TRL's PPO."""
+
+
+@dataclass
+class PPOConfig(TrainingArguments):
+    """The fields of TRL 1.12's PPOConfig that have an effect, with its defaults; recipe.trl sets them."""
+
+    learning_rate: float = 3e-6
+    logging_steps: float = 10
+    gradient_checkpointing: bool = True
+    bf16: bool | None = None
+    """None: wherever fp16 is off."""
+    total_episodes: int | None = None
+    """Prompts of the whole training; None: num_train_epochs of them all."""
+    num_total_batches: int | None = None
+    """Updates; the trainer sets it."""
+    num_mini_batches: int = 1
+    num_ppo_epochs: int = 4
+    num_sample_generations: int = 10
+    """Takes what TRL's took; completions.jsonl has what it would have printed."""
+    response_length: int = 53
+    stop_token: Literal["eos"] | None = None
+    stop_token_id: int | None = None
+    """The two take what TRL's took; a completion ends at the tokens that end the model's own turn."""
+    temperature: float = 0.7
+    missing_eos_penalty: float | None = None
+    whiten_rewards: bool = False
+    kl_coef: float = 0.05
+    kl_estimator: Literal["k1", "k3"] = "k1"
+    cliprange: float = 0.2
+    cliprange_value: float = 0.2
+    vf_coef: float = 0.1
+    gamma: float = 1.0
+    lam: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.bf16 is None:
+            self.bf16 = not self.fp16
+        super().__post_init__()
+
+
+class PolicyAndValue(nn.Module):
+    """The policy and its critic as one module, for one optimizer and one preparation by Accelerate."""
+
+    def __init__(self, policy: nn.Module, value_model: nn.Module):
+        super().__init__()
+        self.policy, self.value_model = policy, value_model
+
+
+class PPOTrainer(Trainer):
+    """
+    Args:
+        args, processing_class, model, train_dataset, data_collator, callbacks: as of transformers' Trainer; the model
+            is the policy.
+        ref_model: the reference policy. None: the policy with its adapters off, or a frozen copy where it has none.
+        reward_model: takes what TRL's took; rewards come from text.
+        value_model: the critic.
+    """
+
+    def __init__(
+        self,
+        args: PPOConfig,
+        processing_class: Any,
+        model: nn.Module,
+        ref_model: nn.Module | None,
+        reward_model: nn.Module,
+        train_dataset: Dataset,
+        value_model: nn.Module,
+        data_collator: Callable | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+    ):
+        self.policy_model, self.value_model = model, value_model
+        if ref_model is None and not isinstance(model, PeftModel):
+            ref_model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.ref_model = ref_model
+        for module in (model, value_model, ref_model):
+            if module is not None:
+                _without_dropout(module)
+        args.accelerator_config.use_seedable_sampler = False  # prompts come in the order of TRL's PPO
+        before = random_states()
+        super().__init__(
+            model=PolicyAndValue(model, value_model),
+            args=args,
+            data_collator=data_collator,
+            train_dataset=train_dataset,
+            processing_class=processing_class,
+            callbacks=callbacks,
+        )
+        set_random_states(before)  # transformers seeds them anew
+        self._count_updates(len(train_dataset))
+        self.create_optimizer_and_scheduler(num_training_steps=args.num_total_batches)
+        self._prepare_for_processes()
+
+    def _count_updates(self, problems: int) -> None:
+        args = self.args
+        self.train_dataset_len = problems
+        if args.total_episodes is None:
+            args.total_episodes = int(args.num_train_epochs * problems)
+        args.local_batch_size = args.per_device_train_batch_size * args.gradient_accumulation_steps
+        args.batch_size = args.local_batch_size * args.world_size
+        args.num_total_batches = math.ceil(args.total_episodes / args.batch_size)
+
+    def _prepare_for_processes(self) -> None:
+        """Models, optimizer and prompts as each process takes them; the same prompts' order in all."""
+        loader = DataLoader(
+            self.train_dataset,
+            batch_size=self.args.local_batch_size,
+            shuffle=True,
+            collate_fn=self.data_collator,
+            drop_last=True,
+        )
+        torch.manual_seed(self.args.seed)
+        prepared = self.accelerator.prepare(self.model, self.optimizer, loader)
+        self.model, self.optimizer, self.dataloader = prepared
+        torch.manual_seed(self.args.seed + self.accelerator.process_index * SEEDS_APART)
+        self.callback_handler.optimizer, self.callback_handler.lr_scheduler = self.optimizer, self.lr_scheduler
+        if self.ref_model is not None:
+            self.ref_model = self.ref_model.to(self.accelerator.device)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the policy alone; the critic is part of a checkpoint's extra state."""
+        both, self.model = self.model, self.model.policy
+        try:
+            super().save_model(output_dir, _internal_call)
+        finally:
+            self.model = both
+
+
+def _without_dropout(module: nn.Module) -> None:
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
