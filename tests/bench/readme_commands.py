@@ -4,10 +4,9 @@
     .venv/bin/python tests/bench/readme_commands.py --limit 120
 
 Run it in the clone, by the user whose install it is. Commands are taken from README.md: the lines of its code blocks
-and of its results table. A command that still runs after --limit seconds is stopped as Ctrl-C stops it; `make demo` has --demo-limit seconds, since
-later commands read its run. Of each command
-a row of a Markdown table says how it ended: its seconds, its exit status, its last line, the folders and files that it
-left. The last line is one JSON object.
+and of its results table. A command that still runs after --limit seconds is stopped as Ctrl-C stops it; `make demo` has
+--demo-limit seconds, since later commands read its run. Of each command a row of a Markdown table says how it ended:
+its seconds, its exit status, its last line, the folders and files that it left. The last line is one JSON object.
 """
 
 from __future__ import annotations
