@@ -277,11 +277,10 @@ class Server:
 
     def watch(self, process: Process, limits: dict, modes: Modes | None, build: bool) -> dict:
         """Wait for a program's process and return how it ended. The memory of all processes of a build is watched."""
+        threads = self.clock.tree if build else self.clock.threads  # a build waits where one of its compilers does
+        started, waiting = time.monotonic(), Waiting([lambda: threads(process.fileno())])
         others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
         tree = TreeMemory(self.clock, others, self.walls.uid, limits) if build else None
-        started = time.monotonic()
-        # a build waits where one of its compilers does
-        waiting = Waiting([tree.waits if tree is not None else lambda: self.clock.threads(process.fileno())])
         end = self.wait(process.fileno(), waiting, limits, modes, tree)
         reply = {"end": end, "code": 0, "signal": "", "other_signal": "", "seconds": time.monotonic() - started}
         if end == "exit":
