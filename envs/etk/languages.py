@@ -80,7 +80,7 @@ VERSION_CONTROL = frozenset({"CVS", "RCS", "SCCS", "_darcs", "{arch}"})
 def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Language | None:
     """The language of a file by its name (R10), None if it is not a source."""
     path = PurePosixPath(filename)
-    known = BESIDE_SOURCES | sources if sources is SOURCES else sources
+    known = {**BESIDE_SOURCES, **sources} if sources is SOURCES else sources
     return known.get(path.name) or known.get(path.suffix)
 
 

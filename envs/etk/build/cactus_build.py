@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from pathlib import Path, PurePosixPath
@@ -26,6 +27,7 @@ class BuildJobs:
                 f"`make {self.name}`"
             )
         self._versions = tuple(sorted(self._version_control()))
+        self._copies = functools.lru_cache(1024)(self._find_copies)
 
     def _version_control(self) -> set[str]:
         """The folders of version control at the top and in the repositories."""
@@ -69,7 +71,7 @@ class BuildJobs:
         files = [f"{folder}/{name}" for name in kept]
         return [name for name in (*files, f"{self.folder}/lib/libthorn_{thorn}.a") if self.files.path(name).exists()]
 
-    def _copies(self, real: str, reference: str) -> list[str]:
+    def _find_copies(self, real: str, reference: str) -> list[str]:
         """Files of the tree with the name and the text of the reference."""
         name, data = os.path.basename(real), reference.encode()
         found = []

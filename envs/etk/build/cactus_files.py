@@ -18,8 +18,8 @@ from envs.etk.languages import HEADERS
 
 INCLUDE = re.compile(r"^[ \t]*#?[ \t]*include[ \t]*[<\"']([^>\"'\n]+)[>\"']", re.MULTILINE | re.IGNORECASE)
 MODULE = re.compile(r"^[ \t]*module[ \t]+(\w+)[ \t]*$", re.MULTILINE | re.IGNORECASE)
-MADE = re.compile(r"configs/[^/]+/(build|scratch|piraha|lib)/")
-"""Files that a build made; they contain the sources again."""
+MADE = re.compile(r"configs/[^/]+/(?:build|piraha|lib|scratch/(?!external/))")
+"""Files that a build made of sources, which they may contain; external libraries are built in scratch/external."""
 FORTRAN = (".F77", ".f77", ".F", ".f", ".F90", ".f90")
 Text = tuple[str, str]
 """The path of a file in the tree and its text."""

@@ -207,7 +207,7 @@ class CactusTree:
             if found is None:
                 return None
             job, made = found, f"{CHECKED}/{PurePosixPath(unit).name}.o"
-        listing = in_folder(TREE, (*LIST_NAMES, made, os.path.join("..", NAMES)))
+        listing = (*LIST_NAMES, f"{TREE}/{made}", NAMES)
         return replace(job, id=f"compile/{source.target}", commands=(*job.commands, listing), keep=(NAMES,))
 
     def _syntax_job(self, source: Source, reference: Source, unit: str, place: Place) -> Job | None:

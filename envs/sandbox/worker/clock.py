@@ -22,11 +22,23 @@ class Clock:
         """Nanoseconds that each thread of a process was ready without a free processor; threads for which this is
         unknown are missing."""
         with contextlib.suppress(OSError, IndexError):
-            return self.waits(self.pid(pidfd))
+            return self._waits(self.pid(pidfd))
         return {}
 
-    def waits(self, pid: str) -> dict[str, int]:
-        """The same of a process in the outer /proc."""
+    def tree(self, pidfd: int) -> dict[str, int]:
+        """The same of the threads of a process and of its descendants, by the numbers of process and thread."""
+        waited: dict[str, int] = {}
+        with contextlib.suppress(OSError, IndexError):
+            waiting = [self.pid(pidfd)]
+            while waiting:
+                pid = waiting.pop()
+                for task, time in self._waits(pid).items():
+                    waited[f"{pid}/{task}"] = time
+                    with contextlib.suppress(OSError):  # it has ended in the meantime
+                        waiting += self.read(f"{pid}/task/{task}/children").split()
+        return waited
+
+    def _waits(self, pid: str) -> dict[str, int]:
         waited: dict[str, int] = {}
         with contextlib.suppress(OSError, ValueError, IndexError):
             for task in self.list(f"{pid}/task"):

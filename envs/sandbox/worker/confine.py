@@ -69,7 +69,8 @@ class Walls:
         seen = [*SYSTEM, *library]
         if tier == "landlock":  # in a root of its own these folders are empty
             seen = [path for folder in seen for path in landlock.without(folder, hidden)]
-        self.readable, self.landlock, self.rulesets = [*seen, *packages], version, {}
+        self.readable, self.landlock = [*seen, *packages], version
+        self.rulesets: dict[bool, int] = {}  # without and with sockets
         self.listed = {os.path.dirname(folder) for folder in packages}  # the folders that `import` searches
         self.apart = tier == "landlock" and uid is None
         """Whether only these layers protect the files of the program's user, which include the server's folders."""

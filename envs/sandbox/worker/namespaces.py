@@ -125,10 +125,14 @@ def _bind_trees(trees: list[str]) -> None:
     for place in (LOWER, LAYER, PLACE):
         os.makedirs(f"/new{place}")
     for number, tree in enumerate(trees):
-        _bind(tree, f"{LOWER}/{number}", MS_RDONLY | MS_NOSUID | MS_NODEV)
+        try:
+            _bind(tree, f"{LOWER}/{number}", MS_RDONLY | MS_NOSUID | MS_NODEV)
+        except OSError:  # the layer is refused for this folder alone, since its place is missing
+            os.rmdir(f"/new{LOWER}/{number}")
         if not any(f"{tree}/".startswith(f"{place}/") for place in (*RESERVED, TMP)):
-            os.makedirs(os.path.dirname(f"/new{tree}"), exist_ok=True)
-            os.symlink(PLACE, f"/new{tree}")
+            with contextlib.suppress(OSError):  # its path leads through another tree, or is part of the small root
+                os.makedirs(os.path.dirname(f"/new{tree}"), exist_ok=True)
+                os.symlink(PLACE, f"/new{tree}")
 
 
 def _moved(folder: str, libraries: dict[str, str]) -> list[str]:

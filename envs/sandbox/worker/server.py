@@ -294,11 +294,9 @@ class Server:
 
     def watch(self, process: Process, limits: dict, modes: Modes | None, build: bool) -> dict:
         """Wait for a program's process and return how it ended. The memory of all processes of a build is watched."""
-        started = time.monotonic()
-        processes = self.tree_of(limits) if build else None
-        # a build waits where one of its compilers does
-        waiting = Waiting([processes.waits if processes else lambda: self.clock.threads(process.fileno())])
-        tree = (self.group or processes) if build else None
+        threads = self.clock.tree if build else self.clock.threads  # a build waits where one of its compilers does
+        started, waiting = time.monotonic(), Waiting([lambda: threads(process.fileno())])
+        tree = (self.group or self.watched_tree(limits)) if build else None
         end = self.wait(process.fileno(), waiting, limits, modes, tree)
         if tree is not None and end == "exit" and tree.was_ended():
             end = "memory"
@@ -307,8 +305,8 @@ class Server:
             reply["code"], reply["signal"] = process.end() or (0, "")
         return reply
 
-    def tree_of(self, limits: dict) -> TreeMemory:
-        """The processes of a build: how long they wait, and their memory where there is no control group."""
+    def watched_tree(self, limits: dict) -> TreeMemory:
+        """The memory of a build's processes where there is no control group."""
         others = [kept.fileno() for kept in (self.checker, self.template) if kept is not None]
 
         def send(number: int, pids: Iterable[str]) -> None:

@@ -1,5 +1,4 @@
-"""Measures the resident memory of all processes of a build together, since the kernel's own limits are for one process,
-and how long they wait for a processor."""
+"""Measures the resident memory of all processes of a build together; the kernel's own limits are for one process."""
 
 import contextlib
 import os
@@ -79,13 +78,6 @@ class TreeMemory:
             if self.uid is not None:
                 LIBC.setfsuid(os.geteuid())
         return sum(shares[pid] or size for pid, size in sizes.items())
-
-    def waits(self) -> dict[str, int]:
-        """Nanoseconds that each thread was ready without a free processor."""
-        waited: dict[str, int] = {}
-        for pid in self._processes():
-            waited |= {f"{pid}/{task}": time for task, time in self.clock.waits(pid).items()}
-        return waited
 
     def _processes(self) -> set[str]:
         results: set[str] = set()

@@ -233,6 +233,9 @@ def write_tree(folder: Path, thorns: Path) -> Path:
     for name in ("Makefile", "lib", "src"):
         (folder / name).symlink_to(f"repos/flesh/{name}")
     for repository, arrangement in (("nrpy", "NRPy"), ("own", "Own")):
+        if arrangement == "Own":  # a whole arrangement by one link
+            (folder / "arrangements" / arrangement).symlink_to(f"../repos/{repository}")
+            continue
         (folder / "arrangements" / arrangement).mkdir(parents=True)
         for thorn in sorted((folder / "repos" / repository).iterdir()):
             link = folder / "arrangements" / arrangement / thorn.name

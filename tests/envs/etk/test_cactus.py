@@ -132,6 +132,7 @@ def test_the_whole_is_built_again_in_a_layer_of_its_own(tree, sandbox, tmp_path)
         f'#include "{tree}/repos/nrpy/WaveToyNRPy/src/WaveToyNRPy_zero_rhss.c"\n',
     ]
     changed, gone, wrong, *copied = checked(compiler, reference, *texts)
+    assert changed.defined == {"wavetoynrpy_zero_rhss"}
     assert changed.ok and not gone.ok and not wrong.ok  # a name that the program needs is missing; a syntax error
     assert not any(each.ok for each in copied)
     [error] = [m for m in wrong.messages if m.severity == "error"]
