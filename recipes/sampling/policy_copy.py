@@ -46,7 +46,8 @@ def merged_weights(
 
     trained_alone: leave out those that training does not change.
     """
-    base, adapted = policy, set()
+    base = policy
+    adapted: set[str] = set()
     if isinstance(policy, PeftModel):
         base = policy.get_base_model()
         for name, module in base.named_modules():

@@ -65,7 +65,8 @@ class ServerWeights:
         for pause in (0, *PAUSES_S):
             time.sleep(pause)
             try:
-                return self.deliver()
+                self.deliver()
+                return
             except Unreachable as error:
                 if failure is None:
                     log.warning("the vLLM server at %s does not answer (%s): asking again", self.url, error)

@@ -33,7 +33,7 @@ class PPOConfig(TrainingArguments):
     """None: wherever fp16 is off."""
     total_episodes: int | None = None
     """Prompts of the whole training; None: num_train_epochs of them all."""
-    num_total_batches: int | None = None
+    num_total_batches: int = 0
     """Updates; the trainer sets it."""
     num_mini_batches: int = 1
     num_ppo_epochs: int = 4

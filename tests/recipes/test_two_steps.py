@@ -25,6 +25,7 @@ RECIPES = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_two_steps(recipe, tiny_model, tmp_path):
     settings = list(RECIPES[recipe])
