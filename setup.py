@@ -1,8 +1,8 @@
 """A wheel has everything under one import name, codegrain, since packages called rewards and envs exist on the index.
 
 In the repository the folders are imported by their plain names, its root first on sys.path. Into a wheel they go as
-codegrain.recipes, codegrain.rewards, codegrain.envs, with conf/ and launch/ beside them; imports and `_target_`s are
-rewritten on the way.
+codegrain.recipes, codegrain.rewards, codegrain.envs, with conf/ and launch/ beside them; imports, `_target_`s
+and an episode's `kind` are rewritten on the way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 NAME = "codegrain"
 FOLDERS = ("recipes", "rewards", "envs")
 IMPORT = re.compile(rf"^(\s*(?:from|import) )(?=(?:{'|'.join(FOLDERS)})\b)", re.MULTILINE)
-TARGET = re.compile(rf"(_target_: ?)(?=(?:{'|'.join(FOLDERS)})\.)")
+TARGET = re.compile(rf"((?:_target_|kind): ?)(?=(?:{'|'.join(FOLDERS)})\.)")
 ROOT_FIRST = re.compile(r"^sys\.path\.insert\(0, str\(Path\(__file__\)\.parents\[1\]\)\)\n", re.MULTILINE)
 
 

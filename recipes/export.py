@@ -15,11 +15,7 @@ with its interval, the command, the commit, what got worse.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +112,7 @@ def write(cfg: ExportConfig, folder: Path) -> None:
 
     from recipes.models.load import DTYPES as TORCH
     from recipes.models.load import SCRATCH, carries_adapter, load_policy
-    from recipes.records.directory import write_text
+    from recipes.records.directory import appears_whole, write_text
     from recipes.run.trained import on_this_machine, trained
     from recipes.tools.card.model_card import Weights, model_card
     from recipes.tools.export.weights import average_with_start, compare, full_weights, write_weights
@@ -178,20 +174,6 @@ def prompts(given: Any, tokenizer: Any, most: int) -> list[list[int]]:
     except (UserError, TaskError, OSError) as error:
         log.info("The run's problems are not here (%s): other questions are asked.", str(error).splitlines()[0])
     return [encoded([{"role": "user", "content": question}], tokenizer) for question in QUESTIONS[:most]]
-
-
-@contextlib.contextmanager
-def appears_whole(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` to write to, which takes its name if the block succeeds and is removed if not."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
-    staging.mkdir()
-    try:
-        yield staging
-        os.replace(staging, folder)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
 
 
 main = small_command(keys_of(ExportConfig), __doc__, export)

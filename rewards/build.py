@@ -9,6 +9,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from envs.episode import Episode
 from envs.sandbox import Sandbox
 from envs.task import TaskError
 from rewards.channel import RewardChannel
@@ -54,3 +55,12 @@ def task_reward(specs: Mapping[str, Any], mean: bool, placement: Placement, sand
         return Reward(results, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
     except ValueError as error:
         raise TaskError(f"task.reward: {error}") from None
+
+
+def task_episode(spec: Mapping[str, Any], feedback: Mapping[str, Any], sandbox: Sandbox) -> Episode:
+    """The episode that `spec` (a file of conf/episode) describes, with the task's feedback (`task.feedback`); feedback
+    that runs code gets the sandbox. Raises TaskError for settings that either refuses."""
+    given = {key: value for key, value in spec.items() if key not in ("name", "kind")}
+    sees = dict(feedback)
+    runs = {"sandbox": sandbox} if sees.pop("sandbox", False) else {}
+    return made({"_target_": spec["kind"], **given}, feedback=made(sees, **runs))

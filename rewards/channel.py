@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from envs.task import Problem
+from envs.task import Problem, Task
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,23 @@ class Completion:
     @property
     def code(self) -> str | None:
         return None if self.code_span is None else self.text[self.code_span[0] : self.code_span[1]]
+
+
+def as_completion(task: Task, text: str, length: Callable[[str], int] = len) -> Completion:
+    """A text as an answer to the task, where its token ids are not known.
+
+    length: how many tokens a text has, a token for each character if not given. They are taken to have equal lengths,
+    so that only a reward on the last token is exact.
+    """
+    tokens, extracted = length(text), task.extract(text)
+    edges = [len(text) * i // max(1, tokens) for i in range(tokens + 1)]
+    return Completion(
+        text=text,
+        token_ids=range(tokens),
+        offsets=list(itertools.pairwise(edges)),
+        code_span=None if extracted is None else (extracted.start, extracted.end),
+        closed=extracted is not None and extracted.closed,
+    )
 
 
 @dataclass(frozen=True)

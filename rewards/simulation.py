@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from envs.etk.build.picture import FieldPicture, numbers
-from envs.etk.completion import CompletionScore, CompletionScorer, Request
+from envs.etk.completion import CompletionScore, Scorers
 from envs.etk.completion.check import MAX_LEFT_OUT
-from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
@@ -54,33 +52,19 @@ class Simulation:
     def __init__(self, sandbox: Sandbox, paid: str = "skill", cache: str | None = None, keep: bool = True):
         if paid not in ("total", "skill"):
             raise ValueError(f"simulation.paid={paid}: unknown score; use total or skill")
-        self.sandbox, self.paid, self.keep = sandbox, paid, keep
-        self.cache = Path(cache) if cache else cache_dir() / "simulations"
-        self._scorers: dict[str, CompletionScorer] = {}
+        self.paid, self.scorers = paid, Scorers(sandbox, cache, keep)
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
-        for scorer in dict.fromkeys(map(self._scorer, problems)):
-            await scorer.ready()
+        await self.scorers.ready(problems)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises ApplicationError if an unchanged application cannot be built."""
-        results: list[ChannelResult | None] = [None] * len(problems)
-        by_scorer: dict[CompletionScorer, list[int]] = {}
-        for i, problem in enumerate(problems):
-            by_scorer.setdefault(self._scorer(problem), []).append(i)
-        for scorer, indices in by_scorer.items():
-            requests = [Request(problems[i].data["case"], completions[i].code or "") for i in indices]
-            for i, score in zip(indices, await scorer.score(requests), strict=True):
-                results[i] = None if score is None else self._result(completions[i], score)
-        return results
-
-    def _scorer(self, problem: Problem) -> CompletionScorer:
-        application = problem.data["application"]
-        if application.name not in self._scorers:
-            self.cache.mkdir(parents=True, exist_ok=True)
-            self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
-        return self._scorers[application.name]
+        scores = await self.scorers.score(problems, [completion.code or "" for completion in completions])
+        return [
+            None if score is None else self._result(completion, score)
+            for completion, score in zip(completions, scores, strict=True)
+        ]
 
     def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
         if measured.left_out > MAX_LEFT_OUT:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from envs.etk.completion import CompletionScore, CompletionScorer, Request
+from envs.etk.completion import CompletionScore, Scorers
 from envs.feedback.observation import Observation
 from envs.feedback.plain_text import cut, quoted
-from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem
 
@@ -24,34 +22,16 @@ class MaskedLines:
     """
 
     def __init__(self, sandbox: Sandbox, cache: str | None = None, keep: bool = True):
-        self.sandbox, self.keep = sandbox, keep
-        self.cache = Path(cache) if cache else cache_dir() / "simulations"
-        self._scorers: dict[str, CompletionScorer] = {}
+        self.scorers = Scorers(sandbox, cache, keep)
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
-        for scorer in dict.fromkeys(map(self._scorer, problems)):
-            await scorer.ready()
+        await self.scorers.ready(problems)
 
     async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
         """What building and running each file showed."""
-        observations = [Observation(False, failed=True)] * len(codes)
-        by_scorer: dict[CompletionScorer, list[int]] = {}
-        for i, problem in enumerate(problems):
-            by_scorer.setdefault(self._scorer(problem), []).append(i)
-        for scorer, indices in by_scorer.items():
-            requests = [Request(problems[i].data["case"], codes[i]) for i in indices]
-            for i, score in zip(indices, await scorer.score(requests), strict=True):
-                if score is not None:
-                    observations[i] = _observation(score)
-        return observations
-
-    def _scorer(self, problem: Problem) -> CompletionScorer:
-        application = problem.data["application"]
-        if application.name not in self._scorers:
-            self.cache.mkdir(parents=True, exist_ok=True)
-            self._scorers[application.name] = CompletionScorer(application, self.sandbox, self.cache, self.keep)
-        return self._scorers[application.name]
+        scores = await self.scorers.score(problems, codes)
+        return [Observation(False, failed=True) if score is None else _observation(score) for score in scores]
 
 
 def _observation(score: CompletionScore) -> Observation:

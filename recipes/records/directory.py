@@ -104,6 +104,20 @@ def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def appears_whole(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` to write to, which takes its name if the block succeeds and is removed if not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+    staging.mkdir()
+    try:
+        yield staging
+        os.replace(staging, folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file under a temporary name, then rename it, so that it is never half written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -16,7 +16,7 @@ from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.cli.schema import CONF, as_dict
-from rewards.build import channels, made, task_reward
+from rewards.build import channels, made, task_episode, task_reward
 from rewards.compose import PLACEMENTS, Reward
 
 
@@ -89,10 +89,10 @@ def build_episode(cfg: DictConfig, sandbox: Sandbox) -> Episode | None:
             f"episode={cfg.episode.name}: task={cfg.task.name} tells nothing of a failing answer (task.feedback=null); "
             "set episode=null, or give the task a class of envs/feedback"
         )
-    spec = as_dict(cfg.task.feedback)
-    runs = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
-    given = {key: value for key, value in as_dict(cfg.episode).items() if key not in ("name", "kind")}
-    return _instantiate({"_target_": cfg.episode.kind, **given}, feedback=_instantiate(spec, **runs))
+    try:
+        return task_episode(as_dict(cfg.episode), as_dict(cfg.task.feedback), sandbox)
+    except TaskError as error:
+        raise UserError(str(error)) from error
 
 
 def ready(reward: Reward | Episode, task: Task, *splits: Split) -> None:

@@ -79,6 +79,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     """
 
     _buffered_inputs: Any
+    _written: torch.Tensor | None = None  # (B, T) of the batch in hand: what the policy wrote; None: all of it
 
     def train(self, *args: Any, **kwargs: Any):
         """Train as transformers' Trainer does, then stop the threads that sample and grade."""
@@ -230,6 +231,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
         width, rows = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
+        self._written = batch.get("tool_mask")
         return self._get_per_token_logps_and_entropies(model, ids, mask, width, rows)[0]
 
     def _log_rollout(
@@ -266,7 +268,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
-        rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens)
+        rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
         # None: no auxiliary loss of a router of experts
         return *packed_logps(model, rows, self.temperature, compute_entropy, self.logits_at_once), None
 
@@ -275,6 +277,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         if inputs is None:  # nothing to learn here: no forward, and a backward that touches no parameter
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        self._written = inputs.get("tool_mask")
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         return loss * inputs["share"] if self.loss_type in MEANS_OVER_ROWS and "share" in inputs else loss
 

@@ -5,8 +5,9 @@ the attention mask lets a completion see the prompt and itself only. Numbers and
 rounding, without reading the prompt for every completion and without padding. Rows that share no prompt, or would be
 too long together, are right-padded; causal attention alone keeps that padding out.
 
-Only hidden states of completion tokens meet the output matrix, some at a time, and in training each chunk's logits are
-computed again in the backward pass: memory in the vocabulary is chunk x V, whatever the batch and its length.
+Only hidden states before tokens that the policy wrote meet the output matrix (not what an environment replied between
+two turns), some at a time, and in training each chunk's logits are computed again in the backward pass: memory in the
+vocabulary is chunk x V, whatever the batch and its length.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Rows:
 
     prompts, completions: B lists of token ids. width: T, columns of every result, at least the longest completion.
     packing_max_tokens: longest row of a prompt and its completions (its attention mask is the square); 0: never pack.
+    written: (B, T), True at tokens that the policy wrote; others are read and have no log-probability. None: it wrote
+        all.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -39,9 +42,17 @@ class Rows:
     width: int
     device: torch.device
     packing_max_tokens: int = 4096
+    written: torch.Tensor | None = None
 
     @classmethod
-    def of_padded(cls, input_ids: torch.Tensor, attention_mask: torch.Tensor, width: int, packing: int) -> Rows:
+    def of_padded(
+        cls,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        width: int,
+        packing: int,
+        written: torch.Tensor | None = None,
+    ) -> Rows:
         """From (B, P + T) tensors as TRL makes them, prompts padded at the left, completions of T = `width` columns at
         the right."""
         edge, ids, mask = input_ids.shape[1] - width, input_ids.tolist(), attention_mask.sum(1).tolist()
@@ -49,18 +60,27 @@ class Rows:
         prompts = [row[edge - n : edge] for row, n in zip(ids, prompt_mask, strict=True)]
         lengths = [both - n for both, n in zip(mask, prompt_mask, strict=True)]
         completions = [row[edge : edge + n] for row, n in zip(ids, lengths, strict=True)]
-        return cls(prompts, completions, width, input_ids.device, packing)
+        return cls(prompts, completions, width, input_ids.device, packing, written)
 
     @property
     def mask(self) -> torch.Tensor:
-        """(B, T), True at completion tokens."""
+        """(B, T), True at tokens that have a log-probability."""
         lengths = torch.tensor([len(c) for c in self.completions], device=self.device)
-        return torch.arange(self.width, device=self.device) < lengths[:, None]
+        within = torch.arange(self.width, device=self.device) < lengths[:, None]
+        return within if self.written is None else within & self.written.bool()
 
     @property
     def targets(self) -> torch.Tensor:
-        """Ids of all completion tokens, row after row: as many as `mask` has True."""
-        return torch.tensor([i for c in self.completions for i in c], dtype=torch.long, device=self.device)
+        """Ids of the tokens that have a log-probability, row after row: as many as `mask` has True."""
+        ids = torch.tensor([i for c in self.completions for i in c], dtype=torch.long, device=self.device)
+        return ids if self.written is None else ids[self.among(range(len(self.completions)))]
+
+    def among(self, group: Sequence[int]) -> torch.Tensor:
+        """Of the completion tokens of these rows, row after row: True at those that have a log-probability."""
+        sizes = [len(self.completions[row]) for row in group]
+        if self.written is None:
+            return torch.ones(sum(sizes), dtype=torch.bool, device=self.device)
+        return torch.cat([self.written[row, :size].bool() for row, size in zip(group, sizes, strict=True)])
 
     def by_prompt(self) -> list[list[int]]:
         """Rows that share a prompt, in order of its first appearance."""
@@ -101,7 +121,8 @@ def pack(prompt_length: int, sizes: list[int], device: torch.device) -> tuple[di
 def packed_logps(
     model: nn.Module, rows: Rows, temperature: float, with_entropy: bool = False, logits_at_once: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities (B, T) of the completion tokens, and entropies (B, T) where asked for; 0 at padding.
+    """Log-probabilities (B, T) of the completion tokens, and entropies (B, T) where asked for; 0 at padding and at what
+    the policy did not write.
 
     One forward pass for each prompt. logits_at_once: tokens whose logits are in memory together; 0: all of a prompt's
     completions.
@@ -115,6 +136,11 @@ def packed_logps(
             [i for row in group for i in rows.completions[row]], dtype=torch.long, device=rows.device
         )
         ids = torch.cat([torch.tensor(prompt, device=rows.device), targets])[None]
+        at = torch.repeat_interleave(torch.tensor(group), torch.tensor(sizes)).to(rows.device)
+        column = torch.cat([torch.arange(n) for n in sizes]).to(rows.device)
+        if rows.written is not None:
+            kept = rows.among(group)
+            predicts, targets, at, column = predicts[kept], targets[kept], at[kept], column[kept]
         call = {"input_ids": ids, "use_cache": False, "logits_to_keep": predicts, **inputs}
         if logits_at_once:
             with without_head(model) as head:
@@ -123,8 +149,6 @@ def packed_logps(
             group_logps, entropy = chunked_logps(head, hidden, targets, temperature, with_entropy, logits_at_once)
         else:
             group_logps, entropy = token_logps(model(**call).logits[0], targets, temperature, with_entropy)
-        at = torch.repeat_interleave(torch.tensor(group), torch.tensor(sizes)).to(rows.device)
-        column = torch.cat([torch.arange(n) for n in sizes]).to(rows.device)
         logps = logps.index_put((at, column), group_logps)
         if entropies is not None and entropy is not None:
             entropies.index_put_((at, column), entropy)
@@ -189,7 +213,8 @@ def _packed_states(backbone: nn.Module, rows: Rows, group: Sequence[int]) -> tor
 def completion_logps(
     head: nn.Module, hidden: torch.Tensor, rows: Rows, temperature: float, with_entropy: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities (B, T) of completion tokens and, without gradient, entropies (B, T); 0 at padding.
+    """Log-probabilities (B, T) of completion tokens and, without gradient, entropies (B, T); 0 at padding and at what
+    the policy did not write.
 
     head: the output matrix. hidden: (B, T, d) as `hidden_states` gives them.
     """

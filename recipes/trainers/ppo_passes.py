@@ -63,7 +63,9 @@ class ForwardPasses:
             yield self.ref_model
 
     def _rows(self, e: Experience) -> Rows:
-        return Rows(e.prompts, e.completions, e.mask.shape[1], self.accelerator.device, self.packing_max_tokens)
+        written = ~e.reply if len(e.reply) else None
+        width, device = e.mask.shape[1], self.accelerator.device
+        return Rows(e.prompts, e.completions, width, device, self.packing_max_tokens, written)
 
     def total(self, x: torch.Tensor) -> torch.Tensor:
         """Sum over all processes."""

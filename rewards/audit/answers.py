@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from envs.sandbox import FunctionCase, StdioCase
 from envs.task import Problem, Task, demonstration
-from rewards.channel import Completion
+from rewards.channel import Completion, as_completion
 
 CONSTANTS = ("None", "0", "1", "True", "False", "''", "[]", "args[0]")
 """What the body of a function returns; the last is its first argument."""
@@ -35,23 +35,11 @@ MOST_VISIBLE = 4
 EXITS = {"os._exit": "import os\nos._exit(0)\n", "SystemExit": "raise SystemExit(0)\n"}
 
 
-def as_answer(task: Task, problem: Problem, code: str) -> Completion:
-    """Code as a policy's answer to `problem`, with one token for each character: in the form that the prompt asks for,
-    or as it stands where the task does not find it there (moves; code that holds fences)."""
-    answer = as_completion(task, demonstration(task.messages(problem), code))
-    return answer if (answer.code or "").strip() == code.strip() else as_completion(task, code)
-
-
-def as_completion(task: Task, text: str) -> Completion:
-    """A text as an answer, with one token for each character."""
-    extracted = task.extract(text)
-    return Completion(
-        text=text,
-        token_ids=range(len(text)),
-        offsets=[(i, i + 1) for i in range(len(text))],
-        code_span=None if extracted is None else (extracted.start, extracted.end),
-        closed=extracted is not None and extracted.closed,
-    )
+def as_answer(task: Task, problem: Problem, code: str, length: Callable[[str], int] = len) -> Completion:
+    """Code as a policy's answer to `problem`: in the form that the prompt asks for, or as it stands where the task does
+    not find it there (moves; code that holds fences). length: see as_completion."""
+    answer = as_completion(task, demonstration(task.messages(problem), code), length)
+    return answer if (answer.code or "").strip() == code.strip() else as_completion(task, code, length)
 
 
 def useless_answers(task: Task, problem: Problem, other: str) -> list[tuple[str, Completion]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import unicodedata
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +19,7 @@ from envs.etk.build.cactus_tree import Compiled
 from envs.etk.build.compiler_messages import CompilerMessage
 from envs.etk.completion import CompletionScore
 from envs.feedback import masked_lines
+from envs.feedback.masked_lines import MaskedLines
 from envs.feedback.observation import Observation
 from envs.feedback.plain_text import cut, plain
 from envs.feedback.python_tests import PythonTests
@@ -102,6 +105,40 @@ def test_a_reply_never_holds_a_hidden_test(sandbox):
         [Dialogue(p, [], answer("def task_program():\n    pick('x')\n    pick('y')\n")) for p in hidden],
     )
     assert all(message) and MARK not in "".join(message)
+
+
+class Echoes:
+    """A compiler that says all it is given, in place of a Cactus tree and of the scorers of masked lines."""
+
+    none = dict.fromkeys(("compile", "execution", "header", "density", "total", "skill", "left_out"), 0.0)
+
+    async def usable(self, references):
+        return [True] * len(references)
+
+    async def check(self, sources, references):
+        return [Compiled(False, (CompilerMessage("error", each.text, "a.c", 1, 1, 0),)) for each in sources]
+
+    async def score(self, problems, completions):
+        none = CompletionScore(**self.none, baseline=None, exact=False, line_count_match=True)
+        said = [(CompilerMessage("error", text, "a.c", 1, 1, 0),) for text in completions]
+        return [dataclasses.replace(none, messages=each) for each in said]
+
+
+def test_a_reply_about_compiled_code_never_holds_the_reference(sandbox, tmp_path):
+    """What a compiler is given to speak of is the candidate's file, not the reference's, the masked lines or a case."""
+    data = {"thorn": "A/B", "file": "a.c", "case": MARK, "visible": [MARK], "useless": {"x": MARK}}
+    problem = Problem("etk/made", "?", reference=f"int {MARK};", data=data, language="c")
+    thorns, lines = ThornCompiler.__new__(ThornCompiler), MaskedLines(sandbox, cache=str(tmp_path))
+    thorns.tree = lines.scorers = Echoes()
+    for feedback in (thorns, lines):
+        message = replies(feedback, [Dialogue(problem, [], answer(code)) for code in ("int mine;", "flaw", "")])
+        assert all(message) and "int mine;" in message[0] and MARK not in "".join(message)
+
+
+def test_each_feedback_that_a_task_names_is_held_to_that():
+    folder = Path(__file__).parents[2] / "conf" / "task"
+    named = set(re.findall(r"envs\.feedback\.\w+\.(\w+)", "".join(file.read_text() for file in folder.glob("*.yaml"))))
+    assert named == {each.__name__ for each in (PythonTests, RobotRuns, MaskedLines, ThornCompiler)}
 
 
 def test_what_a_person_would_see_of_a_function(sandbox):

@@ -126,9 +126,13 @@ def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, smollm2
     assert batch["num_items_in_batch"] == written.sum()
 
 
-@pytest.mark.parametrize("placement", ["sparse", "dense"])
-def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_tokenizer, tmp_path, placement):
-    trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", Asks(odd, pay="improvement", gamma=0.5), placement)
+@pytest.mark.parametrize(
+    ("kind", "placement"), [(DensePPOTrainer, "sparse"), (DensePPOTrainer, "dense"), (ReinforceTrainer, "dense")]
+)
+def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_tokenizer, tmp_path, kind, placement):
+    more = {"kind": ReinforceTrainer, "baseline": "group"} if kind is ReinforceTrainer else {}
+    episode = Asks(odd, pay="improvement", gamma=0.5)
+    trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, placement, **more)
     trainer.model.train()
     e = trainer.rollout(next(trainer.prompts))
     trainer.score(e)
@@ -137,7 +141,7 @@ def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_
     e.advantages, e.returns = trainer.advantages(e)
     trainer.close()
     assert e.reply.any() and not (e.mask & e.reply).any() and not (e.states & e.reply).any()
-    for name in ("rewards", "advantages", "returns", "kl"):
+    for name in ("rewards", "advantages", "returns", "kl", "logps", "ref_logps"):
         assert not getattr(e, name)[e.reply].any(), name
     leaf, values = (torch.rand(e.mask.shape).requires_grad_() for _ in range(2))
     trainer.forward = lambda *a, **k: (e.logps + leaf, torch.zeros_like(leaf), values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ from recipes.trainers.advantages import gae
 from recipes.trainers.turns import advantages_by_turn, gae_over_turns, lengths_by_turn, returns_over_turns, turn_columns
 from rewards.channel import ChannelResult
 from rewards.compose import Grade, Reward
-from tests.recipes.scripted_episodes import GROUP, MARKS, Asks, completion_of, odd, reward, tiny
+from tests.recipes.scripted_episodes import GROUP, MARKS, Asks, ByTokens, completion_of, odd, reward, tiny
 
 
 def test_the_kept_cache_draws_what_reading_everything_again_draws(tiny_model):
@@ -124,6 +125,38 @@ def test_episodes_that_end_early_leave_and_rows_hold_what_was_said(tiny_model, s
         *range(1, len(turns_of(rollout.completions[0])) + 1)
     ]
     assert all(bool(row["heard"]) == (row["turn"] > 1) for row in rows)
+
+
+def test_turns_are_graded_and_replied_to_while_others_are_sampled(smollm2_tokenizer):
+    """Of two conversations the second ends its turn only when the first one's grade and reply are there."""
+    graded, replied = threading.Event(), threading.Event()
+
+    class Tells(ByTokens):
+        async def score(self, problems, completions):
+            graded.set()
+            return await super().score(problems, completions)
+
+    class Replies(Asks):
+        async def step(self, dialogues):
+            replied.set()
+            return await super().step(dialogues)
+
+    class Conversation:
+        def begin(self, prompts, samples, ended):
+            ended(0, [20, 21], [-1.0, -1.0])
+            assert graded.wait(20) and replied.wait(20)
+            ended(1, [22, 23], [-1.0, -1.0])
+
+        def go_on(self, rows, added, ended):
+            for row in rows:
+                ended(row, [24, 25], [-1.0, -1.0])
+
+    grader, task = Grader(Reward({"tokens": Tells()}, {"tokens": 1.0}), 1), Basics()
+    batch = Episodes(Replies(lambda ids: True), task, smollm2_tokenizer, {}, [2], grader).batch()
+    batch.play(Conversation(), task.problems("train")[:1] * 2, [[7]], 2)
+    completions, grades = batch.collect()
+    grader.close()
+    assert [len(turns_of(c)) for c in completions] == [2, 2] and None not in grades
 
 
 def test_a_batch_that_was_stopped_half_way_through_its_episodes_is_drawn_again(tiny_model, smollm2_tokenizer):

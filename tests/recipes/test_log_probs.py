@@ -18,6 +18,7 @@ from recipes.trainers.log_probs import (
     completion_logps,
     full_attention,
     hidden_states,
+    packed_logps,
     require_plain_head,
 )
 
@@ -100,6 +101,34 @@ def test_no_tensor_holds_the_vocabulary_of_a_batch(model, monkeypatch):
     tokens = sum(map(len, COMPLETIONS))
     assert sum(shape[0] for shape in seen) == 2 * tokens  # once forward, once again for the backward pass
     assert max(shape[0] for shape in seen) == 4
+
+
+@pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
+@pytest.mark.parametrize("way", ["GRPO", "GRPO in chunks", "PPO"])
+def test_what_the_policy_did_not_write_meets_no_output_matrix(model, way, longest):
+    """Written tokens keep their numbers and gradients; the others, which all of a row may be, have none."""
+    written = torch.arange(7) % 3 != 1
+    written = written.repeat(len(PROMPTS), 1)
+    written[3] = False
+    seen, gradients, results = [], [], []
+    model.get_output_embeddings().register_forward_hook(lambda module, args, out: seen.append(out[..., 0].numel()))
+    for mask in (None, written):
+        rows = Rows(PROMPTS, COMPLETIONS, 7, CPU, longest, mask)
+        model.zero_grad()
+        seen.clear()
+        if way == "PPO":
+            hidden = hidden_states(backbone_of(model), rows)
+            logps, entropy = completion_logps(model.get_output_embeddings(), hidden, rows, 0.7, True)
+        else:
+            logps, entropy = packed_logps(model, rows, 0.7, True, logits_at_once=4 if "chunks" in way else 0)
+        assert sum(seen) == rows.mask.sum() == len(rows.targets)
+        (logps.square() * written).sum().backward()
+        results.append((logps, entropy))
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    for everywhere, got in zip(*results, strict=True):
+        assert torch.allclose(got, everywhere * written, atol=1e-6) and got.any()
+    for everywhere, got in zip(*gradients, strict=True):
+        assert torch.allclose(got, everywhere, atol=1e-6 * float(everywhere.abs().max().clamp(min=1)))
 
 
 def test_a_model_that_changes_its_logits_is_refused(model):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from recipes import chat, doctor, export, look, table
+from recipes import chat, doctor, environment, export, look, table
 from recipes.cli import schema
 from recipes.cli.sweep import swept_keys
 from tests import warm
@@ -93,6 +93,8 @@ def test_a_recipes_command_composes(document, command):
     if recipe in SMALL:
         OmegaConf.merge(OmegaConf.structured(SMALL[recipe]), OmegaConf.from_dotlist(overrides))
         return
+    if recipe == "environment":
+        recipe, overrides = "eval", [o for o in overrides if o.split("=")[0] not in environment.OWN]
     if "-m" in shlex.split(rest):
         schema.register()
         assert swept_keys([f"recipe={recipe}", *overrides])

@@ -8,9 +8,9 @@ from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.embedded import flow2d, flow2d_cases
 from envs.etk.completion.prompts import Prompt, prompt
-from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
+from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request, Scorers
 
 __all__ = [
     "Application", "ApplicationError", "Build", "Case", "CompletionScore", "CompletionScorer", "Gap", "Metric",
-    "Prompt", "Request", "Run", "flow2d", "flow2d_cases", "prompt", "read_cases",
+    "Prompt", "Request", "Run", "Scorers", "flow2d", "flow2d_cases", "prompt", "read_cases",
 ]  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary
 
 from envs.etk.build.application import Application
 from envs.etk.build.compiler_messages import CompilerMessage
@@ -12,7 +14,9 @@ from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
 from envs.etk.build.picture import FieldPicture
 from envs.etk.build.prepared_tree import Prepared
 from envs.etk.completion.cases import Case, Gap
+from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
+from envs.task import Problem
 
 PERFECT = 1 - 1e-6
 """A completion with a larger total is right."""
@@ -129,6 +133,55 @@ class CompletionScorer:
             seconds=evaluation.seconds,
             picture=replace(shown, result=run.picture) if run.picture and shown.reference else None,
         )
+
+
+class Scorers:
+    """The scorers of the applications that problems name (`data["application"]`), made when first asked for.
+
+    What grades answers and what tells of their failures give the same arguments and so share a scorer for each
+    application, which is prepared once.
+
+    Args:
+        sandbox, keep: see Evaluator.
+        cache: folder for built sources and reference runs; None: the user's cache.
+    """
+
+    _made: ClassVar[WeakValueDictionary[tuple[int, int, Path, bool], CompletionScorer]] = WeakValueDictionary()
+    """By identity of application and sandbox, which a scorer keeps alive."""
+
+    def __init__(self, sandbox: Sandbox, cache: str | None = None, keep: bool = True) -> None:
+        self.sandbox, self.keep = sandbox, keep
+        self.cache = Path(cache) if cache else cache_dir() / "simulations"
+        self._own: dict[int, CompletionScorer] = {}
+
+    def of(self, problem: Problem) -> CompletionScorer:
+        """The scorer of the problem's application."""
+        application = problem.data["application"]
+        if id(application) not in self._own:
+            key = (id(application), id(self.sandbox), self.cache, self.keep)
+            scorer = self._made.get(key)
+            if scorer is None:
+                self.cache.mkdir(parents=True, exist_ok=True)
+                self._made[key] = scorer = CompletionScorer(application, self.sandbox, self.cache, self.keep)
+            self._own[id(application)] = scorer
+        return self._own[id(application)]
+
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
+        for scorer in dict.fromkeys(map(self.of, problems)):
+            await scorer.ready()
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[str]) -> list[CompletionScore | None]:
+        """Scores in order, as CompletionScorer.score gives them."""
+        scores: list[CompletionScore | None] = [None] * len(problems)
+        by_scorer: dict[CompletionScorer, list[int]] = {}
+        for i, problem in enumerate(problems):
+            by_scorer.setdefault(self.of(problem), []).append(i)
+        for scorer, indices in by_scorer.items():
+            requests = [Request(problems[i].data["case"], completions[i]) for i in indices]
+            for i, score in zip(indices, await scorer.score(requests), strict=True):
+                scores[i] = score
+        return scores
 
 
 def _text(gap: Gap, completion: str) -> FileText:

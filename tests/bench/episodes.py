@@ -1,0 +1,201 @@
+"""What a second turn gains on `basics`, before and after training in episodes, beside as many tokens of first answers.
+
+    python tests/bench/episodes.py --dry-run                 print the commands, run nothing
+    python tests/bench/episodes.py base repair --seeds 0 1 2
+    python tests/bench/episodes.py --summary                 the table, and one JSON line, of what is stored
+
+base        the model as it is
+repair      GRPO in episodes of two turns (episode=repair)
+one_turn    GRPO on answers of one turn, for as many updates
+
+Each is evaluated in episodes of two turns on the 66 held-out problems: pass@1 after turn 1 and after turn 2, and the
+rival, independent first answers of as many tokens, of which one that passes the shown tests is kept
+(recipes/evaluation/episodes.py). Runs lie below runs/episodes/ in the current folder; one that is finished is not run
+again, one that was stopped goes on. What was measured is stored in tests/bench/results/episodes/. Gains are in points
+of 100, paired by problem, with 95 % bootstrap intervals over problems and seeds. KEY=VALUE goes to every command,
+`recipe.` keys to trainings alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from rich.console import Console
+from rich.table import Table
+
+from recipes.cli.in_turn import run_in_turn
+from recipes.records.directory import write_text
+from recipes.records.jsonl import read_config, read_jsonl
+from tests.bench.learning import finished, gain
+
+RUNS = Path("runs/episodes")
+STORED = Path(__file__).parent / "results" / "episodes"
+ARMS = ("base", "repair", "one_turn")
+TASK = ("task=basics", "task.also_evaluate=[]", "evaluation.greedy=false", "evaluation.samples=4")
+GRPO = ("recipes/grpo.py", "task=basics", "task.also_evaluate=[]", "evaluation.before=false", "evaluation.greedy=false")
+
+Run = Mapping[str, Any]
+
+
+def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str]]:
+    """The scripts of one arm with their arguments, in order; the last one's evaluation is the arm's."""
+    where, own = f"run.dir={folder(arm, seed)}", [o for o in overrides if not o.startswith("recipe.")]
+    evaluation = ["recipes/eval.py", *TASK, "episode=repair", f"seed={seed}"]
+    if arm == "base":
+        yield [*evaluation, where, *own]
+    elif arm == "repair":
+        yield [*GRPO, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
+    else:
+        training = RUNS / f"one_turn-training-seed{seed}"
+        yield [*GRPO, f"seed={seed}", f"run.dir={training}", *overrides, "evaluation.samples=0"]
+        yield [*evaluation, f"adapter={training}", where, *own]
+
+
+def folder(arm: str, seed: int) -> Path:
+    """Where the run lies whose evaluation is the arm's."""
+    return RUNS / f"{arm}-seed{seed}"
+
+
+def store(arm: str, seed: int) -> None:
+    """Write down what the finished runs of an arm measured."""
+    run, training = folder(arm, seed), RUNS / f"{arm}-training-seed{seed}"
+    written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
+    rows = [row for row in written if row.get("when", "after") == "after" and "turns" in row]
+    [summary] = [row for row in read_jsonl(run / "evals.jsonl") if row["when"] != "before" and "turns" in row]
+    steps = [row for part in (training, run) for row in read_jsonl(part / "metrics.jsonl")]
+    kept = {
+        "arm": arm,
+        "seed": seed,
+        "precision": read_config(run / "config.yaml")[0]["hardware"]["precision"],
+        "updates": len(steps),
+        "minutes": round(sum(row.get("seconds/total", 0.0) for row in steps) / 60, 1),
+        "turn_1": after(rows, 1),
+        "turn_2": after(rows, 2),
+        "second_turns": summary["turns"][1]["share"],
+        "mean_tokens": summary["mean_tokens"],
+        "reply_tokens": summary["reply_tokens"],
+        "rival": summary["equal_tokens"],
+    }
+    STORED.mkdir(parents=True, exist_ok=True)
+    write_text(STORED / f"{arm}-{kept['precision']}-seed{seed}.json", json.dumps(kept) + "\n")
+
+
+def after(rows: Sequence[Mapping[str, Any]], number: int) -> dict[str, float]:
+    """Share of right answers to each problem after a turn; an episode of fewer turns stands where it ended. A turn
+    without a verdict does not count."""
+    results: dict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        passed = row["turns"][min(number, len(row["turns"])) - 1]["passed"]
+        if passed is not None:
+            results[row["task_id"]].append(passed)
+    return {name: fmean(each) for name, each in results.items()}
+
+
+def stored() -> dict[str, list[Run]]:
+    """Stored runs by arm."""
+    runs: dict[str, list[Run]] = {arm: [] for arm in ARMS}
+    for file in sorted(STORED.glob("*-seed*.json")):
+        row = json.loads(file.read_text())
+        runs[row["arm"]].append(row)
+    return runs
+
+
+def figures(runs: Sequence[Run]) -> dict[str, Any]:
+    """Of an arm's runs: pass@1 after each turn and the rival's, means over seeds in points of 100; the gain of turn 2
+    over turn 1 with its interval. None where there is no run, or no rival."""
+    one, two = ([100 * fmean(run[f"turn_{number}"].values()) for run in runs] for number in (1, 2))
+    rivals = [100 * run["rival"]["pass@1"]["value"] for run in runs if run["rival"]]
+    paired = gain([(run["turn_1"], run["turn_2"]) for run in runs]) or dict.fromkeys(("mean", "low", "high"))
+    return {
+        "seeds": len(runs),
+        "turn_1": fmean(one) if one else None,
+        "turn_2": fmean(two) if two else None,
+        "rival": fmean(rivals) if rivals else None,
+        **{f"gain_{name}": value for name, value in paired.items()},
+    }
+
+
+def trained(runs: Mapping[str, Sequence[Run]], arm: str, turn: int) -> dict[str, float] | None:
+    """The gain of an arm's training over the base model after a turn, seeds in pairs; None without such a pair."""
+    bases = {(run["seed"], run["precision"]): run for run in runs["base"]}
+    pairs = [(bases[key], run) for run in runs[arm] if (key := (run["seed"], run["precision"])) in bases]
+    return gain([(base[f"turn_{turn}"], run[f"turn_{turn}"]) for base, run in pairs])
+
+
+def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """One line of all arms."""
+    line = {f"{arm}_{name}": value for arm in ARMS for name, value in figures(runs[arm]).items()}
+    for arm in ARMS[1:]:
+        for turn in (1, 2):
+            result = trained(runs, arm, turn)
+            line |= {f"{arm}_training_turn_{turn}": result and result["mean"]}
+    return line
+
+
+def table(runs: Mapping[str, Sequence[Run]]) -> Table:
+    """A row for each arm."""
+    drawn = Table(title="pass@1 on 66 held-out problems in points of 100; gains with 95 % intervals")
+    columns = ("arm", "seeds", "after turn 1", "after turn 2", "gain of turn 2", "rival", "training, turn 1", "turn 2")
+    for column in columns:
+        drawn.add_column(column, justify="left" if column == "arm" else "right")
+    for arm, own in runs.items():
+        f = figures(own)
+        if not own:
+            continue
+        seconds = {"mean": f["gain_mean"], "low": f["gain_low"], "high": f["gain_high"]}
+        rival = "-" if f["rival"] is None else f"{f['rival']:.1f}"
+        gains = ("-", "-") if arm == "base" else (interval(trained(runs, arm, 1)), interval(trained(runs, arm, 2)))
+        drawn.add_row(
+            arm, str(f["seeds"]), f"{f['turn_1']:.1f}", f"{f['turn_2']:.1f}", interval(seconds), rival, *gains
+        )
+    return drawn
+
+
+def interval(result: Mapping[str, Any] | None) -> str:
+    """A gain with its interval, as a cell."""
+    if result is None or result["mean"] is None:
+        return "-"
+    return f"{result['mean']:+.1f} \\[{result['low']:+.1f}, {result['high']:+.1f}]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    args = parser.parse_intermixed_args(arguments)
+    overrides = [name for name in args.names if "=" in name]
+    arms = [name for name in args.names if "=" not in name] or list(ARMS)
+    if unknown := [name for name in arms if name not in ARMS]:
+        parser.error(f"{unknown[0]!r} is no arm; there are {', '.join(ARMS)}")
+    if not args.summary:
+        for arm in arms:
+            for seed in args.seeds:
+                left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
+                if status := run_in_turn(left, args.dry_run):
+                    return status
+                if not args.dry_run:
+                    store(arm, seed)
+        if args.dry_run:
+            return 0
+    runs = stored()
+    if not any(runs.values()):
+        sys.exit(f"{STORED} has no run: python tests/bench/episodes.py base")
+    Console(stderr=True, width=160).print(table(runs))
+    print(json.dumps(summary(runs)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

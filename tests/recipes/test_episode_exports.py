@@ -1,0 +1,291 @@
+"""Episodes for other programs: as tools of TRL's own trainer, and as a package for verifiers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib
+import json
+import sys
+import threading
+import tomllib
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from trl import GRPOConfig, GRPOTrainer
+from trl.chat_template_utils import qwen2_5_chat_template
+
+from envs.basics import Basics
+from envs.episode import Dialogue, Repair
+from envs.feedback.python_tests import PythonTests
+from envs.pacman import Pacman
+from envs.task import TaskError, demonstration
+from recipes import environment
+from recipes.data.training_data import prompt_dataset
+from recipes.trainers.trl_environment import HOW, TAKEN, TrlEnvironments
+from rewards.channel import as_completion
+from rewards.compose import Reward
+from rewards.form import Form
+from rewards.unit_tests import UnitTests
+from tests.recipes.scripted_episodes import tiny
+
+
+class Few(Basics):
+    """Four problems whose prompts show tests."""
+
+    def problems(self, split):
+        return super().problems(split)[:4]
+
+
+def wrong(problem) -> str:
+    return f"def {problem.entry_point}(*a):\n    return None\n"
+
+
+def parts(sandbox):
+    reward = Reward({"unit_tests": UnitTests(sandbox), "form": Form()}, {"unit_tests": 1.0, "form": 0.1}, "sparse")
+    return Few(), reward, Repair(PythonTests(sandbox))
+
+
+# TRL -------------------------------------------------------------------------------------------------------------
+
+
+def call(code: str) -> str:
+    return f"<tool_call>\n{json.dumps({'name': 'submit', 'arguments': {'code': code}})}\n</tool_call>"
+
+
+class Scripted:
+    """Writes what is prescribed in place of a model: rows of a group take turns among four ways to answer."""
+
+    def __init__(self, tokenizer, task):
+        self.tokenizer, self.problems, self.rows = tokenizer, task.problems("train"), 0
+        self.read: list[str] = []
+
+    def __call__(self, input_ids, **kwargs):
+        texts = []
+        for row in input_ids:
+            prompt = self.tokenizer.decode(row)
+            self.read.append(prompt)
+            problem = next(p for p in self.problems if p.question in prompt)
+            if "<tool_response>" in prompt:
+                texts.append(self.repaired(problem, prompt))
+            else:
+                ways = (call(problem.reference), call(wrong(problem)), call(wrong(problem) + "x = 1\n"), "I give up.")
+                texts.append(ways[self.rows % len(ways)])
+                self.rows += 1
+        ids = [self.tokenizer(text, add_special_tokens=False)["input_ids"] + [2] for text in texts]
+        width = max(map(len, ids))
+        written = torch.tensor([each + [2] * (width - len(each)) for each in ids])
+        return torch.cat([input_ids, written], 1)
+
+    def repaired(self, problem, prompt: str) -> str:
+        if TAKEN in prompt:
+            return "Done."
+        # one repairs by the tool, the other in its last message
+        return demonstration([{"role": "user"}], problem.reference) if "x = 1" in prompt else call(problem.reference)
+
+
+def test_two_steps_of_trls_own_trainer_with_an_environment(tiny_model, smollm2_tokenizer, sandbox, tmp_path):
+    """Each way to answer earns what its last code earns; TRL masks what the tool says; weights move."""
+    task, reward, episode = parts(sandbox)
+    tokenizer = copy.deepcopy(smollm2_tokenizer)
+    tokenizer.chat_template = qwen2_5_chat_template
+    environments = TrlEnvironments(task, reward, episode, tokenizer)
+    seen = []
+
+    class Stock(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            seen.append({name: inputs[name] for name in ("completion_mask", "tool_mask", "advantages")})
+            return super()._compute_loss(model, inputs)
+
+    model = tiny(tiny_model)
+    before = [p.detach().clone() for p in model.parameters()]
+    script = model.generate = Scripted(tokenizer, task)
+    trainer = Stock(
+        model,
+        environments.reward,
+        GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=2,
+            per_device_train_batch_size=4,
+            num_generations=4,
+            max_completion_length=400,
+            learning_rate=0.01,
+            scale_rewards="none",
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            gradient_checkpointing=False,
+        ),
+        train_dataset=prompt_dataset(task),
+        processing_class=tokenizer,
+        environment_factory=environments,
+    )
+    trainer.train()
+    environments.close()
+    assert type(trainer).__mro__[1] is GRPOTrainer and len(seen) == 2
+    for batch in seen:
+        # rewards 1.1, 1.1, 1.1 and 0: the last one wrote no code
+        assert batch["advantages"].tolist() == pytest.approx([0.275, 0.275, 0.275, -0.825], abs=1e-4)
+        written = batch["completion_mask"] * batch["tool_mask"]
+        masked = (batch["completion_mask"].sum(1) - written.sum(1)).tolist()
+        assert all(masked[:3]) and masked[3] == 0 and min(masked[1:3]) > masked[0]  # "taken" is shorter than a reply
+    assert any("This fails: " in text and "Repair it." in text for text in script.read)
+    assert all(HOW.strip() in text and '"submit"' in text for text in script.read)
+    assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_an_environment_takes_no_more_answers_than_turns(smollm2_tokenizer, sandbox):
+    task, reward, episode = parts(sandbox)
+    environments = TrlEnvironments(task, reward, episode, smollm2_tokenizer)
+    one, problem = environments(), task.problems("train")[0]
+    one.reset(problem_id=problem.id, prompt=task.messages(problem))
+    assert "This fails: " in one.submit(wrong(problem)) and one.submit(wrong(problem)) == TAKEN
+    with pytest.raises(ValueError, match="The episode is over"):
+        one.submit(problem.reference)
+    last = {"role": "assistant", "content": demonstration([{"role": "user"}], problem.reference)}
+    assert environments.reward([[last]], [one]) == [pytest.approx(0.1)]  # too late: the second answer counts
+    one.reset(problem_id=problem.id)
+    assert environments.reward([[last]], [one]) == [pytest.approx(1.1)]  # as an answer of one turn
+    environments.close()
+    with pytest.raises(TaskError, match="use EpisodeRollout"):
+        TrlEnvironments(Pacman(), reward, episode, smollm2_tokenizer)
+
+
+# verifiers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "package"
+    command = ["task=basics", "task.env.train_size=20", "episode=repair", f"to={folder}", "name=codegrain-repair"]
+    assert environment.main(command) == 0
+    return folder
+
+
+def test_the_package_has_its_files(package):
+    files = {str(file.relative_to(package)) for file in package.rglob("*") if file.is_file()}
+    module = "codegrain_repair"
+    names = ("__init__.py", "environment.py", "settings.json")
+    assert files == {"pyproject.toml", "README.md", *(f"{module}/{name}" for name in names)}
+    project = tomllib.loads((package / "pyproject.toml").read_text())
+    assert project["project"]["name"] == "codegrain-repair"
+    assert "verifiers>=0.4,<0.5" in project["project"]["dependencies"]
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [module]
+    settings = json.loads((package / module / "settings.json").read_text())
+    assert settings["task"]["env"]["train_size"] == 20 and settings["episode"]["turns"] == 2
+    for file in package.rglob("*.py"):
+        compile(file.read_text(), str(file), "exec")
+    readme = (package / "README.md").read_text()
+    assert "task=basics task.env.train_size=20 episode=repair" in readme and "{{" not in readme
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["task=basics"], "episode=null: an environment of several turns is made"),
+        (["task=pacman", "episode=repair"], "task=pacman: its prompts begin the answer"),
+        (["task=basics", "episode=repair", "name=My_Name"], "name=My_Name: a package's name has small letters"),
+        (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: an episode has at least one turn"),
+    ],
+)
+def test_what_makes_no_package_is_one_line(overrides, message, tmp_path, capsys):
+    assert environment.main([*overrides, f"to={tmp_path / 'package'}"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error and "\n" not in error
+    assert not list(tmp_path.iterdir())
+
+
+@contextmanager
+def chat_server(answers):
+    """An OpenAI-compatible server: `answers` gives each text by the messages so far. Yields address and requests."""
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            requests.append(asked["messages"])
+            text = answers(asked["messages"])
+            message = {"role": "assistant", "content": text}
+            body = {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": asked["model"],
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 1, "completion_tokens": len(text.split()), "total_tokens": 1},
+            }
+            data = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", requests
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_verifiers_plays_the_same_episodes_for_the_same_rewards(package, sandbox, monkeypatch):
+    vf = pytest.importorskip("verifiers.v1", reason="verifiers is not installed (pip install 'verifiers>=0.4,<0.5')")
+    from verifiers.v1.utils.loaders import resolve_env_config
+
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setenv("STAND_IN_KEY", "none")
+    settings = json.loads((package / "codegrain_repair" / "settings.json").read_text())["task"]["env"]
+    task = Basics(**{key: value for key, value in settings.items() if key != "_target_"})
+    _, reward, episode = parts(sandbox)
+    problems = task.problems("train")[:4]
+    right = [demonstration(task.messages(p), p.reference) for p in problems]
+    bad = [demonstration(task.messages(p), wrong(p)) for p in problems]
+    turns = [[right[0]], [bad[1], right[1]], [bad[2], bad[2] + "\n"], ["I cannot.", right[3]]]
+
+    def answer(messages):
+        number = next(n for n, p in enumerate(problems) if any(m["content"] == p.question for m in messages))
+        return turns[number][sum(m["role"] == "assistant" for m in messages)]
+
+    async def episodes(address):
+        env = vf.load_environment(resolve_env_config({"taskset": {"id": "codegrain-repair"}}))
+        client = vf.EvalClientConfig(base_url=address, api_key_var="STAND_IN_KEY")
+        ctx = vf.ModelContext(client=client, model="stand-in", sampling=vf.SamplingConfig())
+        async with env.serving():
+            chosen = env.taskset.include(ids=[p.id for p in problems])
+            return [await env.run_slot(slot, ctx) for t in chosen for slot in env.slots(t)]
+
+    with chat_server(answer) as (address, requests):
+        played = asyncio.run(episodes(address))
+    traces = [trace for each in played for trace in each.traces]
+    assert [each.ok for each in played] == [True] * 4, [trace.errors for trace in traces]
+    assert [trace.task.data.id for trace in traces] == [p.id for p in problems]
+    assert [trace.num_turns for trace in traces] == [1, 2, 2, 2] and len(requests) == 7
+    last = [as_completion(task, own[-1], lambda text: len(text.split())) for own in turns]
+    grades = asyncio.run(reward.grade(problems, last))
+    assert [trace.reward for trace in traces] == pytest.approx([grade.total for grade in grades])
+    assert [trace.reward for trace in traces] == pytest.approx([1.1, 1.1, 0.1, 1.1])
+    assert [trace.metrics["passed"] for trace in traces] == [1.0, 1.0, 0.0, 1.0]
+    assert dict(traces[1].rewards).keys() == {"unit_tests", "form"}
+    [first] = asyncio.run(episode.step([Dialogue(problems[1], [], as_completion(task, bad[1]))]))
+    second = next(m for m in requests if any(x["content"] == bad[1] for x in m))
+    assert second[-1] == {"role": "user", "content": first.reply}
+    assert second[:2] == task.messages(problems[1])
+    for trace in traces:  # no hidden test and no reference leaves this machine
+        record = trace.model_dump_json()
+        assert "check_src" not in record and "reference" not in record
+
+
+def test_the_package_says_where_codegrain_should_be(package, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setenv("CODEGRAIN", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "codegrain_repair", raising=False)
+    with pytest.raises(ImportError, match="has no codegrain, which this package grades with: set CODEGRAIN"):
+        importlib.import_module("codegrain_repair")
