@@ -50,7 +50,7 @@ def scored(sandbox):
         results = asyncio.run(channel.score([problem for problem, _ in pairs], answers))
         for answer, result in zip(answers, results, strict=True):
             assert sum(attribute(answer, result, True)) == pytest.approx(result.score, abs=1e-9)
-            assert 0 <= result.score <= 1
+            assert -1e-9 <= result.score <= 1
         return results
 
     return run
