@@ -13,7 +13,7 @@ from trl.chat_template_utils import qwen2_5_chat_template
 from envs.basics import Basics
 from envs.episode import Repair
 from envs.feedback.python_tests import PythonTests
-from envs.pacman import Pacman
+from envs.humaneval import HumanEval
 from envs.task import TaskError, demonstration
 from recipes.data.training_data import prompt_dataset
 from recipes.trainers.trl_environment import HOW, TAKEN, TrlEnvironments
@@ -139,4 +139,4 @@ def test_an_environment_takes_no_more_answers_than_turns(smollm2_tokenizer, sand
     assert environments.reward([[last]], [one]) == [pytest.approx(1.1)]  # as an answer of one turn
     environments.close()
     with pytest.raises(TaskError, match="use EpisodeRollout"):
-        TrlEnvironments(Pacman(), reward, episode, smollm2_tokenizer)
+        TrlEnvironments(HumanEval(style="completion"), reward, episode, smollm2_tokenizer)

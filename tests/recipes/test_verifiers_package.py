@@ -54,7 +54,11 @@ def test_the_package_has_its_files(package):
     ("overrides", "message"),
     [
         (["task=basics"], "episode=null: an environment of several turns is made"),
-        (["task=pacman", "episode=repair"], "task=pacman: its prompts begin the answer"),
+        (["task=pacman", "episode=repair"], "task=pacman tells nothing of a failing answer"),
+        (
+            ["task=humaneval", "task.env.style=completion", "episode=repair"],
+            "task=humaneval: its prompts begin the answer",
+        ),
         (["task=basics", "episode=repair", "name=My_Name"], "name=My_Name: a package's name has small letters"),
         (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: an episode has at least one turn"),
     ],
