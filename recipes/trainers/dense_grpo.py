@@ -119,7 +119,6 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if not (self.beta or self.entropy_coef or self.use_adaptive_entropy):  # else zero advantages have gradients too
             learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
         batch["advantages"], batch["learns"] = advantages, learns
-
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             self._add_old_logps(batch, rollout)
             self._add_reference_logps(batch)
@@ -269,8 +268,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
         rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
-        # None: no auxiliary loss of a router of experts
-        return *packed_logps(model, rows, self.temperature, compute_entropy, self.logits_at_once), None
+        logps, entropies = packed_logps(model, rows, self.temperature, compute_entropy, self.logits_at_once)
+        return logps, entropies, None  # no auxiliary loss of a router of experts
 
     # 3. ---------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pytest
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import Case
 from envs.etk.completion.task import EtkCompletion, families
+from envs.feedback.masked_lines import MaskedLines
 from envs.task import TaskError
 from rewards.attribution import attribute
 from rewards.channel import Completion
@@ -79,6 +80,18 @@ def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(san
         channel = Simulation(sandbox, cache=str(tmp_path / "cache"))
         with pytest.raises(ApplicationError, match=message):
             asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).ready([wrong]))
+
+
+def test_what_grades_and_what_tells_of_failures_share_a_scorer(sandbox, tmp_path):
+    """An application is prepared once for both; not with another application of that name, folder or sandbox."""
+    problem = EtkCompletion().problems("train")[0]
+    graded = Simulation(sandbox, cache=str(tmp_path)).scorers
+    told = MaskedLines(sandbox, cache=str(tmp_path)).scorers
+    assert told.of(problem) is graded.of(problem) is graded.of(problem)
+    same_name = replace(problem, data={**problem.data, "application": replace(problem.data["application"])})
+    apart = (MaskedLines(sandbox, cache=str(tmp_path / "other")), MaskedLines(sandbox, str(tmp_path), keep=False))
+    others = [told.of(same_name), *(each.scorers.of(problem) for each in apart)]
+    assert len({id(each) for each in [told.of(problem), *others]}) == 4
 
 
 def test_overlapping_cases_stay_on_one_side():

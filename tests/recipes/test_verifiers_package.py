@@ -1,9 +1,8 @@
-"""Episodes for other programs: as tools of TRL's own trainer, and as a package for verifiers."""
+"""A task with its episodes as a package for verifiers (recipes/environment.py)."""
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import importlib
 import json
 import sys
@@ -13,148 +12,17 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-import torch
-from trl import GRPOConfig, GRPOTrainer
-from trl.chat_template_utils import qwen2_5_chat_template
 
 from envs.basics import Basics
 from envs.episode import Dialogue, Repair
 from envs.feedback.python_tests import PythonTests
-from envs.pacman import Pacman
-from envs.task import TaskError, demonstration
+from envs.task import demonstration
 from recipes import environment
-from recipes.data.training_data import prompt_dataset
-from recipes.trainers.trl_environment import HOW, TAKEN, TrlEnvironments
 from rewards.channel import as_completion
 from rewards.compose import Reward
 from rewards.form import Form
+from rewards.lint import Linter
 from rewards.unit_tests import UnitTests
-from tests.recipes.scripted_episodes import tiny
-
-
-class Few(Basics):
-    """Four problems whose prompts show tests."""
-
-    def problems(self, split):
-        return super().problems(split)[:4]
-
-
-def wrong(problem) -> str:
-    return f"def {problem.entry_point}(*a):\n    return None\n"
-
-
-def parts(sandbox):
-    reward = Reward({"unit_tests": UnitTests(sandbox), "form": Form()}, {"unit_tests": 1.0, "form": 0.1}, "sparse")
-    return Few(), reward, Repair(PythonTests(sandbox))
-
-
-# TRL -------------------------------------------------------------------------------------------------------------
-
-
-def call(code: str) -> str:
-    return f"<tool_call>\n{json.dumps({'name': 'submit', 'arguments': {'code': code}})}\n</tool_call>"
-
-
-class Scripted:
-    """Writes what is prescribed in place of a model: rows of a group take turns among four ways to answer."""
-
-    def __init__(self, tokenizer, task):
-        self.tokenizer, self.problems, self.rows = tokenizer, task.problems("train"), 0
-        self.read: list[str] = []
-
-    def __call__(self, input_ids, **kwargs):
-        texts = []
-        for row in input_ids:
-            prompt = self.tokenizer.decode(row)
-            self.read.append(prompt)
-            problem = next(p for p in self.problems if p.question in prompt)
-            if "<tool_response>" in prompt:
-                texts.append(self.repaired(problem, prompt))
-            else:
-                ways = (call(problem.reference), call(wrong(problem)), call(wrong(problem) + "x = 1\n"), "I give up.")
-                texts.append(ways[self.rows % len(ways)])
-                self.rows += 1
-        ids = [self.tokenizer(text, add_special_tokens=False)["input_ids"] + [2] for text in texts]
-        width = max(map(len, ids))
-        written = torch.tensor([each + [2] * (width - len(each)) for each in ids])
-        return torch.cat([input_ids, written], 1)
-
-    def repaired(self, problem, prompt: str) -> str:
-        if TAKEN in prompt:
-            return "Done."
-        # one repairs by the tool, the other in its last message
-        return demonstration([{"role": "user"}], problem.reference) if "x = 1" in prompt else call(problem.reference)
-
-
-def test_two_steps_of_trls_own_trainer_with_an_environment(tiny_model, smollm2_tokenizer, sandbox, tmp_path):
-    """Each way to answer earns what its last code earns; TRL masks what the tool says; weights move."""
-    task, reward, episode = parts(sandbox)
-    tokenizer = copy.deepcopy(smollm2_tokenizer)
-    tokenizer.chat_template = qwen2_5_chat_template
-    environments = TrlEnvironments(task, reward, episode, tokenizer)
-    seen = []
-
-    class Stock(GRPOTrainer):
-        def _compute_loss(self, model, inputs):
-            seen.append({name: inputs[name] for name in ("completion_mask", "tool_mask", "advantages")})
-            return super()._compute_loss(model, inputs)
-
-    model = tiny(tiny_model)
-    before = [p.detach().clone() for p in model.parameters()]
-    script = model.generate = Scripted(tokenizer, task)
-    trainer = Stock(
-        model,
-        environments.reward,
-        GRPOConfig(
-            output_dir=str(tmp_path),
-            max_steps=2,
-            per_device_train_batch_size=4,
-            num_generations=4,
-            max_completion_length=400,
-            learning_rate=0.01,
-            scale_rewards="none",
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            gradient_checkpointing=False,
-        ),
-        train_dataset=prompt_dataset(task),
-        processing_class=tokenizer,
-        environment_factory=environments,
-    )
-    trainer.train()
-    environments.close()
-    assert type(trainer).__mro__[1] is GRPOTrainer and len(seen) == 2
-    for batch in seen:
-        # rewards 1.1, 1.1, 1.1 and 0: the last one wrote no code
-        assert batch["advantages"].tolist() == pytest.approx([0.275, 0.275, 0.275, -0.825], abs=1e-4)
-        written = batch["completion_mask"] * batch["tool_mask"]
-        masked = (batch["completion_mask"].sum(1) - written.sum(1)).tolist()
-        assert all(masked[:3]) and masked[3] == 0 and min(masked[1:3]) > masked[0]  # "taken" is shorter than a reply
-    assert any("This fails: " in text and "Repair it." in text for text in script.read)
-    assert all(HOW.strip() in text and '"submit"' in text for text in script.read)
-    assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-
-
-def test_an_environment_takes_no_more_answers_than_turns(smollm2_tokenizer, sandbox):
-    task, reward, episode = parts(sandbox)
-    environments = TrlEnvironments(task, reward, episode, smollm2_tokenizer)
-    one, problem = environments(), task.problems("train")[0]
-    one.reset(problem_id=problem.id, prompt=task.messages(problem))
-    assert "This fails: " in one.submit(wrong(problem)) and one.submit(wrong(problem)) == TAKEN
-    with pytest.raises(ValueError, match="The episode is over"):
-        one.submit(problem.reference)
-    last = {"role": "assistant", "content": demonstration([{"role": "user"}], problem.reference)}
-    assert environments.reward([[last]], [one]) == [pytest.approx(0.1)]  # too late: the second answer counts
-    one.reset(problem_id=problem.id)
-    assert environments.reward([[last]], [one]) == [pytest.approx(1.1)]  # as an answer of one turn
-    environments.close()
-    with pytest.raises(TaskError, match="use EpisodeRollout"):
-        TrlEnvironments(Pacman(), reward, episode, smollm2_tokenizer)
-
-
-# verifiers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +54,11 @@ def test_the_package_has_its_files(package):
     ("overrides", "message"),
     [
         (["task=basics"], "episode=null: an environment of several turns is made"),
-        (["task=pacman", "episode=repair"], "task=pacman: its prompts begin the answer"),
+        (["task=pacman", "episode=repair"], "task=pacman tells nothing of a failing answer"),
+        (
+            ["task=humaneval", "task.env.style=completion", "episode=repair"],
+            "task=humaneval: its prompts begin the answer",
+        ),
         (["task=basics", "episode=repair", "name=My_Name"], "name=My_Name: a package's name has small letters"),
         (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: an episode has at least one turn"),
     ],
@@ -244,10 +116,12 @@ def test_verifiers_plays_the_same_episodes_for_the_same_rewards(package, sandbox
     monkeypatch.setenv("STAND_IN_KEY", "none")
     settings = json.loads((package / "codegrain_repair" / "settings.json").read_text())["task"]["env"]
     task = Basics(**{key: value for key, value in settings.items() if key != "_target_"})
-    _, reward, episode = parts(sandbox)
+    reward = Reward({"unit_tests": UnitTests(sandbox), "form": Form()}, {"unit_tests": 1.0, "form": 0.1}, "sparse")
+    episode = Repair(PythonTests(sandbox, Linter()))
     problems = task.problems("train")[:4]
     right = [demonstration(task.messages(p), p.reference) for p in problems]
-    bad = [demonstration(task.messages(p), wrong(p)) for p in problems]
+    wrong = [f"def {p.entry_point}(*a):\n    return None\n" for p in problems]
+    bad = [demonstration(task.messages(p), code) for p, code in zip(problems, wrong, strict=True)]
     turns = [[right[0]], [bad[1], right[1]], [bad[2], bad[2] + "\n"], ["I cannot.", right[3]]]
 
     def answer(messages):
@@ -278,9 +152,8 @@ def test_verifiers_plays_the_same_episodes_for_the_same_rewards(package, sandbox
     second = next(m for m in requests if any(x["content"] == bad[1] for x in m))
     assert second[-1] == {"role": "user", "content": first.reply}
     assert second[:2] == task.messages(problems[1])
-    for trace in traces:  # no hidden test and no reference leaves this machine
-        record = trace.model_dump_json()
-        assert "check_src" not in record and "reference" not in record
+    # what the policy never wrote is in no record: the reference stays on this machine
+    assert json.dumps(problems[2].reference.rstrip())[1:-1] not in traces[2].model_dump_json()
 
 
 def test_the_package_says_where_codegrain_should_be(package, monkeypatch, tmp_path):
