@@ -78,6 +78,9 @@ class PPOTrainer(Trainer):
         value_model: the critic.
     """
 
+    model: Any
+    optimizer: Any
+
     def __init__(
         self,
         args: PPOConfig,
