@@ -99,6 +99,8 @@ def main() -> None:
     parser.add_argument("--demo-limit", type=float, default=1800.0, help="seconds that make demo may run")
     parser.add_argument("--only", default="", help="commands that have this in them")
     args = parser.parse_args()
+    # a shell's background job ignores Ctrl-C, and so would the commands
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     readme = (ROOT / "README.md").read_text()
     written = write_the_readers_files(readme)
     results = []
