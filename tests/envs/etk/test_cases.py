@@ -57,7 +57,7 @@ def test_completions_of_any_length(source):
     assert gap(source, 1, 2).filled("") == b"int a;\n\nint c;"
     assert gap(source, 1, 2).filled("\n") == b"int a;\n\n\nint c;"
     assert gap(source, 1, 2).filled("x;\ny;") == gap(source, 1, 2).filled("x;\ny;\n") == b"int a;\nx;\ny;\n\nint c;"
-    assert gap(source, 1, 2).lines_of("") == () and gap(source, 1, 2).lines_of("\n") == ("",)
+    assert gap(source, 1, 2).pieces("") == [()] and gap(source, 1, 2).pieces("\n") == [("",)]
 
 
 @pytest.mark.parametrize("start, end, file", [
