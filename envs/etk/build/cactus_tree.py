@@ -227,7 +227,7 @@ class CactusTree:
             files={"tree.tar": tree, f"{TREE}/{source.target}": source.text.encode()},
             commands=(
                 ("mkdir", "-p", f"{TREE}/{CHECKED}", f"{TREE}/{self.configuration.folder}/scratch"),
-                ("tar", "-xf", "tree.tar", "-C", TREE),
+                ("tar", "--no-same-owner", "-xf", "tree.tar", "-C", TREE),
                 in_folder(f"{TREE}/{CHECKED}", ("/bin/sh", "-c", f"make -s -f ../{MAKEFILE} {target} {options}")),
             ),
             limits=self.setup.build.limits,

@@ -112,7 +112,7 @@ def _build_job(application: Application, job_id: str, tree: bytes, files: dict[s
         files={"tree.tar": tree, **files},
         commands=(
             ("mkdir", "-p", TREE),
-            ("tar", "-xf", "tree.tar", "-C", TREE),
+            ("tar", "--no-same-owner", "-xf", "tree.tar", "-C", TREE),
             in_folder(f"{TREE}/{build.cwd}", words(build.command)),
             *([("tar", "-cf", "built.tar", "-C", TREE, ".")] if keep else []),
         ),
