@@ -35,6 +35,24 @@ print(json.dumps([[[o.verdict, o.note, o.stdout, o.stderr] for o in outcomes], f
 """Grades rows on one worker: verdicts and messages, whether that worker is still the same, what it left."""
 
 
+BUILD = """
+import asyncio, tempfile
+from pathlib import Path
+from envs.etk.completion import Case, CompletionScorer, Request, flow2d
+from envs.sandbox import LocalSandbox
+
+box, application = LocalSandbox(1), flow2d()
+lines = (application.source_dir / "hydro.cpp").read_text().split("\\n")
+case = Case("x", "hydro.cpp", 5, 6)
+with tempfile.TemporaryDirectory() as folder:
+    scorer = CompletionScorer(application, box, Path(folder))
+    [score] = asyncio.run(scorer.score([Request(case, lines[5])]))
+asyncio.run(box.close())
+print(score.total, score.reasons)
+"""
+"""Builds and runs the embedded simulation as it is."""
+
+
 @pytest.fixture
 def grade_rows(as_ordinary_user):
     def grade(*rows: dict) -> list[list[str]]:
@@ -179,3 +197,10 @@ print(len(found), oct(os.stat("run.sh").st_mode & 0o7777))
         pytest.skip("no python3 within the sandbox")
     assert outcomes[0][0] == "pass" and outcomes[0][2] == "214 0o755\n", outcomes
     assert outcomes[1][0] == "pass"
+
+
+def test_a_simulation_is_built_from_files_of_another_user(as_ordinary_user):
+    """Programs of an ordinary user's sandbox are root in a namespace of their own, where tar would set owners."""
+    if not shutil.which("g++") or not shutil.which("make"):
+        pytest.skip("g++ or make is not installed")
+    assert as_ordinary_user(BUILD).split()[0] == "1.0"
