@@ -108,7 +108,7 @@ def greedy(policy: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], tokens
 
 def compare(before: Any, after: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], tokens: int) -> Comparison:
     """The greedy answers of two models to the same prompts. Where they part, rounding may have decided a tie."""
-    allowed = max(ROUNDING[next(policy.parameters()).dtype] for policy in (before, after))
+    allowed = max(map(_rounding, (before, after)))
     answers = [greedy(policy, tokenizer, prompts, tokens) for policy in (before, after)]
     equal = ties = 0
     apart = 0.0
@@ -122,6 +122,13 @@ def compare(before: Any, after: Any, tokenizer: Any, prompts: Sequence[Sequence[
         else:
             apart = max(apart, difference)
     return Comparison(len(prompts), equal, ties, apart)
+
+
+def _rounding(policy: Any) -> float:
+    """What rounding may change, as a share of the largest logit. 4-bit weights are multiplied in bf16 where the CPU has
+    instructions for it, whatever the other weights are."""
+    four_bit = any(type(module).__name__ == "Linear4bit" for module in policy.modules())
+    return ROUNDING[torch.bfloat16 if four_bit else next(policy.parameters()).dtype]
 
 
 @torch.no_grad()

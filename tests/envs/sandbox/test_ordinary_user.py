@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
+
+from envs.etk.completion import flow2d
 
 GRADE = """
 import asyncio, json, os, sys
@@ -36,12 +40,13 @@ print(json.dumps([[[o.verdict, o.note, o.stdout, o.stderr] for o in outcomes], f
 
 
 BUILD = """
-import asyncio, tempfile
+import asyncio, sys, tempfile
+from dataclasses import replace
 from pathlib import Path
 from envs.etk.completion import Case, CompletionScorer, Request, flow2d
 from envs.sandbox import LocalSandbox
 
-box, application = LocalSandbox(1), flow2d()
+box, application = LocalSandbox(1), replace(flow2d(), source_dir=Path(sys.argv[1]))
 lines = (application.source_dir / "hydro.cpp").read_text().split("\\n")
 case = Case("x", "hydro.cpp", 5, 6)
 with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +55,7 @@ with tempfile.TemporaryDirectory() as folder:
 asyncio.run(box.close())
 print(score.total, score.reasons)
 """
-"""Builds and runs the embedded simulation as it is."""
+"""Builds and runs the embedded simulation, from a copy of its folder."""
 
 
 @pytest.fixture
@@ -200,7 +205,14 @@ print(len(found), oct(os.stat("run.sh").st_mode & 0o7777))
 
 
 def test_a_simulation_is_built_from_files_of_another_user(as_ordinary_user):
-    """Programs of an ordinary user's sandbox are root in a namespace of their own, where tar would set owners."""
+    """Programs of an ordinary user's sandbox are root in a namespace of their own, where tar would set owners that do
+    not exist there."""
     if not shutil.which("g++") or not shutil.which("make"):
         pytest.skip("g++ or make is not installed")
-    assert as_ordinary_user(BUILD).split()[0] == "1.0"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = shutil.copytree(flow2d().source_dir, f"{folder}/source")
+        for path in (copy, *map(str, Path(copy).rglob("*"))):
+            if os.getuid() == 0:
+                os.chown(path, 12345, 12345)
+        assert as_ordinary_user(BUILD, copy).split()[0] == "1.0"
