@@ -28,7 +28,8 @@ def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
 
 
 def small_command(read: Callable[[Sequence[str]], Any], about: str, work: Callable[[Any], int]) -> Callable[..., int]:
-    """A `main(arguments=None)` that returns the exit status of `work(read(arguments))`, 2 for an error of the user.
+    """A `main(arguments=None)` that returns the exit status of `work(read(arguments))`, 2 for an error of the user, 130
+    where Ctrl-C ended it.
 
     Without arguments, and with --help, it prints `about`.
     """
@@ -44,5 +45,8 @@ def small_command(read: Callable[[Sequence[str]], Any], about: str, work: Callab
         except (UserError, OmegaConfBaseException, OSError, ValueError) as error:
             print("error: " + " ".join(str(error).split("\n")[0].split()), file=sys.stderr)
             return 2
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            return 130
 
     return main

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
+from recipes.cli.arguments import small_command
 from recipes.cli.memory_use import GIB
 from recipes.cli.processes import name_idle_gpu
 from tests import warm
@@ -126,6 +127,14 @@ def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tin
     (folder / "evals.jsonl").write_text("{}\n")
     assert run(recipe, *wrong).returncode == 2
     assert {"evals.jsonl", "config.yaml"} <= {path.name for path in folder.iterdir()}
+
+
+def test_ctrl_c_ends_a_command_that_is_no_run_without_a_traceback(capsys):
+    def work(request: object) -> int:
+        raise KeyboardInterrupt
+
+    assert small_command(list, "about", work)(["run=x"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_help_and_a_misspelt_key_do_not_wait_for_torch():
