@@ -284,6 +284,16 @@ def test_a_command_that_fails_ends_the_build(grade):
     assert grade.command(["/bin/true"], files={"../x": b""}).verdict == "error"
 
 
+SPIN = "while :; do :; done"
+
+
+@pytest.mark.parametrize("command", [["sh", "-c", SPIN], ["sh", "-c", f"sh -c '{SPIN}'; exit $?"]])
+def test_a_command_without_processor_time_left_is_killed_and_does_not_fail(grade, command):
+    """On a busy machine that limit may come before the one of the clock, from which waiting is taken off."""
+    outcome = grade.command(command, limits=Limits(wall_s=60, cpu_s=1))
+    assert (outcome.verdict, outcome.note) == ("killed", "CPU time limit")
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
 def test_a_compiler_runs(grade):
     files = {"a.c": b'#include <stdio.h>\nint main() { puts("built"); return 0; }\n'}
