@@ -179,7 +179,7 @@ def of_set(run: Mapping[str, Any], how: str, name: str) -> Shares:
 def gain(pairs: Sequence[tuple[Shares, Shares]]) -> dict[str, float] | None:
     """Mean gain in points of 100 with its interval, over the problems that all have; None without any.
 
-    pairs: of each run the shares of the base model, computed in the run's precision, and the run's own.
+    pairs: of each run the shares of the base model and its own.
     """
     names = sorted(set.intersection(*(set(shares) for pair in pairs for shares in pair))) if pairs else []
     if not names:
@@ -195,12 +195,13 @@ def gain(pairs: Sequence[tuple[Shares, Shares]]) -> dict[str, float] | None:
     return {"mean": float(gains.mean()), "low": float(low), "high": float(high)}
 
 
-def stored() -> dict[str, list[dict[str, Any]]]:
-    """Stored runs by arm."""
+def stored(precision: str) -> dict[str, list[dict[str, Any]]]:
+    """Stored runs by arm, of those evaluated in one precision: rounding alone changes a few greedy answers."""
     runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
     for file in sorted(STORED.glob("*-seed*.json")):
         row = json.loads(file.read_text())
-        runs[row["arm"]].append(row)
+        if row["precision"] == precision:
+            runs[row["arm"]].append(row)
     return runs
 
 
@@ -232,10 +233,9 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[
 def over_base(
     runs: Mapping[str, Sequence[Mapping[str, Any]]], arm: str, how: str, name: str
 ) -> dict[str, float] | None:
-    """The gain of an arm's runs over the base model evaluated in the same precision; runs without that are left out."""
-    bases = {base["precision"]: base for base in runs["base"]}
-    compared = [(bases[run["precision"]], run) for run in runs[arm] if run["precision"] in bases]
-    return gain([(of_set(base, how, name), of_set(run, how, name)) for base, run in compared])
+    """The gain of an arm's runs over the base model."""
+    [base] = runs["base"]
+    return gain([(of_set(base, how, name), of_set(run, how, name)) for run in runs[arm]])
 
 
 def table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
@@ -264,7 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ours", choices=ARMS[1:], default="own_grpo", help="the arm that the JSON line is about")
+    parser.add_argument("--ours", choices=ARMS[1:], default="own", help="the arm that the JSON line is about")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="the stored runs that are read")
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -282,9 +283,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     store(arm, seed)
         if args.dry_run:
             return 0
-    runs = stored()
+    runs = stored(args.precision)
     if not runs["base"]:
-        sys.exit(f"{STORED} has no run of base: python tests/bench/learning.py base")
+        sys.exit(f"{STORED} has no run of base in {args.precision}: python tests/bench/learning.py base")
     line = summary(runs, args.ours)
     Console(stderr=True, width=180).print(table(runs))
     print(json.dumps(line))

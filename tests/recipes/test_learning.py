@@ -28,11 +28,13 @@ def test_a_gain_is_paired_by_problem_with_an_interval():
     assert learning.gain([]) is None and learning.gain([(shares, {})]) is None
 
 
-def test_runs_are_compared_with_the_base_model_in_their_own_precision():
-    fp32, bf16 = BASE, run_of("base", 0, BETTER, precision="bf16")
-    runs = {"base": [fp32, bf16], "own": [run_of("own", 0, BETTER, precision="bf16")]}
-    assert learning.over_base(runs, "own", "greedy", "written")["mean"] == 0.0
-    assert learning.over_base({**runs, "base": [fp32]}, "own", "greedy", "written") is None
+def test_runs_are_compared_with_the_base_model_in_their_own_precision(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning, "STORED", tmp_path)
+    for number, row in enumerate((BASE, run_of("base", 0, BETTER, precision="bf16"), run_of("own", 0, BETTER))):
+        (tmp_path / f"{number}-seed0.json").write_text(json.dumps(row))
+    fp32, bf16 = learning.stored("fp32"), learning.stored("bf16")
+    assert learning.over_base(fp32, "own", "greedy", "written")["mean"] == 50.0
+    assert len(bf16["base"]) == 1 and learning.over_base(bf16, "own", "greedy", "written") is None
 
 
 def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_path, monkeypatch, capsys):
@@ -41,8 +43,8 @@ def test_the_summary_is_of_stored_runs_and_says_none_where_one_is_missing(tmp_pa
         learning.main(["--summary"])
     for row in (
         BASE,
-        run_of("own_grpo", 0, BETTER),
-        run_of("own_grpo", 1, BETTER),
+        run_of("own", 0, BETTER),
+        run_of("own", 1, BETTER),
         run_of("sft", 0, BASE["greedy"]),
     ):
         (tmp_path / f"{row['arm']}-seed{row['seed']}.json").write_text(json.dumps(row))
