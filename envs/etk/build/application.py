@@ -250,7 +250,7 @@ def _limits(seconds: float, memory_mib: int, disk_mib: int, sockets: bool = Fals
     return Limits(
         sockets=sockets,
         wall_s=seconds,
-        cpu_s=seconds,
+        cpu_s=seconds + 1.0,  # so that a program without end always ends by the same limit
         most_wall_s=max(120.0, 4 * seconds),
         memory_mib=memory_mib,
         file_mib=disk_mib,
