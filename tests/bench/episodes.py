@@ -33,10 +33,9 @@ sys.path.insert(0, str(ROOT))
 from rich.console import Console
 from rich.table import Table
 
-from recipes.cli.in_turn import run_in_turn
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
-from tests.bench.learning import finished, gain
+from tests.bench.learning import gain, run_arms
 
 RUNS = Path("runs/episodes")
 STORED = Path(__file__).parent / "results" / "episodes"
@@ -175,20 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
-    overrides = [name for name in args.names if "=" in name]
-    arms = [name for name in args.names if "=" not in name] or list(ARMS)
-    if unknown := [name for name in arms if name not in ARMS]:
-        parser.error(f"{unknown[0]!r} is no arm; there are {', '.join(ARMS)}")
-    if not args.summary:
-        for arm in arms:
-            for seed in args.seeds:
-                left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
-                if status := run_in_turn(left, args.dry_run):
-                    return status
-                if not args.dry_run:
-                    store(arm, seed)
-        if args.dry_run:
-            return 0
+    status = run_arms(parser, args, ARMS, lambda arm: args.seeds, commands, store)
+    if status or (args.dry_run and not args.summary):
+        return status
     runs = stored()
     if not any(runs.values()):
         sys.exit(f"{STORED} has no run: python tests/bench/episodes.py base")

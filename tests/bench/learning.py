@@ -27,7 +27,7 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,32 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     return drawn
 
 
+def run_arms(
+    parser: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    known: Sequence[str],
+    seeds: Callable[[str], Sequence[int]],
+    commands: Callable[[str, int, Sequence[str]], Iterable[list[str]]],
+    store: Callable[[str, int], None],
+) -> int:
+    """Run what is left of the arms that `args` names, all of `known` where it names none, and store what they measured.
+
+    Returns the exit status of a command that failed or was stopped, else 0. With args.summary nothing runs.
+    """
+    overrides = [name for name in args.names if "=" in name]
+    arms = [name for name in args.names if "=" not in name] or list(known)
+    if unknown := [name for name in arms if name not in known]:
+        parser.error(f"{unknown[0]!r} is no arm; there are {', '.join(known)}")
+    pairs = [] if args.summary else [(name, seed) for name in arms for seed in seeds(name)]
+    for arm, seed in pairs:
+        left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
+        if status := run_in_turn(left, args.dry_run):
+            return status
+        if not args.dry_run:
+            store(arm, seed)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
@@ -269,20 +295,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
-    overrides = [name for name in args.names if "=" in name]
-    arms = [name for name in args.names if "=" not in name] or list(ARMS)
-    if unknown := [name for name in arms if name not in ARMS]:
-        parser.error(f"{unknown[0]!r} is no arm; there are {', '.join(ARMS)}")
-    if not args.summary:
-        for arm in arms:
-            for seed in args.seeds if arm != "base" else [0]:
-                left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
-                if status := run_in_turn(left, args.dry_run):
-                    return status
-                if not args.dry_run:
-                    store(arm, seed)
-        if args.dry_run:
-            return 0
+    status = run_arms(parser, args, ARMS, lambda arm: args.seeds if arm != "base" else [0], commands, store)
+    if status or (args.dry_run and not args.summary):
+        return status
     runs = stored(args.precision)
     if not runs["base"]:
         sys.exit(f"{STORED} has no run of base in {args.precision}: python tests/bench/learning.py base")

@@ -13,6 +13,7 @@ from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from recipes.cli.schema import native_precision
 from recipes.models.load import DTYPES, adapter_folder, carries_adapter, load_policy
 from recipes.sampling.generate import Decoding, end_ids, sample
 
@@ -21,8 +22,8 @@ OF_QUANTIZED = ("quantization_config", "_pre_quantization_dtype", "dtype", "_nam
 ROUNDING = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """By how much, as a share of the largest logit, two computations of the same weights may differ."""
 ROUNDING_4_BIT = 5e-3
-"""The same, at least, for 4-bit weights: a CPU with instructions for bf16 multiplies them in bf16, whatever the other
-weights are (0.002 was seen)."""
+"""The same, at least, for 4-bit weights on a CPU with instructions for bf16, which multiplies them in bf16, whatever
+the other weights are (0.002 was seen)."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ def compare(before: Any, after: Any, tokenizer: Any, prompts: Sequence[Sequence[
 def _rounding(policy: Any) -> float:
     """What rounding may change, as a share of the largest logit."""
     four_bit = any(type(module).__name__ == "Linear4bit" for module in policy.modules())
-    return max(ROUNDING[next(policy.parameters()).dtype], ROUNDING_4_BIT if four_bit else 0.0)
+    by_cpu_in_bf16 = policy.device.type == "cpu" and native_precision() == "bf16"
+    return max(ROUNDING[next(policy.parameters()).dtype], ROUNDING_4_BIT if four_bit and by_cpu_in_bf16 else 0.0)
 
 
 @torch.no_grad()
