@@ -30,13 +30,10 @@ relocation semaphores server template tree tree_memory waiting workplace
 MODULES = frozenset(LIBRARY.split())
 
 
-def load(name: str) -> bool:
-    """Import a module for all later programs, if it is new. An import that fails here also fails in a program."""
-    if name in sys.modules:
-        return False
+def load(name: str) -> None:
+    """Import a module for all later programs. An import that fails here also fails in a program."""
     with contextlib.suppress(Exception, SystemExit):
         importlib.import_module(name)
-    return True
 
 
 def preload() -> None:

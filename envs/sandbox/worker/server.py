@@ -18,7 +18,7 @@ has one) and descriptors, by kind
     command   payload, results, stdout, stderr
 Reply: JSON {end: exit|timeout|stopped|files|memory, code, signal, other_signal, seconds, disk_full}, or {broken: text},
 or {refused: text} if the tree cannot be given. It follows {waiting: seconds} whenever the deadline is extended by the
-time that the program waited for a processor.
+time that the program waited for a processor, and before and after modules are imported for it.
 A packet, or closing the socket, stops a running program.
 """
 
@@ -51,6 +51,8 @@ from tree_memory import TreeMemory
 from waiting import EACH_S, Waiting
 from workplace import Workplace
 
+IMPORT_S = 120.0
+"""Time, in seconds, that the imports which a program names may take together."""
 DEALT = 8
 """Descriptors 0 to 7 belong to programs; in the server they are /dev/null."""
 
@@ -122,10 +124,7 @@ class Server:
     def run(self, request: dict, given: list[int]) -> None:
         """Fork the requested process, wait for its end or its deadline, report how it ended, and clean up."""
         kind, limits = request["kind"], request["limits"]
-        for name in filter(self.has, request["preload"]):
-            if preloading.load(name):
-                self.forget_template()
-                self.forget_checker()  # a checker that may not read the library has only the server's modules
+        self.preload(request["preload"], limits["wall_s"])
         try:
             folder = self.workplace.open(self.walls.uid, limits["file_mib"], limits["files"])
         except OSError as error:
@@ -166,6 +165,19 @@ class Server:
             self.workplace.close()
         if not early:
             self.say(reply)
+
+    def preload(self, names: list[str], wall_s: float) -> None:
+        """Import what a program names, for it and for those after it. The caller's patience does not pay for this: a
+        first import from a slow disk may take longer than the program has."""
+        missing = [name for name in names if name not in sys.modules and self.has(name)]
+        if not missing:
+            return
+        self.say({"waiting": IMPORT_S})
+        for name in missing:
+            preloading.load(name)
+        self.forget_template()
+        self.forget_checker()  # a checker that may not read the library has only the server's modules
+        self.say({"waiting": wall_s})
 
     def build(self, limits: dict, folder: str, descriptors: list[int]) -> tuple[Process, Modes | None]:
         """A build's process, in its control group; with `Walls.asking` its changes of file modes are submitted to the

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, run_sync
+from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, fork_server, run_sync
 from envs.sandbox.fork_server import WorkerLost
 
 ROOT = Path(__file__).parents[3]
@@ -93,6 +93,20 @@ def test_a_worker_that_always_dies_is_an_error(sandbox):
     outcome = asyncio.run(scenario())
     assert (outcome.verdict, outcome.graded) == ("error", False)
     assert run_sync(sandbox, [echo(1)])[0].verdict == "pass"
+
+
+def test_an_import_may_take_longer_than_a_program(tmp_path, monkeypatch):
+    (tmp_path / "slowly").mkdir()
+    (tmp_path / "slowly" / "__init__.py").touch()
+    (tmp_path / "slowly" / "part.py").write_text("import time\ntime.sleep(4)\nvalue = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(fork_server, "GRACE_S", 1.5)
+    code = "import slowly.part\ndef f(x): return x * slowly.part.value"
+    box = LocalSandbox(1, Limits(wall_s=1.0), packages=["slowly"])
+    try:
+        assert [outcome.verdict for outcome in run_sync(box, [echo(1, code), echo(2, code)])] == ["pass"] * 2
+    finally:
+        asyncio.run(box.close())
 
 
 def test_a_program_that_alone_loses_its_workers_is_to_blame(sandbox, monkeypatch):
