@@ -23,8 +23,8 @@ def converter() -> Path:
         if place.is_file():
             return place
     raise UserError(
-        f"format=gguf needs llama.cpp's {CONVERTER}, which is not installed: clone llama.cpp and set LLAMA_CPP to its "
-        "folder, or leave format=safetensors"
+        f"format=gguf needs llama.cpp's {CONVERTER}, which is not installed: clone llama.cpp, set LLAMA_CPP to its "
+        "folder and install its requirements (sentencepiece), or leave format=safetensors"
     )
 
 
