@@ -15,7 +15,8 @@ PYTHON="${PYTHON:-python}"
     echo "error: $PYTHON has no vllm: pip install -e \".[vllm]\", or set PYTHON" >&2
     exit 2
 }
-device=(--enforce-eager) # a CPU's: to compile takes minutes
+# a CPU's: to compile takes minutes, and 0.27.1 ends with a RuntimeError where it reads a prompt with a seed in parts
+device=(--enforce-eager --no-enable-chunked-prefill)
 if command -v nvidia-smi > /dev/null; then device=(--weight-transfer-config '{"backend": "nccl"}'); fi
 
 # endpoints that weights come by; the log-probabilities that tokens were drawn with

@@ -35,7 +35,7 @@ class Server:
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_NO_USAGE_STATS": "1",
         }
-        options = ["--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "16"]
+        options = ["--dtype", "float32", "--max-model-len", "1024", "--max-num-batched-tokens", "1024"]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [ROOT / "launch" / "vllm_server.sh", self.model, *options],

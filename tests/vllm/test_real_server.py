@@ -38,14 +38,14 @@ def change(policy) -> None:
             parameter.add_(torch.randn_like(parameter) * 0.05)
 
 
-def apart(policy, ask) -> float:
+def apart(policy, ask, prompts=PROMPTS) -> float:
     """Sample, and the largest difference between what the server drew with and the policy's own log-probabilities."""
     heard = {}
-    ask(None, PROMPTS, 2, torch.Generator().manual_seed(1), lambda row, ids, logps: heard.update({row: (ids, logps)}))
-    assert len(heard) == 6
+    ask(None, prompts, 2, torch.Generator().manual_seed(1), lambda row, ids, logps: heard.update({row: (ids, logps)}))
+    assert len(heard) == 2 * len(prompts)
     worst = 0.0
     for row, (ids, logps) in heard.items():
-        prompt = PROMPTS[row // 2]
+        prompt = prompts[row // 2]
         with torch.no_grad():
             logits = policy(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
         own = logits.log_softmax(-1)[torch.arange(len(ids)), torch.tensor(ids)]
@@ -58,6 +58,8 @@ def test_each_update_reaches_the_server_and_a_killed_one_gets_it_again(vllm, pol
     weights = WeightsByFolder(policy, Accelerator(cpu=True), vllm.url)
     ask = ServerSampler(vllm.url, Decoding(12), [2], weights, lambda: step[0])
     assert apart(policy, ask) < WITHIN
+    many = torch.randint(20, 1000, (8, 400), generator=torch.Generator().manual_seed(0)).tolist()
+    assert apart(policy, ask, many) < WITHIN  # more tokens than the server reads at once
     change(policy)
     stale = apart(policy, ask)
     assert stale > 10 * WITHIN  # it still has the weights of step 0, and the difference is seen
