@@ -55,23 +55,6 @@ def smollm2_tokenizer(smollm2_folder):
 @pytest.fixture(scope="session")
 def tiny_model(smollm2_folder, smollm2_tokenizer, tmp_path_factory) -> Path:
     """A randomly initialised two-layer model with SmolLM2's tokenizer: the whole path in seconds."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from tests.random_model import save_random_llama
 
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=len(smollm2_tokenizer),
-        tie_word_embeddings=True,
-        eos_token_id=2,
-        pad_token_id=2,
-        bos_token_id=1,
-    )
-    folder = tmp_path_factory.mktemp("tiny")
-    LlamaForCausalLM(config).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    return folder
+    return save_random_llama(tmp_path_factory.mktemp("tiny"), smollm2_tokenizer, 32, 64, heads=4, kv_heads=2)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.random_model import save_random_llama
+
 ROOT = Path(__file__).parents[2]
 START_S = 900.0
 
@@ -66,26 +68,7 @@ class Server:
 @pytest.fixture(scope="session")
 def small_model(smollm2_tokenizer, tmp_path_factory) -> Path:
     """A random model whose heads are wide enough for vLLM, with SmolLM2's tokenizer."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        vocab_size=len(smollm2_tokenizer),
-        tie_word_embeddings=True,
-        eos_token_id=2,
-        pad_token_id=2,
-        bos_token_id=1,
-    )
-    folder = tmp_path_factory.mktemp("small")
-    LlamaForCausalLM(config).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    return folder
+    return save_random_llama(tmp_path_factory.mktemp("small"), smollm2_tokenizer, 128, 128, heads=2, kv_heads=1)
 
 
 @pytest.fixture(scope="module")
