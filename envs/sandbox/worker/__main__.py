@@ -1,6 +1,6 @@
-"""Starts the fork server. This file is separate, so that the server's module is compiled once and not at every
+"""Starts the fork server. This file is separate, so that the server's modules are compiled once and not at every
 start."""
 
-from server import main
+from start import main
 
 main()

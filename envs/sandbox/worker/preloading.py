@@ -25,7 +25,7 @@ encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.fu
 """Other modules that programs import: loaded when a program first names one."""
 OWN = """
 candidate checker clock codec confine group held kernel landlock modes namespaces objects preloading process program
-relocation semaphores server template tree tree_memory waiting workplace
+relocation semaphores server start template tree tree_memory waiting workplace
 """
 MODULES = frozenset(LIBRARY.split())
 

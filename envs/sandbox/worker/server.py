@@ -36,16 +36,13 @@ from collections.abc import Callable, Iterable
 import checker
 import confine
 import kernel
-import namespaces
 import preloading
 import program
-import semaphores
 from clock import Clock
-from group import Group, join
+from group import Group
 from layer import Layers
 from modes import Modes
 from process import CheckProcess, Process, Template
-from relocation import relocate
 from template import shared, template_body
 from tree_memory import TreeMemory
 from waiting import EACH_S, Waiting
@@ -369,53 +366,3 @@ class Server:
             if (more := deadline - time.monotonic()) < 0.01:
                 return "timeout"
             self.say({"waiting": more})
-
-
-def main() -> None:
-    control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
-    hello = json.loads(control.recv(1 << 16))
-    for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):  # they are for this interpreter; a build may start others
-        os.environ.pop(name, None)
-    tier, packages, library = hello["tier"], hello["packages"], os.path.dirname(os.__file__)
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    sys.path += dict.fromkeys(os.path.dirname(folder) for folder in packages)
-    if hello["processor"] is not None:
-        with contextlib.suppress(OSError):  # the processor may have been removed in the meantime
-            os.sched_setaffinity(0, {hello["processor"]})
-    uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
-    filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
-    try:
-        clock = Clock()
-        group = join(hello["group"])
-        with contextlib.suppress(OSError):
-            kernel.share_code()
-        searched = sys.path[:]
-        sys.path += hello["beside"]
-        for name in hello["imports"]:
-            preloading.load(name)
-        sys.path[:] = searched
-        if tier == "full":
-            moved = namespaces.enter_namespaces([library, *packages], hello["hidden"], hello["trees"])
-            library, *packages = (moved.get(folder, folder) for folder in (library, *packages))
-            relocate({os.path.dirname(old): os.path.dirname(new) for old, new in moved.items()})
-        confine.guard_server(uid, tier == "full")
-        walls = confine.Walls(tier, uid, filters, [library, *hello["linked"]], packages, hello["hidden"])
-        preloading.preload()
-        if tier == "landlock":
-            semaphores.replace()
-        trees = hello["trees"] if tier == "full" else []
-        server = Server(control, walls, clock, packages, trees, group)
-        server.probe(hello["limits"])
-        refused = server.layers.refusal() if tier == "full" else f"the sandbox's tier is {tier}, not full"
-        control.send(json.dumps({"ready": walls.describe(), "no_trees": refused}).encode())
-    except Exception as error:
-        control.send(json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
-        return
-    try:
-        server.serve()
-    finally:
-        server.forget_checker()
-        server.forget_template()
-        server.workplace.remove()
-        if group is not None:
-            group.remove()
