@@ -61,7 +61,7 @@ class Build:
     def __post_init__(self) -> None:
         _check_command("build", self.command)
         _check_inside("build", self.cwd, *self.writable, *filter(None, [self.log, self.artifact]))
-        _check_positive("build", self.timeout, self.memory_mib, self.disk_mib, self.success_lines)
+        _check_positive("build", self, "timeout", "memory_mib", "disk_mib", "success_lines")
         _check_regex("build", self.success_regex)
 
     @property
@@ -98,7 +98,7 @@ class Run:
         _check_command("run", self.command)
         _check_inside("run", *self.inputs)
         _check_regex("run", self.success_regex)
-        _check_positive("run", self.timeout, self.memory_mib, self.disk_mib)
+        _check_positive("run", self, "timeout", "memory_mib", "disk_mib")
 
     @property
     def limits(self) -> Limits:
@@ -134,7 +134,7 @@ class Comparison:
     def __post_init__(self) -> None:
         _check_command("comparison", self.command)
         _check_inside("comparison", *self.files)
-        _check_positive("comparison", self.timeout, self.memory_mib, self.disk_mib)
+        _check_positive("comparison", self, "timeout", "memory_mib", "disk_mib")
 
     @property
     def limits(self) -> Limits:
@@ -187,19 +187,20 @@ class Application:
         top["source_dir"] = Path(top["source_dir"]).expanduser()
         top.setdefault("name", top["source_dir"].name)
         top["build"] = _construct(Build, _mapping(top, "build"), "build")
-        top["run"] = _construct(Run, run, "run")
+        top["run"] = _construct(Run, run, "run", "expect")
         if top.get("comparison") is not None:
             top["comparison"] = _construct(Comparison, _mapping(top, "comparison"), "comparison")
             metric["format"] = "files"
         top["metric"] = _construct(Metric, metric, "metric")
-        return _construct(cls, top, "application")
+        return _construct(cls, top, "application", "cases", *metric_fields)
 
     def require_toolchain(self) -> None:
         """Raise ApplicationError, naming the package to install, if a program that the build needs is missing."""
         missing = [name for name in self.toolchain if shutil.which(name) is None]
         if missing:
             raise ApplicationError(
-                f"building {self.name} needs {' and '.join(missing)}: apt install {' '.join(missing)} (Debian, Ubuntu)"
+                f"building {self.name} needs {' and '.join(missing)} (toolchain), not found on PATH: install it "
+                f"(Debian, Ubuntu: apt install {' '.join(missing)}, if the package has this name)"
             )
 
 
@@ -209,10 +210,12 @@ def _mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return config[name]
 
 
-def _construct(kind: type[T], values: Mapping[str, Any], name: str) -> T:
+def _construct(kind: type[T], values: Mapping[str, Any], name: str, *also: str) -> T:
+    """`also` are keys of the same table that have been taken out of `values`, for the message."""
     known = {item.name for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := set(values) - known:
-        raise ApplicationError(f"{name}: unknown key {', '.join(sorted(unknown))}; use {', '.join(sorted(known))}")
+        valid = ", ".join(sorted(known.union(also) - {"metric"}))
+        raise ApplicationError(f"{name}: unknown key {', '.join(sorted(unknown))}; use {valid}")
     try:
         return kind(**values)
     except TypeError as error:
@@ -241,9 +244,11 @@ def _ends_with(output: str, regex: str | None, count: int) -> bool:
     return any(pattern.search(line) for line in lines)
 
 
-def _check_positive(name: str, *numbers: float) -> None:
-    if not all(math.isfinite(number) and number > 0 for number in numbers):
-        raise ApplicationError(f"{name}: limits must be positive")
+def _check_positive(name: str, table: object, *keys: str) -> None:
+    for key in keys:
+        value = getattr(table, key)
+        if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
+            raise ApplicationError(f"{name}.{key}={value!r}: must be a positive number")
 
 
 def _limits(seconds: float, memory_mib: int, disk_mib: int, sockets: bool = False) -> Limits:

@@ -8,7 +8,8 @@ import os
 from pathlib import Path, PurePosixPath
 
 from envs.etk.build.cactus_files import Files
-from envs.etk.build.prepared_tree import TREE, VERSION_CONTROL, in_folder
+from envs.etk.build.jobs import TREE, in_folder
+from envs.etk.build.mounted_tree import VERSION_CONTROL
 from envs.sandbox import Job, Limits, Tree
 from envs.task import TaskError
 

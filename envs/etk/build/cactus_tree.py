@@ -27,7 +27,8 @@ from envs.etk.build.cactus_build import BuildJobs
 from envs.etk.build.cactus_config import CHECKED, MAKEFILE, Configuration, Place, place_of, searched
 from envs.etk.build.cactus_files import FORTRAN, Files
 from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
-from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS, TREE, in_folder
+from envs.etk.build.jobs import TREE, in_folder
+from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS
 from envs.sandbox import Job, Outcome, Sandbox
 from envs.task import TaskError
 
@@ -99,7 +100,7 @@ class Setup:
         try:
             build = Build(command=":", timeout=timeout, memory_mib=self.memory_mib, disk_mib=self.disk_mib)
         except ValueError as error:
-            raise TaskError(f"{setting}: {str(error).removeprefix('build')}") from None
+            raise TaskError(f"{setting}.{str(error).removeprefix('build.')}") from None
         object.__setattr__(self, "build", build)
 
     @property

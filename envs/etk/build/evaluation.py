@@ -19,19 +19,11 @@ from envs.etk.build.application import Application
 from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import Reference, RunScore
 from envs.etk.build.compiler_messages import compiler_lines
+from envs.etk.build.jobs import build_failure, build_log, last_output, program_of, run_failure, run_job
 from envs.etk.build.once import Once
 from envs.etk.build.outputs import InMemory
 from envs.etk.build.own_comparison import ComparedByCommand
-from envs.etk.build.prepared_tree import (
-    AnyReference,
-    Prepared,
-    build_failure,
-    build_log,
-    prepare,
-    program_of,
-    run_failure,
-    run_job,
-)
+from envs.etk.build.prepared_tree import AnyReference, Prepared, prepare
 from envs.etk.build.result_cache import ResultCache, without_comments
 from envs.etk.languages import language_of
 from envs.sandbox import Outcome, Sandbox
@@ -197,7 +189,10 @@ class Evaluator:
         """The evaluation after the build."""
         failure = build_failure(self.application, outcome)
         repeatable = not (failure or "").startswith(UNREPEATABLE) and "Killed signal" not in outcome.stderr
-        output = compiler_lines(f"{outcome.stderr}\n{build_log(self.application, outcome)}")
+        printed = build_log(self.application, outcome)
+        output = compiler_lines(f"{outcome.stderr}\n{printed}")
+        if failure and not output:
+            failure = f"{failure}; {last_output(outcome.stderr, printed)}"
         return Evaluation(failure, output, seconds=Seconds(compile=outcome.seconds), repeatable=repeatable)
 
     async def _run(

@@ -31,8 +31,9 @@ MAX_ARRAY = 1 << 30
 HEADER_LINES, HEADER_WIDTH = 100, 400
 """Of a table's lines without numbers the last ones, so many characters of each, are its header."""
 COMMENT = '#%!;"'
-# each digit can match in one way only: a candidate's long line must not take quadratic time
-DECIMAL = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?"
+# each digit can match in two ways at most: a candidate's long line must not take quadratic time
+DECIMAL = r"[+-]?(?:(?:\d+\.\d*|\.\d+)[+-]\d{3}|(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?)"
+"""The first form is Fortran's for an exponent of three digits, 1.0-101."""
 NUMBER = re.compile(rf"{DECIMAL}|[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 TIME = re.compile(rf"\btime\b[\s=:]*({DECIMAL})", re.ASCII | re.IGNORECASE)
 
@@ -139,8 +140,8 @@ def _lines(outputs: Outputs, name: str) -> Iterator[str]:
 
 
 def number(word: str) -> float:
-    """A number, with Fortran's exponents too (1.0D+00)."""
-    return float(re.sub("[dD](?=[+-]?\\d)", "e", word))
+    """A number, with Fortran's exponents too: 1.0D+00, and 1.0-101, which has no room for its letter."""
+    return float(re.sub(r"[dD](?=[+-]?\d)|(?<=[\d.])(?=[+-]\d{3}$)", "e", word))
 
 
 def _last_line(header: str) -> str:

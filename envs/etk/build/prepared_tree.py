@@ -9,28 +9,35 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from envs import bleu
 from envs.etk import languages
-from envs.etk.build.application import GENERATE, Application, Build, words
+from envs.etk.build.application import GENERATE, Application
 from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import ApplicationError, Reference
-from envs.etk.build.formats import FORMATS
+from envs.etk.build.jobs import (
+    MAX_FILES,
+    TREE,
+    build_failure,
+    build_log,
+    copied_job,
+    last_output,
+    mounted_job,
+    program_of,
+    run_failure,
+    run_job,
+)
 from envs.etk.build.mounted_tree import VERSION_CONTROL, MountedTree
 from envs.etk.build.outputs import Folder
 from envs.etk.build.own_comparison import ComparedByCommand
 from envs.sandbox import Job, Outcome, Sandbox
 
-TREE = "tree"
-"""The folder of the private copy in a job."""
 MAX_MIB = 256
 """Size of a copy, which is sent with every job; a larger tree stays where it is (mounted_tree.py)."""
-MAX_FILES = 4000
-"""Files and folders of a copy. A job may hold twice as many."""
 SMALLER = (
     "remove its debugging symbols (strip -g), or make source_dir a copy of the tree with only what build.command and "
     "run.inputs need"
@@ -39,7 +46,6 @@ COMPILERS = ("cc", "c++", "gcc", "g++", "clang++", "gfortran", "nvcc", "hipcc")
 OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
 SCORING_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file__), Path(languages.__file__))
 """The code that determines a score. Stored results are invalid after any change of it."""
-IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
 
 
 AnyReference = Reference | ComparedByCommand | TestSuite
@@ -65,127 +71,47 @@ class Prepared:
     def build_job(self, job_id: str, file: str, text: bytes) -> Job:
         """The job that builds a private copy in which `file` has the bytes `text`."""
         if isinstance(self.built, MountedTree):
-            return _mounted_job(self.application, job_id, self.built, file, text)
+            return mounted_job(self.application, job_id, self.built, file, text)
         if file not in self._trees:
             self._trees[file] = self._without(file, self.built)
-        return _build_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
+        return copied_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
 
     def _without(self, file: str, built: bytes) -> bytes:
-        """The built tree without the file, its objects, the program and what the application discards.
+        """The built tree without the file, its objects, the program, results of runs and what the application discards.
 
-        The objects are not only stale: they would give away the original text of the file. Time stamps are rounded down
+        The objects are not only stale: they would give away the original text of the file, and a result that lies
+        beside the source could be compiled in and written out again. Time stamps are rounded down
         to whole seconds, which keeps their order; files that the job writes are newer than all of them.
         """
         target = io.BytesIO()
         with tarfile.open(fileobj=io.BytesIO(built)) as source, tarfile.open(fileobj=target, mode="w") as copy:
             for member in source:
-                if _left_out(self.application.build, file, PurePosixPath(member.name)):
+                if _left_out(self.application, file, PurePosixPath(member.name)):
                     continue
                 member.mtime = int(member.mtime)
                 copy.addfile(member, source.extractfile(member) if member.isfile() else None)
         return target.getvalue()
 
 
-def _left_out(build: Build, file: str | None, name: PurePosixPath) -> bool:
+def _left_out(application: Application, file: str | None, name: PurePosixPath) -> bool:
     """Whether a job that replaces `file` (None: no file) does not have the file `name` of the built tree."""
-    path = PurePosixPath(file) if file else None
+    build, path = application.build, PurePosixPath(file) if file else None
+    if path is not None and _is_result(application, name):
+        return True
     is_object = path is not None and name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
     is_program = build.artifact is not None and name == PurePosixPath(build.artifact)
     return is_object or is_program or name == path or (path is not None and _matches(name, *build.discard))
 
 
+def _is_result(application: Application, name: PurePosixPath) -> bool:
+    """Whether a file is, or lies in, a result that the user's own run has left; not an input of the run."""
+    metric = application.metric
+    results = {PurePosixPath(each).name for each in (*metric.expect, metric.initial) if each}
+    return not results.isdisjoint(name.parts) and not _matches(name, *application.run.inputs)
+
+
 def _matches(path: PurePosixPath, *patterns: str) -> bool:
     return any(fnmatch(str(path), pattern) or fnmatch(path.name, pattern) for pattern in patterns)
-
-
-def in_folder(folder: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that runs `command` in a folder."""
-    return (*IN_FOLDER, folder, *command)
-
-
-def _build_job(application: Application, job_id: str, tree: bytes, files: dict[str, bytes], *keep: str) -> Job:
-    build = application.build
-    results = [*application.run.inputs, *filter(None, [build.artifact, build.log])]
-    return Job(
-        job_id,
-        "command",
-        files={"tree.tar": tree, **files},
-        commands=(
-            ("mkdir", "-p", TREE),
-            ("tar", "--no-same-owner", "-xf", "tree.tar", "-C", TREE),
-            in_folder(f"{TREE}/{build.cwd}", words(build.command)),
-            *([("tar", "-cf", "built.tar", "-C", TREE, ".")] if keep else []),
-        ),
-        keep=(*(f"{TREE}/{name}" for name in results), *keep),
-        limits=replace(build.limits, files=2 * MAX_FILES),
-    )
-
-
-def _mounted_job(application: Application, job_id: str, source: MountedTree, file: str | None, text: bytes) -> Job:
-    """The job that builds in the user's folder, with a layer of its own; `file` None builds what is there."""
-    build = application.build
-    results = [*application.run.inputs, *filter(None, [build.artifact, build.log])]
-    return Job(
-        job_id,
-        "command",
-        tree=source.tree(file),
-        files={f"{TREE}/{file}": text} if file else {},
-        commands=(in_folder(f"{TREE}/{build.cwd}", words(build.command)),),
-        keep=tuple(f"{TREE}/{name}" for name in results),
-        limits=build.limits,
-    )
-
-
-def run_job(application: Application, job_id: str, files: dict[str, bytes], *also: str) -> Job:
-    """The job that runs a program in an empty folder; `files` are the program and its inputs, by base name."""
-    run = application.run
-    environment = [f"{name}={value}" for name, value in run.variables.items()]
-    expected = [*application.metric.expect, *filter(None, also)]
-    return Job(
-        job_id,
-        "command",
-        files={f"run/{name}": data for name, data in files.items()},
-        commands=(
-            in_folder("run", ("/bin/chmod", "700", *sorted(files))),
-            in_folder("run", ("/usr/bin/env", *environment, *words(run.command))),
-        ),
-        keep=tuple(f"run/{name}{file}" for name in expected for file in FORMATS[application.metric.format].files),
-        limits=run.limits,
-    )
-
-
-def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
-    """The artifact and the inputs of the run from a build's outcome, by base name."""
-    log = application.build.log
-    files = {name.removeprefix(f"{TREE}/"): data for name, data in built.files.items()}
-    return {PurePosixPath(name).name: data for name, data in files.items() if name != log and name != "built.tar"}
-
-
-def run_failure(application: Application, outcome: Outcome) -> str | None:
-    """Why a run failed, None if it ended well."""
-    if outcome.verdict != "pass":
-        return f"run: {outcome.verdict}, {outcome.note}"
-    if not application.run.reached_its_end(outcome.stdout):
-        return f"run: it ended before its last line, {application.run.success_regex}"
-    return None
-
-
-def build_failure(application: Application, outcome: Outcome) -> str | None:
-    """Why a build failed, None if it succeeded (specification, section 4.4)."""
-    build = application.build
-    if outcome.verdict != "pass":
-        return f"build: {outcome.verdict}, {outcome.note}"
-    if not build.succeeded(build_log(application, outcome)):
-        return f"build: the log does not end with {build.success_regex}"
-    if build.artifact and f"{TREE}/{build.artifact}" not in outcome.files:
-        return f"build: there is no {build.artifact}"
-    return None
-
-
-def build_log(application: Application, outcome: Outcome) -> str:
-    """The build's log, or its standard output if it writes none."""
-    log = application.build.log
-    return outcome.files.get(f"{TREE}/{log}", b"").decode("utf-8", "replace") if log else outcome.stdout
 
 
 async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Prepared:
@@ -233,15 +159,15 @@ async def _build_and_run(application: Application, sandbox: Sandbox, source: byt
     """Write built.tar, unless the tree stays where it is, and the reference run into `folder`."""
     name, travels = f"{application.name}/build", isinstance(source, bytes)
     if isinstance(source, MountedTree):
-        [built] = await sandbox.run([_mounted_job(application, name, source, None, b"")])
+        [built] = await sandbox.run([mounted_job(application, name, source, None, b"")])
         if not built.graded:
             raise ApplicationError(
                 f"source_dir={application.source_dir} is too large to be copied: {built.note}; {SMALLER}"
             )
     else:
-        built = _graded(await sandbox.run([_build_job(application, name, source, {}, "built.tar")]))
+        built = _graded(await sandbox.run([copied_job(application, name, source, {}, "built.tar")]))
     if (failure := build_failure(application, built)) or (travels and "built.tar" not in built.files):
-        output = _file_limit(application, source, built) or _last_output(built.stderr, build_log(application, built))
+        output = _file_limit(application, source, built) or last_output(built.stderr, build_log(application, built))
         raise ApplicationError(f"{application.name}, unchanged: {failure or 'build.disk_mib is too little'}; {output}")
     names = [name.removeprefix(f"{TREE}/") for name in built.files]
     for pattern in application.run.inputs:
@@ -261,19 +187,17 @@ async def _build_and_run(application: Application, sandbox: Sandbox, source: byt
     )
     ran = _graded(await sandbox.run([job]))
     if failure := run_failure(application, ran):
-        output = _last_output(ran.stderr, ran.stdout)
-        raise ApplicationError(f"{application.name}, unchanged: {failure}; {output}")
+        output = last_output(ran.stderr, ran.stdout)
+        inputs = ", ".join(application.run.inputs) or "none"
+        raise ApplicationError(
+            f"{application.name}, unchanged: {failure}; {output}; it runs in an empty folder (run.inputs: {inputs})"
+        )
     for name, data in ran.files.items():
         path = reference / name.removeprefix("run/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     if application.comparison is None:
         _reference(application, reference, source)
-
-
-def _last_output(*texts: str) -> str:
-    """The end of the first text that is not blank, in one line."""
-    return next((f"output: {' '.join(text.split())[-300:]}" for text in texts if text.strip()), "no output")
 
 
 def _file_limit(application: Application, source: bytes | MountedTree, built: Outcome) -> str:
@@ -314,7 +238,7 @@ def _source(application: Application) -> bytes | MountedTree:
     paths = list(_files(source_dir))
     size = sum(path.lstat().st_size for path in paths) >> 20
     if len(paths) > MAX_FILES or size > MAX_MIB:
-        return MountedTree(source_dir, build.writable, lambda file, path: _left_out(build, file, path))
+        return MountedTree(source_dir, build.writable, lambda file, path: _left_out(application, file, path))
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in paths:

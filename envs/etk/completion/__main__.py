@@ -3,7 +3,8 @@
 For a user's own application, in this order:
 
     new FOLDER                          write FOLDER.toml, a description to complete by hand
-    propose --application FILE          print cases: lines whose absence changes the results
+    propose --application FILE -o CASES find cases: lines without which the results change, or the build fails
+    show --application FILE [CASE ...]  print what a model is shown of the cases
     check --application FILE            say which cases are sound
     score --application FILE ROWS       build and run completions {id, case, completion}
 
@@ -30,9 +31,9 @@ from envs.etk.build.outputs import Folder
 from envs.etk.completion.cases import case_row
 from envs.etk.completion.check import faults, measure, with_expected
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
-from envs.etk.completion.own_application import check_application, propose_cases, score_rows
+from envs.etk.completion.own_application import check_application, propose_cases, score_rows, show_cases
 from envs.etk.completion.scorer import CompletionScorer
-from envs.etk.completion.skeleton import skeleton
+from envs.etk.completion.skeleton import guessed, skeleton
 from envs.sandbox import LocalSandbox
 
 OPTIONAL = ("expect", "format", "field", "norm", "compare", "strict_finite", "weights")
@@ -92,21 +93,52 @@ def new(folder: Path, target: Path) -> int:
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.write_text(skeleton(folder, target), encoding="utf-8")
     temporary.replace(target)
-    print(f"wrote {target}: check every line, then python -m envs.etk.completion propose --application {target}")
+    if warning := guessed(folder):
+        print(f"envs.etk.completion: {warning}", file=sys.stderr)
+    command = f"python -m envs.etk.completion propose --application {target} -o CASES"
+    print(f"wrote {target}: check every line, then {command}")
     return 0
+
+
+def propose(options: argparse.Namespace) -> int:
+    """Print the cases that are found, or write them to a file once all are known; 1 if there are none."""
+    work = propose_cases(options.application, options.workers, options.lines, options.most, options.compiling)
+    kept = asyncio.run(work)
+    text = "".join(f"{case_row(case)}\n" for case in kept)
+    if options.output is None or not kept:
+        sys.stdout.write(text)
+    else:
+        temporary = options.output.with_name(f".{options.output.name}.{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(options.output)
+    return int(not kept)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line. `score` ends with status 0 unless the file cannot be read, `check` with 1 if a case is faulty."""
-    parser = argparse.ArgumentParser(prog="python -m envs.etk.completion", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m envs.etk.completion",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     scores = verbs.add_parser("score", help="read a JSON-lines file and print one answer for each row")
     scores.add_argument("file")
     checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
     checker.add_argument("--write", action="store_true", help="store the measured scores as the expected ones")
-    proposer = verbs.add_parser("propose", help="print cases of a user's own application whose lines matter")
+    proposer = verbs.add_parser("propose", help="find cases of a user's own application whose lines matter")
     proposer.add_argument("--lines", type=int, default=2, help="most lines of a case")
     proposer.add_argument("--most", type=int, default=100, help="places that are tried")
+    proposer.add_argument(
+        "--compiling", action="store_true", help="only lines without which the application still compiles"
+    )
+    proposer.add_argument(
+        "-o", "--output", type=Path, help="the file of cases, written at the end; else they are printed"
+    )
+    shower = verbs.add_parser("show", help="print the prompts of cases of a user's own application")
+    shower.add_argument("cases", nargs="*", metavar="CASE")
+    shower.add_argument("--chars", type=int, default=3000, help="of the file around the gap (task.env.context_chars)")
+    shower.add_argument("--application", type=Path, required=True, help="a user's own application in TOML")
     maker = verbs.add_parser("new", help="describe a folder with a simulation in a TOML file")
     maker.add_argument("folder", type=Path)
     maker.add_argument("-o", "--output", type=Path, help="the TOML file; FOLDER.toml if not given")
@@ -119,17 +151,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.verb == "new":
             return new(options.folder, options.output or options.folder.with_name(f"{options.folder.name}.toml"))
         if options.verb == "propose":
-            kept = asyncio.run(propose_cases(options.application, options.workers, options.lines, options.most))
-            return int(kept == 0)
-        if options.application and options.verb == "check":
-            asyncio.run(check_application(options.application, options.workers))
+            return propose(options)
+        if options.verb == "show":
+            show_cases(options.application, options.cases, options.chars)
+        elif options.application and options.verb == "check":
+            return int(asyncio.run(check_application(options.application, options.workers)) > 0)
         elif options.application:
             asyncio.run(score_rows(options.application, options.file, options.workers))
         elif options.verb == "check":
             return int(asyncio.run(check(options.write, options.workers)) > 0)
         else:
             answer_each(options.file, score_row)
-    except (OSError, UnicodeDecodeError, ApplicationError, RuntimeError) as error:
+    except OSError as error:
+        print(f"envs.etk.completion: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except (UnicodeDecodeError, ApplicationError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)
         return 1
     return 0

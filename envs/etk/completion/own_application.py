@@ -19,14 +19,17 @@ The file has the keys of task.env.application (conf/task/etk_completion_amrex.ya
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from envs.command_rows import Row, answer, read_rows
 from envs.etk.build.application import Application
 from envs.etk.build.compare import STAGES, ApplicationError
-from envs.etk.completion.cases import Case, read_cases
+from envs.etk.completion.cases import Case, Gap, read_cases
 from envs.etk.completion.check import SUMMARY, unsound
+from envs.etk.completion.prompts import prompt
 from envs.etk.completion.proposals import propose
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 from envs.local_models import cache_dir
@@ -46,31 +49,58 @@ def read_application(path: Path, with_cases: bool = True) -> tuple[Application, 
     for key in ("source_dir", "reference"):
         if isinstance(config.get(key), str) and config[key] != "generate":
             config[key] = str(path.parent / Path(config[key]).expanduser())
-    return Application.from_config(config), read_cases(path.parent / cases) if with_cases else []
+    application, file = Application.from_config(config), path.parent / cases
+    if with_cases and not file.is_file():
+        raise ApplicationError(f"{path}: cases={cases}: no such file: write it with propose -o {file}, or by hand")
+    return application, read_cases(file) if with_cases else []
 
 
-async def propose_cases(path: Path, workers: int, longest: int, most: int) -> int:
-    """Print cases of the application (see `propose`); their number. Raises OSError, ApplicationError, RuntimeError."""
+async def propose_cases(path: Path, workers: int, longest: int, most: int, compiling: bool) -> list[Case]:
+    """Cases of the application (see `propose`). Raises OSError, ApplicationError, RuntimeError."""
     application, _ = read_application(path, with_cases=False)
     sandbox = LocalSandbox(workers)
     try:
-        return await propose(application, _scorer(application, sandbox), longest, most)
+        return await propose(application, _scorer(application, sandbox), longest, most, compiling)
     finally:
         await sandbox.close()
 
 
-async def check_application(path: Path, workers: int) -> None:
+async def check_application(path: Path, workers: int) -> int:
     """Print one JSON object for each case: id, masked (the lines), empty and reference (totals), sound, and the reasons
-    if it is not; `scores` has all scores of both. Raises OSError, ApplicationError or RuntimeError."""
+    if it is not; `scores` has all scores of both. Returns the number of cases that are not sound.
+
+    Raises OSError, ApplicationError or RuntimeError.
+    """
     application, cases = read_application(path)
-    sandbox = LocalSandbox(workers)
+    sandbox, sound, compiled = LocalSandbox(workers), 0, 0
     try:
         scorer = _scorer(application, sandbox)
         await scorer.ready()
         for case in cases:
-            print(json.dumps({"id": case.id, **await _checked(scorer, case)}), flush=True)
+            row = await _checked(scorer, case)
+            print(json.dumps({"id": case.id, **row}), flush=True)
+            sound += bool(row.get("sound"))
+            compiled += bool(row.get("sound") and row["scores"]["empty"]["compile"])
     finally:
         await sandbox.close()
+    print(
+        f"{sound} of {len(cases)} cases are sound; {sound - compiled} of these do not compile without their lines, "
+        "which does not show that the results depend on them",
+        file=sys.stderr,
+    )
+    return len(cases) - sound
+
+
+def show_cases(path: Path, names: Sequence[str], chars: int) -> None:
+    """Print what a model is shown of the cases (of those that are named, if any are), and the lines that it does not
+    see. Raises OSError, or ApplicationError, for an unknown case too."""
+    application, cases = read_application(path)
+    by_name = {case.id: case for case in cases}
+    if unknown := [name for name in names if name not in by_name]:
+        raise ApplicationError(f"no case {unknown[0]!r} in {path}; there are {', '.join(by_name) or 'none'}")
+    for name in names or by_name:
+        gap = Gap.of(by_name[name], application.source_dir)
+        print(f"=== {name}\n{prompt(gap, chars).literal}=== masked\n{gap.original}")
 
 
 async def _checked(scorer: CompletionScorer, case: Case) -> Row:
@@ -82,6 +112,8 @@ async def _checked(scorer: CompletionScorer, case: Case) -> Row:
     if reference is None or empty is None:
         return {"error": "the sandbox failed"}
     reasons = unsound(reference, empty)
+    if scorer.application.run.success_regex and scorer.application.run.reached_its_end(gap.original):
+        reasons.append("it masks the line that prints run.success_regex")
     return {
         "masked": gap.original,
         "empty": empty.total,
@@ -117,7 +149,11 @@ async def score_rows(path: Path, rows_path: str, workers: int) -> None:
 
 def _row(score: CompletionScore) -> Row:
     messages = [message.text for message in score.messages if message.severity == "error"]
-    return {"verdict": score.verdict, **_scores(score), "reasons": [*score.reasons, *messages]}
+    reasons = [*score.reasons, *messages]
+    if score.verdict == "fields" and not reasons:
+        parts = {"the header": score.header, "the field": score.density}
+        reasons = [f"{part} is not the reference's: {value:.3g} of 1" for part, value in parts.items() if value < 1]
+    return {"verdict": score.verdict, **_scores(score), "reasons": reasons}
 
 
 def _scorer(application: Application, sandbox: LocalSandbox) -> CompletionScorer:

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from envs.etk.build.application import Application
 from envs.etk.build.evaluation import decoded
-from envs.etk.completion.cases import Case, case_row
-from envs.etk.completion.scorer import CompletionScorer, Request
+from envs.etk.completion.cases import Case
+from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 from envs.etk.languages import HEADERS, hidden, language_of, leftover
 
 MAX_LEFT_OUT = 0.9
@@ -54,11 +54,14 @@ def candidates(source_dir: Path, longest: int) -> Iterator[Case]:
             yield Case(f"{name}:{start + 1}-{end}", str(name), start, end)
 
 
-async def propose(application: Application, scorer: CompletionScorer, longest: int, most: int) -> int:
-    """Build and run the application without the lines of each place; print the cases that matter as JSON lines, and the
-    others, each with its reason, to standard error. Returns the number of cases.
+async def propose(
+    application: Application, scorer: CompletionScorer, longest: int, most: int, compiling: bool = False
+) -> list[Case]:
+    """Build and run the application without the lines of each place. Returns the cases without which it does not
+    compile, does not reach its end, or has other results; the other places are named on standard error, with a reason.
 
-    longest: lines of a case. most: places that are tried, spread evenly over the sources.
+    longest: lines of a case. most: places that are tried, spread evenly over the sources. compiling: leave out places
+    without which the application does not compile, since this does not show that its results depend on them.
 
     Raises ApplicationError or RuntimeError where the unchanged application cannot be built or run.
     """
@@ -66,15 +69,29 @@ async def propose(application: Application, scorer: CompletionScorer, longest: i
     found = list(candidates(application.source_dir, longest))
     tried = found[:: -(-len(found) // most)] if found else []
     print(f"{len(found)} places in {application.source_dir}, {len(tried)} are tried", file=sys.stderr)
-    kept = 0
+    kept: list[Case] = []
+    broken = 0
     for at in range(0, len(tried), 8):
         part = tried[at : at + 8]
         for case, score in zip(part, await scorer.score([Request(case, "") for case in part]), strict=True):
-            if score is None:
-                print(f"{case.id}: left out, the sandbox failed", file=sys.stderr)
-            elif score.left_out > MAX_LEFT_OUT:
-                print(f"{case.id}: left out, the results hardly change ({score.left_out:.3f})", file=sys.stderr)
+            if reason := _left_out(application, scorer, case, score, compiling):
+                print(f"{case.id}: left out, {reason}", file=sys.stderr)
             else:
-                print(case_row(case), flush=True)
-                kept += 1
+                kept.append(case)
+                broken += bool(score and not score.compile)
+    without = f", of which {broken} do not compile without their lines (--compiling leaves these out)" if broken else ""
+    print(f"{len(kept)} cases{without}", file=sys.stderr)
     return kept
+
+
+def _left_out(
+    application: Application, scorer: CompletionScorer, case: Case, score: CompletionScore | None, compiling: bool
+) -> str:
+    """Why a place is no case, from the score of leaving its lines out; empty for a case."""
+    if score is None:
+        return "the sandbox failed"
+    if application.run.success_regex and application.run.reached_its_end(scorer.gap(case).original):
+        return "it prints run.success_regex"
+    if score.left_out > MAX_LEFT_OUT:
+        return f"the results hardly change ({score.left_out:.3f})"
+    return "without it the program does not compile" if compiling and not score.compile else ""

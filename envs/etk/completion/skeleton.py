@@ -16,13 +16,15 @@ MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 INPUTS = ("inputs", "inputs*", "*.par", "*.nml", "*.in", "*.inp")
 KINDS = {**dict.fromkeys((".txt", ".csv", ".dat", ".asc", ".xl"), "text"), ".npy": "numpy", ".npz": "numpy"}
 """Formats of results by the ending of a file's name."""
+INITIAL = re.compile(r"\D0+(?:\.\w+)?$")
+"""Names of the result of an initial state."""
 COMPILERS = {".cpp": "g++ -O2", ".cc": "g++ -O2", ".cxx": "g++ -O2", ".c": "gcc -O2", ".f90": "gfortran -O2"}
 
 TEXT = """\
 # How {name} is built, run and compared. Check every line; envs/etk/README.md explains them.
 name = {name}
 source_dir = {source_dir}
-cases = {cases}            # python -m envs.etk.completion propose --application THIS_FILE > {cases}
+cases = {cases}            # python -m envs.etk.completion propose --application THIS_FILE -o {cases}
 format = {format}                # of the results: amrex, text or numpy
 field = {field}                  # {fields}
 
@@ -32,10 +34,10 @@ artifact = {artifact}            # the program that this makes
 timeout = 120
 
 [run]
-command = [{run}]
-inputs = {inputs}                # files that the program reads
+command = [{run}]                # in an empty folder that holds the program and its inputs
+inputs = {inputs}                # files of the source that the program reads
 expect = {expect}                # results that it writes, in their order
-timeout = 60
+timeout = 60                     # some ten times what a run takes: a program without end costs this much each time
 # success_regex = "finished"     # the last line that the program prints; without it an early exit counts as a run
 """
 
@@ -60,7 +62,18 @@ def skeleton(folder: Path, target: Path) -> str:
         "expect": expect,
     }
     text = TEXT.format_map({name: json.dumps(value) for name, value in values.items()} | {"fields": fields})
-    return text.replace(f'> "{values["cases"]}"', f"> {values['cases']}")
+    return text.replace(f'-o "{values["cases"]}"', f"-o {values['cases']}")
+
+
+def guessed(folder: Path) -> str:
+    """What the description names without having found it in the folder; empty if all is there."""
+    _, _, _, expect = _results(folder)
+    missing = [] if _program(folder) else ["no program (artifact = app.ex)"]
+    if not any((folder / name).exists() for name in expect):
+        missing.append(f"no result of a run (expect = {expect[0]})")
+    elif all(INITIAL.search(name) for name in expect):
+        missing.append(f"no result but the initial state, {expect[0]}")
+    return f"{' and '.join(missing)} in {folder}: build and run it there first, or mend these lines" if missing else ""
 
 
 def _program(folder: Path) -> str | None:
@@ -97,8 +110,7 @@ def _results(folder: Path) -> tuple[str, str, str, list[str]]:
             continue
     for kind, names in found.items():
         if names:
-            initial = re.compile(r"\D0+(?:\.\w+)?$")
-            later = [name for name in names if not initial.search(name)] or names
+            later = [name for name in names if not INITIAL.search(name)] or names
             known = fields[kind]
             named = [name for name in known if not name.isdigit()] or known
             return kind, named[-1], f"one of {', '.join(known)}"[:200], later

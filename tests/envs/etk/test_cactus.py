@@ -182,7 +182,7 @@ def test_who_includes_the_whole_tree_gets_what_the_reference_does(tree, sandbox,
     [
         ({"workdir": "/nowhere/Cactus"}, "workdir=/nowhere/Cactus: no such folder"),
         ({"mode": "link"}, "mode=link: unknown mode"),
-        ({"timeout": 0}, "limits must be positive"),
+        ({"timeout": 0}, "compile.timeout=0: must be a positive number"),
         ({}, "it has no configs/*/config-data/make.config.defn"),
         ({"configuration": "other"}, "configuration=other: the tree has sim"),
         ({"mode": "build"}, "no exe/cactus_sim in"),

@@ -120,21 +120,66 @@ def test_a_comparison_that_cannot_be_right_is_one_line(script, message, tmp_path
 
 
 @pytest.mark.cxx
+def test_the_results_of_an_earlier_run_are_in_no_build(tmp_path, capsys, monkeypatch):
+    """A completion that compiles them in and writes them out again would be right without computing anything."""
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(EXAMPLES / "heat", tmp_path / "heat")
+    for name in ("heat.toml", "heat_cases.jsonl"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    for name in ("heat_000.txt", "heat_001.txt", "heat_002.txt"):
+        (tmp_path / "heat" / name).write_text("0 1\n")
+    included = [
+        f'    __asm__(".incbin \\"{name}\\"");\n    double factor = dt / dx / dx;'
+        for name in ("heat_002.txt", "heat.h")
+    ]
+    rows = [{"id": str(n), "case": "factor", "completion": text} for n, text in enumerate(included)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    toml = str(tmp_path / "heat.toml")
+    assert main(["score", "--application", toml, "--workers", "1", str(tmp_path / "rows.jsonl")]) == 0
+    result, header = map(json.loads, capsys.readouterr().out.splitlines())
+    assert result["verdict"] == "build" and "heat_002.txt" in str(result["reasons"])
+    assert header["compile"] == 1.0  # what else lies in the folder can be read
+
+
+@pytest.mark.cxx
+def test_cases_are_only_replaced_by_others(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(EXAMPLES / "heat", tmp_path / "heat")
+    toml, cases = tmp_path / "heat.toml", tmp_path / "heat_cases.jsonl"
+    toml.write_text((EXAMPLES / "heat.toml").read_text())
+    command = ["propose", "--application", str(toml), "--workers", "1", "-o", str(cases)]
+    assert main([*command, "--compiling"]) == 0
+    compiling = {json.loads(line)["id"] for line in cases.read_text().splitlines()}
+    shown = capsys.readouterr().err
+    assert "step.cpp:8-8" not in compiling and "left out, without it the program does not compile" in shown
+    assert "main.cpp:26-26: left out, it prints run.success_regex" in shown
+    toml.write_text(toml.read_text().replace("g++ -O2", "no-such-compiler"))
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "build.command ended with status 127; output: /bin/sh: 1: no-such-compiler: not found" in error
+    assert {json.loads(line)["id"] for line in cases.read_text().splitlines()} == compiling
+
+
+@pytest.mark.cxx
 def test_a_folder_is_described_and_its_cases_proposed(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "rod"
     shutil.copytree(EXAMPLES / "heat", folder)
+    assert main(["new", str(folder), "-o", str(tmp_path / "early.toml")]) == 0
+    assert "no program (artifact = app.ex) and no result of a run (expect = out.txt)" in capsys.readouterr().err
     subprocess.run(["g++", "-o", "rod.ex", "main.cpp", "step.cpp"], cwd=folder, check=True)
     subprocess.run(["./rod.ex"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     assert main(["new", str(folder)]) == 0
+    assert capsys.readouterr().err == ""
     toml = tmp_path / "rod.toml"
     described = tomllib.loads(toml.read_text())
     assert (described["format"], described["field"], described["build"]["artifact"]) == ("text", "u", "rod.ex")
     assert described["run"]["expect"] == ["heat_001.txt", "heat_002.txt"] and described["source_dir"] == "rod"
     assert main(["new", str(folder)]) == 1
     capsys.readouterr()
-    assert main(["propose", "--application", str(toml), "--workers", "1"]) == 0
-    proposed, dropped = capsys.readouterr()
+    listed = tmp_path / "rod_cases.jsonl"
+    assert main(["propose", "--application", str(toml), "--workers", "1", "-o", str(listed)]) == 0
+    proposed, dropped = listed.read_text(), capsys.readouterr().err
     cases = {row["id"]: row for row in map(json.loads, proposed.splitlines())}
     assert "step.cpp:4-5" in cases and "step.cpp:7-8" in cases
     assert "main.cpp:26-26: left out, the results hardly change (1.000)" in dropped  # it prints the last line

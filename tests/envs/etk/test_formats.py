@@ -36,9 +36,10 @@ def table(text: str | bytes):
         (XGRAPH, "2", [1.0, 10.0], 0.25),
         (CSV, "energy", [1.5, 2.5], 0.5),
         ("1;2\n3;4\n", "2", [2.0, 4.0], 0.0),
+        ("0.5 1.25-101\n1.0 .5+100\n", "2", [1.25e-101, 5e99], 0.0),
         (GNUPLOT, "u", [[1, 2], [3, 4], [5, 6]], 0.0),
     ],
-    ids=["Cactus", "Cactus by number", "xgraph", "CSV", "semicolons", "gnuplot"],
+    ids=["Cactus", "Cactus by number", "xgraph", "CSV", "semicolons", "Fortran's long exponents", "gnuplot"],
 )
 def test_a_column_is_read_by_name_or_number(text, field, values, when):
     results = table(text)
@@ -59,6 +60,7 @@ def test_values_that_are_not_finite_are_seen():
         ("1 2\nend of the run\n", "line 2 is no row of numbers: 'end of the run'"),
         (b"\x00\xff\xfe", "no row of numbers"),
         ("1 2\n1 ٣\n", "line 2 is no row of numbers"),
+        ("1 2\n1 2024-101\n", "line 2 is no row of numbers"),
     ],
 )
 def test_a_damaged_table_says_where(text, message):

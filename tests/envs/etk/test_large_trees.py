@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from envs.etk.build import prepared_tree
+from envs.etk.build import jobs, prepared_tree
 from envs.etk.build.application import Application, Build, Run
 from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.build.evaluation import Evaluator, FileText
@@ -72,7 +72,8 @@ def test_a_tree_of_many_files_is_built_and_one_that_builds_too_many_says_so(tmp_
     with pytest.raises(ApplicationError, match=r"out\.txt"):  # built and run, without an expected plotfile
         asyncio.run(prepare(application, sandbox, tmp_path / "cache"))
     copying = Build("mkdir new && for i in 1 2; do cp -r *.h new && mv new $i && mkdir new || exit 1; done")
-    monkeypatch.setattr(prepared_tree, "MAX_FILES", 1600)
+    for module in (prepared_tree, jobs):
+        monkeypatch.setattr(module, "MAX_FILES", 1600)
     with pytest.raises(ApplicationError, match=r"^x, unchanged: .*; its 1500 files and folders and .* too many .+$"):
         asyncio.run(prepare(dataclasses.replace(application, build=copying), sandbox, tmp_path / "cache"))
     asyncio.run(sandbox.close())

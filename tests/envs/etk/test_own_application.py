@@ -62,7 +62,7 @@ def printed(capsys):
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
 def test_cases_are_checked_and_completions_scored(application, capsys):
     """26.10: and lines without which nothing changes are not sound."""
-    assert main(["check", "--application", str(application)]) == 0
+    assert main(["check", "--application", str(application)]) == 1  # two of the three are not sound
     step, comment, outside = printed(capsys)
     assert {"id", "masked", "empty", "reference", "sound"} <= step.keys() and "options.cfl" in step["masked"]
     assert (step["reference"], step["sound"], comment["sound"]) == (1.0, True, False) and step["empty"] < 1
@@ -98,6 +98,40 @@ def test_a_file_that_cannot_be_read_is_one_line(application, tmp_path, capsys):
             read_application(tmp_path / "bad.toml")
         assert main(["check", "--application", str(tmp_path / "bad.toml")]) == 1
     assert all(line.startswith("envs.etk.completion: ") for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("timeout = 20.0", 'timeout = "20 s"', "run.timeout='20 s': must be a positive number"),
+        ("inputs = [", "outputs = [", "run: unknown key outputs; use command, disk_mib, env, expect, inputs"),
+        (
+            'field = "density"',
+            'fields = "density"',
+            "application: unknown key fields; use build, cases, compare, compari",
+        ),
+        ("cases.jsonl", "absent.jsonl", "cases=absent.jsonl: no such file: write it with propose -o"),
+        (
+            'name = "mine"',
+            'name = "mine"\ntoolchain = ["no-such-compiler"]',
+            "needs no-such-compiler (toolchain), not found",
+        ),
+    ],
+)
+def test_a_mistake_in_the_description_is_one_line(old, new, message, application, capsys):
+    application.write_text(application.read_text().replace(old, new))
+    assert main(["check", "--application", str(application)]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_the_prompt_of_a_case_is_shown(application, capsys):
+    assert main(["show", "--application", str(application), "step"]) == 0
+    shown = capsys.readouterr().out
+    before, masked = shown.split("=== masked")
+    assert "return options.cfl" in masked and "return options.cfl" not in before and "`hydro.cpp`" in before
+    assert main(["show", "--application", str(application), "none"]) == 1
+    assert "no case 'none' in" in capsys.readouterr().err
 
 
 def test_leaving_the_lines_out_has_no_skill():
