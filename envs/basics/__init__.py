@@ -28,12 +28,14 @@ class Basics(CodeBlockTask):
         train_size, split_seed, system: see CodeBlockTask; train_size counts hand-written problems only.
         path: a file or a folder of .jsonl files with the same fields, and then no generated problems; None for the
             task's own problems.
+        further: a file or a folder of .jsonl files with the same fields: more problems to train on, beside the others.
+            Those whose reference has the shape of a held-out one are left out.
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
         generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
         held_out_families: number of generated families that are held out, one problem each.
 
     Raises:
-        TaskError: the path does not exist, a row is invalid or has no tests, there are no rows, or no generated family
+        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, or no generated family
             is left to train on.
     """
 
@@ -45,11 +47,13 @@ class Basics(CodeBlockTask):
         split_seed: int = 0,
         system: str = "",
         path: str | None = None,
+        further: str | None = None,
         generated: int = 0,
         generated_level: int = 3,
         held_out_families: int = 200,
     ):
-        rows = _read(Path(path) if path else PROBLEMS)
+        rows = _read(Path(path) if path else PROBLEMS, "path")
+        self._further = _read(Path(further), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
         self.generated = 0 if path else generated
         trained, self._test_families = families.split(held_out_families, split_seed)
@@ -61,11 +65,14 @@ class Basics(CodeBlockTask):
             )
 
     def problems(self, split: Split) -> list[Problem]:
-        """The hand-written problems of one side of the split, then the generated ones, which are made on first use."""
-        written = super().problems(split)
-        if not self.generated or split == "validation":
-            return written
-        return [*written, *(self._generated_test if split == "test" else self._generated_train)]
+        """The hand-written problems of one side of the split, the generated ones, which are made on first use, and the
+        further ones."""
+        problems = list(super().problems(split))
+        if self.generated and split != "validation":
+            problems += self._generated_test if split == "test" else self._generated_train
+        if self._further and split == "train":
+            problems += self._further_train
+        return problems
 
     @functools.cached_property
     def _generated_test(self) -> list[Problem]:
@@ -73,16 +80,24 @@ class Basics(CodeBlockTask):
 
     @functools.cached_property
     def _generated_train(self) -> list[Problem]:
-        """Without problems whose reference has the shape of a held-out one."""
-        held_out = {families.shape_of(problem.reference) for problem in self.problems("test")}
         made = (row for family in self._train_families for row in families.rows(family, self.generated))
-        return [_generated(row) for row in made if families.shape_of(row["solution"]) not in held_out]
+        return [_generated(row) for row in made if families.shape_of(row["solution"]) not in self._shapes_held_out]
+
+    @functools.cached_property
+    def _further_train(self) -> list[Problem]:
+        kept = (row for row in self._further if families.shape_of(row["solution"]) not in self._shapes_held_out)
+        return [_generated({"level": 0, "id": f"basics/further/{row['name']}", **row}) for row in kept]
+
+    @functools.cached_property
+    def _shapes_held_out(self) -> set[str]:
+        """The shapes of held-out references, which no problem to train on has."""
+        return {families.shape_of(problem.reference) for problem in self.problems("test")}
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Path, key: str) -> list[dict[str, Any]]:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not path.exists():
-        raise TaskError(f"no such file or folder: {path} (task.env.path)")
+        raise TaskError(f"no such file or folder: {path} (task.env.{key})")
     rows = []
     for file in files:
         for number, row in json_lines(file):

@@ -8,6 +8,8 @@ base           the model as it is
 sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
 sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
 own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
+broad          the same with 355 of MBPP's training problems beside, and 180 updates in place of 120; before it
+               python -m envs.mbpp.training_rows mbpp.jsonl -o runs/learning/mbpp_rows.jsonl
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -50,6 +52,8 @@ TRAINING = (*DATA, "evaluation.before=false", *SAMPLED)
 UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
+LONGER = "recipe.trl.max_steps=180"
+FURTHER = RUNS / "mbpp_rows.jsonl"
 DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
@@ -77,6 +81,10 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     """The scripts of one arm with their arguments, in order; the last training run lies in `folder(arm, seed)`."""
     where = f"run.dir={folder(arm, seed)}"
     weights = [f"adapter={folder(arm, seed)}"]
+    if arm == "broad_answers":
+        yield DRAW
+        yield [*SFT, LONGER, OWN, f"task.env.further={FURTHER}", *UNEVALUATED, f"seed={seed}", where, *overrides]
+        return
     if arm == "base":
         weights = []
         yield ["recipes/eval.py", *DATA, *SAMPLED, where]
@@ -113,12 +121,12 @@ def finished(command: Sequence[str]) -> bool:
     return (Path(values["run.dir"]) / last).exists()
 
 
-ARMS = ("base", "sft", "sft_averaged", "own", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-AVERAGED = {"sft_averaged": "sft", "own": "own_answers"}
+ARMS = ("base", "sft", "sft_averaged", "own", "broad", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+AVERAGED = {"sft_averaged": "sft", "own": "own_answers", "broad": "broad_answers"}
 """Arms that average the weights of a training with those before it, and that training."""
-BEFORE = {"sft_averaged": ("sft",), "own": ("own_answers",), "own_grpo": ("own_answers",)}
+BEFORE = {"sft_averaged": ("sft",), "own": ("own_answers",), "broad": ("broad_answers",), "own_grpo": ("own_answers",)}
 """The trainings that an arm needs besides its own."""
-DRAWS = ("own", "own_grpo", "rejection")
+DRAWS = ("own", "broad", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 
