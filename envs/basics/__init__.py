@@ -8,6 +8,7 @@ graded. Generated problems have the same fields.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 from pathlib import Path
@@ -53,7 +54,7 @@ class Basics(CodeBlockTask):
         held_out_families: int = 200,
     ):
         rows = _read(Path(path) if path else PROBLEMS, "path")
-        self._further = _read(Path(further), "further") if further else []
+        self._further = _further(_read(Path(further), "further")) if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
         self.generated = 0 if path else generated
         trained, self._test_families = families.split(held_out_families, split_seed)
@@ -85,13 +86,28 @@ class Basics(CodeBlockTask):
 
     @functools.cached_property
     def _further_train(self) -> list[Problem]:
-        kept = (row for row in self._further if families.shape_of(row["solution"]) not in self._shapes_held_out)
-        return [_generated({"level": 0, "id": f"basics/further/{row['name']}", **row}) for row in kept]
+        return [p for p in self._further if families.shape_of(p.reference) not in self._shapes_held_out]
 
     @functools.cached_property
     def _shapes_held_out(self) -> set[str]:
         """The shapes of held-out references, which no problem to train on has."""
         return {families.shape_of(problem.reference) for problem in self.problems("test")}
+
+
+def _further(rows: list[dict[str, Any]]) -> list[Problem]:
+    """Problems of rows, which may have an `id`. Raises TaskError."""
+    problems = {}
+    for row in rows:
+        problem = _generated({"level": 0, "id": f"basics/further/{row['name']}", **row})
+        try:
+            ast.parse(problem.reference)
+        except SyntaxError as error:
+            raise TaskError(f"task.env.further: the solution of {problem.id} is no Python: {error}") from None
+        if not problem.cases or problem.id in problems:
+            reason = "a second problem has this id" if problem.cases else "it has no tests"
+            raise TaskError(f"task.env.further: {problem.id}: {reason}")
+        problems[problem.id] = problem
+    return list(problems.values())
 
 
 def _read(path: Path, key: str) -> list[dict[str, Any]]:

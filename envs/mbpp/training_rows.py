@@ -1,10 +1,10 @@
-"""MBPP's training problems (ids 511 to 974) as rows for `task=basics task.env.further=FILE`:
+"""MBPP's validation and training problems (ids 511 to 600 and 601 to 974) for `task=basics task.env.further=FILE`:
 
     python -m envs.mbpp.training_rows mbpp.jsonl -o mbpp_rows.jsonl
 
 Austin et al. 2021, arXiv 2108.07732, CC BY 4.0. MBPP's 500 test problems (11 to 510) and its examples for prompts are
 not among them. A row's tests are arguments and results in JSON, so problems whose asserts hold other values are left
-out, and so are the longest solutions, which small models cannot learn.
+out, and so are the longest solutions and descriptions, which small models cannot learn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from envs.json_lines import Row, json_lines
 IDS = range(511, 975)
 MOST_CHARS = 450
 """Of a solution."""
-MOST_ASKED = 300
+MOST_ASKED = 299
 """Characters of a description."""
 
 
@@ -32,7 +32,7 @@ def training_rows(path: Path) -> Iterator[Row]:
     for _, row in json_lines(path):
         if not isinstance(row, Exception) and row.get("task_id") in IDS and not row.get("test_setup_code"):
             made = _row(row)
-            if made is not None and len(made["solution"]) <= MOST_CHARS and len(made["description"]) < MOST_ASKED:
+            if made is not None and len(made["solution"]) <= MOST_CHARS and len(made["description"]) <= MOST_ASKED:
                 yield made
 
 
@@ -90,15 +90,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         rows = list(training_rows(options.file))
+        if rows:
+            temporary = options.output.with_name(f".{options.output.name}.{os.getpid()}")
+            temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+            temporary.replace(options.output)
     except OSError as error:
-        print(f"envs.mbpp.training_rows: {options.file}: {error.strerror}", file=sys.stderr)
+        print(f"envs.mbpp.training_rows: {error}", file=sys.stderr)
         return 1
     if not rows:
         print(f"envs.mbpp.training_rows: {options.file} has no problem of 511 to 974", file=sys.stderr)
         return 1
-    temporary = options.output.with_name(f".{options.output.name}.{os.getpid()}")
-    temporary.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    temporary.replace(options.output)
     print(f"wrote {options.output}: {len(rows)} problems")
     return 0
 

@@ -8,7 +8,7 @@ base           the model as it is
 sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
 sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
 own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
-broad          the same with 355 of MBPP's training problems beside, and 180 updates in place of 120; before it
+broad          the same with 355 of MBPP's problems 511 to 974 beside, and 180 updates in place of 120; it needs
                python -m envs.mbpp.training_rows mbpp.jsonl -o runs/learning/mbpp_rows.jsonl
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model

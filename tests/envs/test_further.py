@@ -33,6 +33,15 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
     assert [p.id for p in more.problems("train")] == [p.id for p in alone.problems("train")] + ["basics/further/twice"]
     assert [p.id for p in more.problems("test")] == [p.id for p in alone.problems("test")]
     assert more.problems("train")[-1].cases[0].expected == 3
+    for wrong, reason in (
+        ({"examples": []}, "basics/further/twice: it has no tests"),
+        ({"solution": "def twice("}, "no Python"),
+        ({"again": True}, "a second problem has this id"),
+    ):
+        again = [json.dumps({**json.loads(lines[0]), **wrong})] * (2 if "again" in wrong else 1)
+        (tmp_path / "wrong.jsonl").write_text("\n".join(again))
+        with pytest.raises(TaskError, match=reason):
+            Basics(further=str(tmp_path / "wrong.jsonl"))
     with pytest.raises(TaskError, match=r"no such file or folder: .*absent \(task\.env\.further\)"):
         Basics(further=str(tmp_path / "absent"))
 

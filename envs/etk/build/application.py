@@ -18,6 +18,7 @@ GENERATE = "generate"
 Command = str | Sequence[str]
 """A list of words, or a line for the shell."""
 T = TypeVar("T")
+QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MPI_VARIABLES = {"HOME": ".", "HWLOC_SYNTHETIC": "pu:2", "UCX_LOG_LEVEL": "fatal"}
 """What MPI otherwise looks for in files that a sandbox has not: its user's folder and the list of processors."""
 
@@ -109,6 +110,11 @@ class Run:
     def variables(self) -> dict[str, str]:
         """The variables of the program's environment."""
         return {**(MPI_VARIABLES if self.mpi else {}), **self.env}
+
+    def printed_by(self, lines: str) -> bool:
+        """Whether a text in quotes in these lines of source matches success_regex; False without one."""
+        texts = [re.sub(r"\\[nrt]", "\n", text[1:-1]) for text in QUOTED.findall(lines)]
+        return self.success_regex is not None and any(re.search(self.success_regex, text) for text in texts)
 
     def reached_its_end(self, output: str) -> bool:
         """Whether the last line of the program's standard output matches success_regex."""
@@ -247,8 +253,9 @@ def _ends_with(output: str, regex: str | None, count: int) -> bool:
 def _check_positive(name: str, table: object, *keys: str) -> None:
     for key in keys:
         value = getattr(table, key)
-        if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
-            raise ApplicationError(f"{name}.{key}={value!r}: must be a positive number")
+        whole = key != "timeout"
+        if not isinstance(value, int if whole else int | float) or not (math.isfinite(value) and value > 0):
+            raise ApplicationError(f"{name}.{key}={value!r}: must be a positive {'whole ' if whole else ''}number")
 
 
 def _limits(seconds: float, memory_mib: int, disk_mib: int, sockets: bool = False) -> Limits:

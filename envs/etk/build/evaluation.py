@@ -18,7 +18,7 @@ from typing import Any
 from envs.etk.build.application import Application
 from envs.etk.build.cactus_tests import TestSuite
 from envs.etk.build.compare import Reference, RunScore
-from envs.etk.build.compiler_messages import compiler_lines
+from envs.etk.build.compiler_messages import compiler_lines, compiler_messages
 from envs.etk.build.jobs import build_failure, build_log, last_output, program_of, run_failure, run_job
 from envs.etk.build.once import Once
 from envs.etk.build.outputs import InMemory
@@ -191,7 +191,7 @@ class Evaluator:
         repeatable = not (failure or "").startswith(UNREPEATABLE) and "Killed signal" not in outcome.stderr
         printed = build_log(self.application, outcome)
         output = compiler_lines(f"{outcome.stderr}\n{printed}")
-        if failure and not output:
+        if failure and not any(message.severity == "error" for message in compiler_messages(output, "", ())):
             failure = f"{failure}; {last_output(outcome.stderr, printed)}"
         return Evaluation(failure, output, seconds=Seconds(compile=outcome.seconds), repeatable=repeatable)
 

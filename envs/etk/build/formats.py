@@ -32,7 +32,7 @@ HEADER_LINES, HEADER_WIDTH = 100, 400
 """Of a table's lines without numbers the last ones, so many characters of each, are its header."""
 COMMENT = '#%!;"'
 # each digit can match in two ways at most: a candidate's long line must not take quadratic time
-DECIMAL = r"[+-]?(?:(?:\d+\.\d*|\.\d+)[+-]\d{3}|(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?)"
+DECIMAL = r"[+-]?(?:(?:\d+\.\d*|\.\d+)[+-]\d{3}(?![\d.])|(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?)"
 """The first form is Fortran's for an exponent of three digits, 1.0-101."""
 NUMBER = re.compile(rf"{DECIMAL}|[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 TIME = re.compile(rf"\btime\b[\s=:]*({DECIMAL})", re.ASCII | re.IGNORECASE)

@@ -16,6 +16,8 @@ TREE = "tree"
 """The folder of the private copy in a job."""
 MAX_FILES = 4000
 """Files and folders of a copy. A job may hold twice as many."""
+USERS = {"build": (1, 3), "run": (2,)}
+"""Which command of a job is the user's: a build's in the user's folder the first, in a copy the third."""
 IN_FOLDER = ("/bin/sh", "-c", 'cd "$0" && exec "$@"')
 
 
@@ -68,7 +70,7 @@ def run_job(application: Application, job_id: str, files: dict[str, bytes], *als
         "command",
         files={f"run/{name}": data for name, data in files.items()},
         commands=(
-            in_folder("run", ("/bin/chmod", "700", *sorted(files))),
+            in_folder("run", ("/bin/chmod", "700", ".", *sorted(files))),
             in_folder("run", ("/usr/bin/env", *environment, *words(run.command))),
         ),
         keep=tuple(f"run/{name}{file}" for name in expected for file in FORMATS[application.metric.format].files),
@@ -106,10 +108,10 @@ def build_failure(application: Application, outcome: Outcome) -> str | None:
 
 def _said(outcome: Outcome, table: str) -> str:
     """The outcome's note, in which the command that failed has the name of its setting."""
-    ended = re.fullmatch(r"command \d+ ended with status (-?\d+)", outcome.note)
-    if ended is None:
+    ended = re.fullmatch(r"command (\d+) ended with status (-?\d+)", outcome.note)
+    if ended is None or int(ended[1]) not in USERS[table]:
         return outcome.note
-    status = int(ended[1])
+    status = int(ended[2])
     how = f"status {status}" if status >= 0 else f"signal {-status} ({signal.strsignal(-status)})"
     return f"{table}.command ended with {how}"
 

@@ -19,10 +19,18 @@ class MountedTree:
         folder: the source tree.
         writable: folders in which a job may change files, besides that of the file that it replaces.
         left_out: whether a job that replaces a file (None: none) does not see a path, relative to the folder.
+        whole: the same for a folder with all that is in it.
     """
 
-    def __init__(self, folder: Path, writable: Sequence[str], left_out: Callable[[str | None, PurePosixPath], bool]):
-        self.folder, self.writable, self.left_out = os.path.realpath(folder), writable, left_out
+    def __init__(
+        self,
+        folder: Path,
+        writable: Sequence[str],
+        left_out: Callable[[str | None, PurePosixPath], bool],
+        whole: Callable[[str | None, PurePosixPath], bool],
+    ):
+        self.folder, self.writable = os.path.realpath(folder), writable
+        self.left_out, self.whole = left_out, whole
         self.tree = functools.lru_cache(256)(self._tree)
 
     def _tree(self, file: str | None) -> Tree:
@@ -31,8 +39,10 @@ class MountedTree:
         for place, folders, names in os.walk(self.folder):
             folders.sort()
             inside = os.path.relpath(place, self.folder)
-            hidden += [os.path.normpath(os.path.join(inside, name)) for name in folders if name in VERSION_CONTROL]
-            folders[:] = [name for name in folders if name not in VERSION_CONTROL]
+            below = {name: os.path.normpath(os.path.join(inside, name)) for name in folders}
+            gone = [n for n, path in below.items() if n in VERSION_CONTROL or self.whole(file, PurePosixPath(path))]
+            hidden += [below[name] for name in gone]
+            folders[:] = [name for name in folders if name not in gone]
             paths = [os.path.normpath(os.path.join(inside, name)) for name in sorted(names)]
             hidden += [path for path in paths if self.left_out(file, PurePosixPath(path)) or _copied(file, path)]
         if file is not None:

@@ -77,7 +77,7 @@ class Prepared:
         return copied_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
 
     def _without(self, file: str, built: bytes) -> bytes:
-        """The built tree without the file, its objects, the program, results of runs and what the application discards.
+        """The built tree without the file, its objects, the program, results and what the application discards.
 
         The objects are not only stale: they would give away the original text of the file, and a result that lies
         beside the source could be compiled in and written out again. Time stamps are rounded down
@@ -96,18 +96,32 @@ class Prepared:
 def _left_out(application: Application, file: str | None, name: PurePosixPath) -> bool:
     """Whether a job that replaces `file` (None: no file) does not have the file `name` of the built tree."""
     build, path = application.build, PurePosixPath(file) if file else None
-    if path is not None and _is_result(application, name):
+    if _is_result(application, file, name):
         return True
     is_object = path is not None and name.suffix in OBJECTS and name.name.startswith(f"{path.stem}.")
     is_program = build.artifact is not None and name == PurePosixPath(build.artifact)
     return is_object or is_program or name == path or (path is not None and _matches(name, *build.discard))
 
 
-def _is_result(application: Application, name: PurePosixPath) -> bool:
-    """Whether a file is, or lies in, a result that the user's own run has left; not an input of the run."""
+def _is_result(application: Application, file: str | None, name: PurePosixPath) -> bool:
+    """Whether a path is a compared result that the user's own run has left, or lies in one; not an input of the run.
+
+    Results of AMReX are folders, which it renames to NAME.old.* before it writes them anew; those of a Cactus test are
+    stored beside the test's parameter file. No folder that holds the replaced file counts.
+    """
+    if file is None or _matches(name, *application.run.inputs):
+        return False
     metric = application.metric
-    results = {PurePosixPath(each).name for each in (*metric.expect, metric.initial) if each}
-    return not results.isdisjoint(name.parts) and not _matches(name, *application.run.inputs)
+    results, parts = {PurePosixPath(each).name for each in metric.expect}, name.parts
+    places = list(range(len(parts)))
+    if metric.format == "cactus":
+        places = [at for at in places if not at or parts[at - 1] == "test"]
+    elif metric.format != "amrex":
+        places = places[-1:]
+    around = {*PurePosixPath(file).parents}
+    return any(
+        parts[at].partition(".old.")[0] in results and PurePosixPath(*parts[: at + 1]) not in around for at in places
+    )
 
 
 def _matches(path: PurePosixPath, *patterns: str) -> bool:
@@ -188,10 +202,10 @@ async def _build_and_run(application: Application, sandbox: Sandbox, source: byt
     ran = _graded(await sandbox.run([job]))
     if failure := run_failure(application, ran):
         output = last_output(ran.stderr, ran.stdout)
-        inputs = ", ".join(application.run.inputs) or "none"
-        raise ApplicationError(
-            f"{application.name}, unchanged: {failure}; {output}; it runs in an empty folder (run.inputs: {inputs})"
+        place = (
+            f"a new folder that holds only the program and run.inputs ({', '.join(application.run.inputs) or 'none'})"
         )
+        raise ApplicationError(f"{application.name}, unchanged: {failure}; {output}; it runs in {place}")
     for name, data in ran.files.items():
         path = reference / name.removeprefix("run/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +252,12 @@ def _source(application: Application) -> bytes | MountedTree:
     paths = list(_files(source_dir))
     size = sum(path.lstat().st_size for path in paths) >> 20
     if len(paths) > MAX_FILES or size > MAX_MIB:
-        return MountedTree(source_dir, build.writable, lambda file, path: _left_out(application, file, path))
+        return MountedTree(
+            source_dir,
+            build.writable,
+            lambda file, path: _left_out(application, file, path),
+            lambda file, path: _is_result(application, file, path),
+        )
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in paths:

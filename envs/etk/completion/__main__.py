@@ -28,7 +28,7 @@ from pathlib import Path
 from envs.command_rows import Row, answer_each
 from envs.etk.build.compare import ApplicationError, Metric, Reference
 from envs.etk.build.outputs import Folder
-from envs.etk.completion.cases import case_row
+from envs.etk.completion.cases import Case, case_row
 from envs.etk.completion.check import faults, measure, with_expected
 from envs.etk.completion.embedded import CASES, flow2d, flow2d_cases
 from envs.etk.completion.own_application import check_application, propose_cases, score_rows, show_cases
@@ -101,17 +101,39 @@ def new(folder: Path, target: Path) -> int:
 
 
 def propose(options: argparse.Namespace) -> int:
-    """Print the cases that are found, or write them to a file once all are known; 1 if there are none."""
-    work = propose_cases(options.application, options.workers, options.lines, options.most, options.compiling)
-    kept = asyncio.run(work)
-    text = "".join(f"{case_row(case)}\n" for case in kept)
-    if options.output is None or not kept:
-        sys.stdout.write(text)
-    else:
-        temporary = options.output.with_name(f".{options.output.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(options.output)
-    return int(not kept)
+    """Print the cases as they are found, or write them to a file that replaces an older one at the end; what was found
+    before an interruption stays in FILE.part. Returns 1 if there are none."""
+    if options.output is None:
+        work = propose_cases(
+            options.application,
+            options.workers,
+            lambda case: print(case_row(case), flush=True),
+            options.lines,
+            options.most,
+            options.compiling,
+        )
+        return int(not asyncio.run(work))
+    part = options.output.with_name(f"{options.output.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+
+        def keep(case: Case) -> None:
+            file.write(f"{case_row(case)}\n")
+            file.flush()
+            print(f"{case.id}: kept", file=sys.stderr)
+
+        try:
+            asyncio.run(
+                propose_cases(
+                    options.application, options.workers, keep, options.lines, options.most, options.compiling
+                )
+            )
+        finally:
+            if not file.tell():
+                part.unlink()
+    if part.exists():
+        part.replace(options.output)
+        return 0
+    return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -163,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             answer_each(options.file, score_row)
     except OSError as error:
-        print(f"envs.etk.completion: {error.filename}: {error.strerror}", file=sys.stderr)
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"envs.etk.completion: {reason}", file=sys.stderr)
         return 1
     except (UnicodeDecodeError, ApplicationError, RuntimeError) as error:
         print(f"envs.etk.completion: {error}", file=sys.stderr)

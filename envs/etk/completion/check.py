@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from envs.etk.build.application import GENERATE, Application
 from envs.etk.build.compare import STAGES
 from envs.etk.completion.cases import Case
 from envs.etk.completion.scorer import PERFECT, CompletionScore, CompletionScorer, Request
@@ -42,14 +43,14 @@ def _rounded(score: CompletionScore) -> dict[str, float]:
     return {name: round(getattr(score, name), 4) for name in (*STAGES, *SUMMARY)}
 
 
-def unsound(reference: CompletionScore, empty: CompletionScore) -> list[str]:
+def unsound(application: Application, reference: CompletionScore, empty: CompletionScore) -> list[str]:
     """Why a case is not fit for use; empty for a good case."""
     results = []
     if reference.total <= PERFECT:
-        unequal = (
-            [] if reference.reasons else ["two runs of the unchanged program differ (clock, random numbers, threads?)"]
-        )
-        results = [f"the original lines score {reference.total:.4f}", *reference.reasons, *unequal]
+        unequal = "two runs of the unchanged program differ (clock, random numbers, threads?)"
+        if application.reference != GENERATE:
+            unequal = "the unchanged program's results differ from the stored reference (another compiler or machine?)"
+        results = [f"the original lines score {reference.total:.4f}", *(reference.reasons or [unequal])]
     return results + _changes_nothing(empty.left_out)
 
 

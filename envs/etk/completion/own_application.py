@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from envs.command_rows import Row, answer, read_rows
@@ -55,12 +55,14 @@ def read_application(path: Path, with_cases: bool = True) -> tuple[Application, 
     return application, read_cases(file) if with_cases else []
 
 
-async def propose_cases(path: Path, workers: int, longest: int, most: int, compiling: bool) -> list[Case]:
-    """Cases of the application (see `propose`). Raises OSError, ApplicationError, RuntimeError."""
+async def propose_cases(
+    path: Path, workers: int, keep: Callable[[Case], None], longest: int, most: int, compiling: bool
+) -> int:
+    """Give `keep` cases of the application (see `propose`). Raises OSError, ApplicationError, RuntimeError."""
     application, _ = read_application(path, with_cases=False)
     sandbox = LocalSandbox(workers)
     try:
-        return await propose(application, _scorer(application, sandbox), longest, most, compiling)
+        return await propose(application, _scorer(application, sandbox), keep, longest, most, compiling)
     finally:
         await sandbox.close()
 
@@ -83,11 +85,9 @@ async def check_application(path: Path, workers: int) -> int:
             compiled += bool(row.get("sound") and row["scores"]["empty"]["compile"])
     finally:
         await sandbox.close()
-    print(
-        f"{sound} of {len(cases)} cases are sound; {sound - compiled} of these do not compile without their lines, "
-        "which does not show that the results depend on them",
-        file=sys.stderr,
-    )
+    broken = f"; {sound - compiled} of these do not compile without their lines, which does not show that the results "
+    broken = f"{broken}depend on them" if sound > compiled else ""
+    print(f"{sound} of {len(cases)} cases are sound{broken}", file=sys.stderr)
     return len(cases) - sound
 
 
@@ -111,8 +111,8 @@ async def _checked(scorer: CompletionScorer, case: Case) -> Row:
     reference, empty = await scorer.score([Request(case, gap.original), Request(case, "")])
     if reference is None or empty is None:
         return {"error": "the sandbox failed"}
-    reasons = unsound(reference, empty)
-    if scorer.application.run.success_regex and scorer.application.run.reached_its_end(gap.original):
+    reasons = unsound(scorer.application, reference, empty)
+    if scorer.application.run.printed_by(gap.original):
         reasons.append("it masks the line that prints run.success_regex")
     return {
         "masked": gap.original,
@@ -151,8 +151,8 @@ def _row(score: CompletionScore) -> Row:
     messages = [message.text for message in score.messages if message.severity == "error"]
     reasons = [*score.reasons, *messages]
     if score.verdict == "fields" and not reasons:
-        parts = {"the header": score.header, "the field": score.density}
-        reasons = [f"{part} is not the reference's: {value:.3g} of 1" for part, value in parts.items() if value < 1]
+        parts = {"the header": 1 - score.header, "the field": 1 - score.density}
+        reasons = [f"{part} differs from the reference's: {off:.2g} of 1" for part, off in parts.items() if off > 1e-6]
     return {"verdict": score.verdict, **_scores(score), "reasons": reasons}
 
 

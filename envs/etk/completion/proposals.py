@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from envs.etk.build.application import Application
@@ -55,13 +55,19 @@ def candidates(source_dir: Path, longest: int) -> Iterator[Case]:
 
 
 async def propose(
-    application: Application, scorer: CompletionScorer, longest: int, most: int, compiling: bool = False
-) -> list[Case]:
-    """Build and run the application without the lines of each place. Returns the cases without which it does not
-    compile, does not reach its end, or has other results; the other places are named on standard error, with a reason.
+    application: Application,
+    scorer: CompletionScorer,
+    keep: Callable[[Case], None],
+    longest: int,
+    most: int,
+    compiling: bool = False,
+) -> int:
+    """Build and run the application without the lines of each place, and give `keep` the places without whose lines it
+    does not compile, does not reach its end, or has other results; the other places are named on standard error, with a
+    reason. Returns the number of cases.
 
     longest: lines of a case. most: places that are tried, spread evenly over the sources. compiling: leave out places
-    without which the application does not compile, since this does not show that its results depend on them.
+    without whose lines the application does not compile, since this does not show that its results depend on them.
 
     Raises ApplicationError or RuntimeError where the unchanged application cannot be built or run.
     """
@@ -69,18 +75,18 @@ async def propose(
     found = list(candidates(application.source_dir, longest))
     tried = found[:: -(-len(found) // most)] if found else []
     print(f"{len(found)} places in {application.source_dir}, {len(tried)} are tried", file=sys.stderr)
-    kept: list[Case] = []
-    broken = 0
+    kept = broken = 0
     for at in range(0, len(tried), 8):
         part = tried[at : at + 8]
         for case, score in zip(part, await scorer.score([Request(case, "") for case in part]), strict=True):
             if reason := _left_out(application, scorer, case, score, compiling):
                 print(f"{case.id}: left out, {reason}", file=sys.stderr)
             else:
-                kept.append(case)
+                keep(case)
+                kept += 1
                 broken += bool(score and not score.compile)
     without = f", of which {broken} do not compile without their lines (--compiling leaves these out)" if broken else ""
-    print(f"{len(kept)} cases{without}", file=sys.stderr)
+    print(f"{kept} cases{without}", file=sys.stderr)
     return kept
 
 
@@ -90,7 +96,7 @@ def _left_out(
     """Why a place is no case, from the score of leaving its lines out; empty for a case."""
     if score is None:
         return "the sandbox failed"
-    if application.run.success_regex and application.run.reached_its_end(scorer.gap(case).original):
+    if application.run.printed_by(scorer.gap(case).original):
         return "it prints run.success_regex"
     if score.left_out > MAX_LEFT_OUT:
         return f"the results hardly change ({score.left_out:.3f})"

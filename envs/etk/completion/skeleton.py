@@ -73,7 +73,8 @@ def guessed(folder: Path) -> str:
         missing.append(f"no result of a run (expect = {expect[0]})")
     elif all(INITIAL.search(name) for name in expect):
         missing.append(f"no result but the initial state, {expect[0]}")
-    return f"{' and '.join(missing)} in {folder}: build and run it there first, or mend these lines" if missing else ""
+    where = f"directly in {folder}: build and run it there first, or correct these lines"
+    return f"{' and '.join(missing)} {where}" if missing else ""
 
 
 def _program(folder: Path) -> str | None:

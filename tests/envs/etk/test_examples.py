@@ -156,7 +156,7 @@ def test_cases_are_only_replaced_by_others(tmp_path, capsys, monkeypatch):
     toml.write_text(toml.read_text().replace("g++ -O2", "no-such-compiler"))
     assert main(command) == 1
     error = capsys.readouterr().err
-    assert "build.command ended with status 127; output: /bin/sh: 1: no-such-compiler: not found" in error
+    assert "build.command ended with status 127; output: " in error and "no-such-compiler" in error
     assert {json.loads(line)["id"] for line in cases.read_text().splitlines()} == compiling
 
 

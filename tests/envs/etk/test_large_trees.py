@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import subprocess
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -77,3 +78,49 @@ def test_a_tree_of_many_files_is_built_and_one_that_builds_too_many_says_so(tmp_
     with pytest.raises(ApplicationError, match=r"^x, unchanged: .*; its 1500 files and folders and .* too many .+$"):
         asyncio.run(prepare(dataclasses.replace(application, build=copying), sandbox, tmp_path / "cache"))
     asyncio.run(sandbox.close())
+
+
+@pytest.mark.parametrize(
+    ("settings", "hidden", "seen"),
+    [
+        (
+            {"format": "text", "expect": ("out/heat_001.txt",)},
+            ("heat_001.txt", "a/out/heat_001.txt"),
+            ("heat_000.txt", "heat_001.txt/x", "input/heat_001.txt"),
+        ),
+        (
+            {"format": "amrex", "expect": ("plt00001",)},
+            ("plt00001/Header", "a/plt00001", "plt00001.old.17/Level_0/Cell_D"),
+            ("plt00002/Header", "plt00001.txt"),
+        ),
+        (
+            {"format": "cactus", "expect": ("TestLoop",)},
+            ("TestLoop/x.xl", "arrangements/A/T/test/TestLoop/x.xl"),
+            ("arrangements/Carpet/TestLoop/src/make.code.defn",),
+        ),
+    ],
+    ids=["text", "amrex", "cactus"],
+)
+def test_a_build_does_not_see_the_results_of_earlier_runs(tmp_path, settings, hidden, seen):
+    metric = Metric(field="x", **settings)
+    made = Application("x", tmp_path, Build("make"), Run("./x", inputs=["input/*"]), metric)
+
+    def result(name: str, file: str | None = "src/a.cpp") -> bool:
+        return prepared_tree._is_result(made, file, PurePosixPath(name))
+
+    assert all(map(result, hidden)) and not any(map(result, seen))
+    assert not any(result(name, None) for name in hidden)  # the unchanged application is built with all files
+    assert not result(f"{settings['expect'][0]}", f"{settings['expect'][0]}/src/a.cpp")
+
+
+def test_folders_of_results_in_a_large_tree_are_hidden_whole(tmp_path, monkeypatch):
+    """A job names what it does not see, and there is a limit on the length of its request."""
+    for number in range(50):
+        path = tmp_path / "app" / "plt00001" / "Level_0" / f"Cell_D_{number:05d}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "app" / "a.cpp").touch()
+    monkeypatch.setattr(prepared_tree, "MAX_FILES", 2)
+    made = Application("x", tmp_path / "app", Build("make"), Run("./x"), Metric(expect=("plt00001",)))
+    tree = prepared_tree._source(made)
+    assert tree.tree("a.cpp").hidden == ("plt00001", "a.cpp") and "plt00001" not in tree.tree(None).hidden

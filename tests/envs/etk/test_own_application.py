@@ -140,6 +140,15 @@ def test_leaving_the_lines_out_has_no_skill():
     assert skill_beyond(0.7, 0.4) == pytest.approx(0.5) and skill_beyond(0.99, 1.0) == 0
 
 
+def test_the_lines_that_print_the_last_line_are_known_by_their_texts():
+    run = Run(command="./x", success_regex="finished")
+    for lines in ('std::printf("\\nfinished\\n");\nMPI_Finalize();', "  print *, 'finished'", 'puts("finished");'):
+        assert run.printed_by(lines), lines
+    for lines in ("finished = true;", 'printf("done");', "if (finished) return;"):
+        assert not run.printed_by(lines), lines
+    assert not Run(command="./x").printed_by('puts("finished");')
+
+
 def test_the_last_line_says_that_a_run_reached_its_end():
     run = Run(command="./x", success_regex="finalized")
     assert run.reached_its_end("step 1\nAMReX (24.01) finalized\n\n") and not run.reached_its_end("finalized\nstep 1\n")
