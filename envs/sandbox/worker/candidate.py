@@ -30,12 +30,18 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 class Kept:
     """Objects that stay in this process, and functions of the test that stay in the other one, by number.
 
+    It is made in the template, like what encodes and decodes with it, so that a candidate's process copies no pages for
+    it. `ask`, which calls a function of the test, is set there.
+
     Args:
-        ask: calls a function of the test.
+        most: length of an encoded value, in characters.
     """
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self.ask = ask
+    def __init__(self, most: int) -> None:
+        self.ask: Callable[..., Any] = print
+        self.encode = codec.make_encoder(most, self.keep)
+        self.decode = codec.make_decoder({"h": self.object, "k": self.function, "n": self.iterator, "a": codec.array})
+        self.operations = dict(OPERATIONS)
         self.objects: list[Any] = []
         self.places: dict[int, int] = {}
         self.functions: dict[int, str] = {}
@@ -93,11 +99,20 @@ class Kept:
         return value
 
 
+def warm() -> None:
+    """As program.warm, for what a candidate's process uses besides."""
+    kept, sample = Kept(1 << 20), [1, 2.5, "text", None, True, (1, "x"), {"k": [1, 2]}, {3}, -1]
+    for _ in range(40):
+        kept.decode(codec.parse(kept.encode(sample)))
+
+
 def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     """Load the solution, and serve the check process."""
     job = tools.read(payload)
     send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
-    line, parse, operations, rebuilt = tools.line, tools.parse, dict(OPERATIONS), dict
+    kept: Kept = tools.kept or Kept(tools.most)
+    line, parse, operations, rebuilt = tools.line, tools.parse, kept.operations, dict
+    encode, decode = kept.encode, kept.decode
     failure, kind, builtin, refused = BaseException, type, program.BUILT_IN, codec.Unsupported
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
@@ -107,13 +122,10 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             if record[0] == "v":
                 return decode(record[1])
             if record[0] == "e":
-                raise by_name.get(record[2], failure)(record[1])
+                raise next((error for error, name in builtin.items() if name == record[2]), failure)(record[1])
             serve(record)
 
-    kept = Kept(ask)
-    by_name = {name: error for error, name in builtin.items()}
-    encode = codec.make_encoder(tools.most, kept.keep)
-    decode = codec.make_decoder({"h": kept.object, "k": kept.function, "n": kept.iterator, "a": codec.array})
+    kept.ask = ask
 
     def answered(operation: str, value: Any, args: Any, kwargs: dict) -> str:
         if operation == "make":

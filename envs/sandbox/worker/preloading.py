@@ -5,6 +5,7 @@ import gc
 import importlib
 import sys
 
+import candidate
 import kernel
 import program
 
@@ -48,6 +49,7 @@ def preload() -> None:
     for name in OWN.split():
         del sys.modules[name]
     program.warm()
+    candidate.warm()
     gc.collect()
     gc.freeze()
     kernel.LIBC.malloc_trim(0)

@@ -126,6 +126,8 @@ class Tools:
         decoder: Any = json.JSONDecoder()  # typeshed does not know scan_once
         self.parse, self.encode, self.decode = decoder.scan_once, codec.make_encoder(most), codec.decode
         self.most = most
+        self.kept: Any = None
+        """candidate.Kept, if the template makes it; a candidate's process makes its own otherwise."""
         self.send, self.line = writer(CHANNEL), reader(CHANNEL, most * 2)
         self.quote, self.describe, self.leave = codec._quote, describe, os._exit
         self.modules = {name: new_module(name) for name in ("solution", "__main__")}

@@ -33,6 +33,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+import candidate
 import checker
 import confine
 import kernel
@@ -253,6 +254,7 @@ class Server:
 
     def fork_template(self, limits: dict) -> Template:
         tools = program.Tools(limits)
+        tools.kept = candidate.Kept(tools.most)
 
         def body(channel: int) -> None:
             template_body(channel, limits, self.walls, self.alarm_end, tools)
