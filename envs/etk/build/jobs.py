@@ -88,7 +88,7 @@ def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
 def run_failure(application: Application, outcome: Outcome) -> str | None:
     """Why a run failed, None if it ended well."""
     if outcome.verdict != "pass":
-        return f"run: {outcome.verdict}, {_said(outcome, 'run')}"
+        return f"run: {outcome.verdict}, {_reason(outcome, 'run')}"
     if not application.run.reached_its_end(outcome.stdout):
         return f"run: it ended before its last line, {application.run.success_regex}"
     return None
@@ -98,7 +98,7 @@ def build_failure(application: Application, outcome: Outcome) -> str | None:
     """Why a build failed, None if it succeeded (specification, section 4.4)."""
     build = application.build
     if outcome.verdict != "pass":
-        return f"build: {outcome.verdict}, {_said(outcome, 'build')}"
+        return f"build: {outcome.verdict}, {_reason(outcome, 'build')}"
     if not build.succeeded(build_log(application, outcome)):
         return f"build: the log does not end with {build.success_regex}"
     if build.artifact and f"{TREE}/{build.artifact}" not in outcome.files:
@@ -106,7 +106,7 @@ def build_failure(application: Application, outcome: Outcome) -> str | None:
     return None
 
 
-def _said(outcome: Outcome, table: str) -> str:
+def _reason(outcome: Outcome, table: str) -> str:
     """The outcome's note, in which the command that failed has the name of its setting."""
     ended = re.fullmatch(r"command (\d+) ended with status (-?\d+)", outcome.note)
     if ended is None or int(ended[1]) not in USERS[table]:

@@ -113,7 +113,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     kept: Kept = tools.kept or Kept(tools.most)
     line, parse, operations, rebuilt = tools.line, tools.parse, kept.operations, dict
     encode, decode = kept.encode, kept.decode
-    failure, kind, builtin, refused = BaseException, type, program.BUILT_IN, codec.Unsupported
+    failure, kind, builtin, refused, first = BaseException, type, program.BUILT_IN, codec.Unsupported, next
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
         send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
@@ -122,7 +122,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             if record[0] == "v":
                 return decode(record[1])
             if record[0] == "e":
-                raise next((error for error, name in builtin.items() if name == record[2]), failure)(record[1])
+                raise first((error for error, name in builtin.items() if name == record[2]), failure)(record[1])
             serve(record)
 
     kept.ask = ask
