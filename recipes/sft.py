@@ -4,12 +4,16 @@
     python recipes/sft.py task=humaneval hardware.load_in_4bit=true          QLoRA
     python recipes/eval.py task=basics evaluation.split=train                run.dir=runs/own
     python recipes/sft.py task=basics recipe.answers=runs/own                its right answers in place of references
+    python recipes/eval.py task=basics evaluation.split=train episode=repair run.dir=runs/told
+    python recipes/sft.py task=basics recipe.answers=runs/told episode=repair    also behind answers that failed
     python recipes/ppo.py task=humaneval adapter=runs/sft/humaneval/smollm2_135m-dense-seed0
 
 The answer is the reference in a fenced block; the prompt's tokens do not count. With recipe.answers=RUN, an evaluation
 of the training problems, the policy's own answer takes its place where it is right (rejection sampling; RAFT, arXiv
-2304.06767), so that training changes less of what the policy does already. The loss is TRL's; every number is in
-conf/recipe/sft.yaml. Evaluated before and after by the task's own rewards, resumed and reported like online recipes.
+2304.06767), so that training changes less of what the policy does already. With episode=repair as well, the right
+answer is also imitated behind each answer that failed there and what the environment said of it, so that the policy
+learns to repair. The loss is TRL's; every number is in conf/recipe/sft.yaml. Evaluated before and after by the task's
+own rewards, resumed and reported like online recipes.
 """
 
 from __future__ import annotations
@@ -27,19 +31,23 @@ def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
     from trl import SFTConfig
 
+    from recipes.data.repairs import failed_turns
     from recipes.data.training_data import demonstrations, right_answers
     from recipes.models.load import lora
-    from recipes.run.checks import check_one_turn
+    from recipes.run.checks import check_sft
     from recipes.run.lifecycle import fit, prepare
+    from recipes.sampling.replies import Replies
     from recipes.trainers.sft_dpo import SftTrainer
 
-    check_one_turn(cfg)
+    check_sft(cfg)
     own = right_answers(cfg.recipe.answers) if cfg.recipe.answers else {}
+    failed = failed_turns(cfg.recipe.answers) if cfg.episode else {}
     run = prepare(cfg, SFTConfig)
+    broken = Replies(run.tokenizer, {}).broken
     trainer = SftTrainer(
         model=run.policy,
         args=run.args,
-        train_dataset=demonstrations(run.task, own, cfg.recipe.references),
+        train_dataset=demonstrations(run.task, own, cfg.recipe.references, failed, broken),
         processing_class=run.tokenizer,
         peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -12,6 +11,7 @@ from datasets import Dataset
 from envs.task import Prompted, Task, demonstration
 from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids
+from recipes.data.repairs import Failed, samples_file
 from recipes.records.jsonl import read_jsonl
 
 
@@ -43,7 +43,7 @@ def right_answers(path: str) -> dict[str, str]:
 
     Raises UserError where there is no right answer.
     """
-    file = Path(path) / "samples.jsonl" if Path(path).is_dir() else Path(path)
+    file = samples_file(path)
     counts: dict[str, Counter[str]] = {}
     for row in read_jsonl(file):
         if row["passed"]:
@@ -55,25 +55,37 @@ def right_answers(path: str) -> dict[str, str]:
     return {problem: answers.most_common(1)[0][0] for problem, answers in counts.items()}
 
 
-def demonstrations(task: Task, own: Mapping[str, str] | None = None, references: bool = True) -> Dataset:
+def demonstrations(
+    task: Task,
+    own: Mapping[str, str] | None = None,
+    references: bool = True,
+    failed: Mapping[str, Sequence[Failed]] | None = None,
+    broken: Callable[[str], str] = str,
+) -> Dataset:
     """Training problems with their answers, as TRL's SFTTrainer takes them: `prompt`, `completion`.
 
     The answer is the one that `own` has for the problem's id, else the problem's reference, where `references` allows
-    it. Problems with neither are left out.
+    it. Problems with neither are left out. A problem that `failed` knows is there once more behind each conversation,
+    with the answer that repaired it, else with that same answer; `broken` is as `Failed.messages` takes it.
 
     Raises UserError where `own` has answers and none of them is to a training problem, or no problem has an answer.
     """
-    own = own or {}
+    own, failed = own or {}, failed or {}
     problems = task.problems("train")
     if own and not any(p.id in own for p in problems):
         raise UserError(f"recipe.answers: none of its {len(own)} right answers is to a training problem of this task")
     turns = []
     for problem in problems:
         prompt = task.messages(problem)
-        if problem.id in own:
-            turns.append(as_turns(prompt, own[problem.id]))
-        elif references and problem.reference:
-            turns.append(as_turns(prompt, demonstration(prompt, problem.reference)))
+        answer = own.get(problem.id)
+        if answer is None and references and problem.reference:
+            answer = demonstration(prompt, problem.reference)
+        if answer is not None:
+            turns.append(as_turns(prompt, answer))
+        for conversation in failed.get(problem.id, ()):
+            repaired = answer if conversation.repaired is None else conversation.repaired
+            if repaired is not None:
+                turns.append(as_turns(conversation.messages(prompt, broken), repaired))
     if not turns:
         raise UserError("recipe.references=false leaves nothing to imitate without recipe.answers: set one of them")
     return Dataset.from_dict({"prompt": [a for a, _ in turns], "completion": [b for _, b in turns]})

@@ -95,7 +95,16 @@ def check_one_turn(cfg: DictConfig) -> None:
     if cfg.episode is not None:
         raise UserError(
             f"episode={cfg.episode.name}: recipe={cfg.recipe.name} takes answers of one turn; leave it out (grpo, ppo, "
-            "reinforce and eval take episodes)"
+            "reinforce, sft and eval take episodes)"
+        )
+
+
+def check_sft(cfg: DictConfig) -> None:
+    """Raise UserError for an episode without conversations to imitate."""
+    if cfg.episode is not None and not cfg.recipe.answers:
+        raise UserError(
+            f"episode={cfg.episode.name}: recipe=sft imitates conversations of an evaluation; run recipes/eval.py "
+            f"evaluation.split=train episode={cfg.episode.name} and give its folder as recipe.answers, or leave it out"
         )
 
 

@@ -7,13 +7,15 @@
 base        the model as it is
 repair      GRPO in episodes of two turns (episode=repair)
 one_turn    GRPO on answers of one turn, for as many updates
+sft         SFT of all weights on right answers, also behind failed answers of the model's and the replies to them
+sft_repair  GRPO in episodes of two turns after that
 
 Each is evaluated in episodes of two turns on the 66 held-out problems: pass@1 after turn 1 and after turn 2, and the
 rival, independent first answers of as many tokens, of which one that passes the shown tests is kept
 (recipes/evaluation/episodes.py). Runs lie below runs/episodes/ in the current folder; one that is finished is not run
 again, one that was stopped goes on. What was measured is stored in tests/bench/results/episodes/. Gains are in points
 of 100, paired by problem, with 95 % bootstrap intervals over problems and seeds. KEY=VALUE goes to every command,
-`recipe.` keys to trainings alone.
+`recipe.` keys to GRPO alone.
 """
 
 from __future__ import annotations
@@ -39,9 +41,17 @@ from tests.bench.learning import gain, run_arms
 
 RUNS = Path("runs/episodes")
 STORED = Path(__file__).parent / "results" / "episodes"
-ARMS = ("base", "repair", "one_turn")
+ARMS = ("base", "repair", "one_turn", "sft", "sft_repair")
 TASK = ("task=basics", "task.also_evaluate=[]", "evaluation.greedy=false", "evaluation.samples=4")
-GRPO = ("recipes/grpo.py", "task=basics", "task.also_evaluate=[]", "evaluation.before=false", "evaluation.greedy=false")
+BASICS = ("task=basics", "task.also_evaluate=[]")
+UNEVALUATED = ("evaluation.before=false", "evaluation.greedy=false")
+GRPO = ("recipes/grpo.py", *BASICS, *UNEVALUATED)
+DRAWN = RUNS / "drawn"
+EASY = ("task.env.generated=1", "task.env.generated_level=1")
+DRAW = ["recipes/eval.py", *BASICS, *EASY, "evaluation.split=train", "evaluation.samples=1", "episode=repair"]
+"""The base model's episodes on the hand-written and the easy generated training problems, greedy and drawn once."""
+SFT = ("recipes/sft.py", *BASICS, *EASY, *UNEVALUATED, "evaluation.samples=0", "episode=repair")
+SFT_SETTINGS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4", "recipe.trl.max_steps=60")
 
 Run = Mapping[str, Any]
 
@@ -52,12 +62,20 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     evaluation = ["recipes/eval.py", *TASK, "episode=repair", f"seed={seed}"]
     if arm == "base":
         yield [*evaluation, where, *own]
-    elif arm == "repair":
-        yield [*GRPO, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
-    else:
+        return
+    sft = RUNS / f"sft-training-seed{seed}"
+    after_sft = [f"adapter={sft}"] if arm == "sft_repair" else []
+    if arm.startswith("sft"):
+        yield [*DRAW, f"run.dir={DRAWN}", *own]
+        yield [*SFT, *SFT_SETTINGS, f"recipe.answers={DRAWN}", f"seed={seed}", f"run.dir={sft}", *own]
+    if arm == "sft":
+        yield [*evaluation, f"adapter={sft}", where, *own]
+    elif arm == "one_turn":
         training = RUNS / f"one_turn-training-seed{seed}"
         yield [*GRPO, f"seed={seed}", f"run.dir={training}", *overrides, "evaluation.samples=0"]
         yield [*evaluation, f"adapter={training}", where, *own]
+    else:
+        yield [*GRPO, *after_sft, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
 
 
 def folder(arm: str, seed: int) -> Path:
@@ -67,11 +85,12 @@ def folder(arm: str, seed: int) -> Path:
 
 def store(arm: str, seed: int) -> None:
     """Write down what the finished runs of an arm measured."""
-    run, training = folder(arm, seed), RUNS / f"{arm}-training-seed{seed}"
+    run = folder(arm, seed)
+    trainings = [RUNS / f"{name}-training-seed{seed}" for name in (arm, "sft") if name == arm or arm == "sft_repair"]
     written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
     rows = [row for row in written if row.get("when", "after") == "after" and "turns" in row]
     [summary] = [row for row in read_jsonl(run / "evals.jsonl") if row["when"] != "before" and "turns" in row]
-    steps = [row for part in (training, run) for row in read_jsonl(part / "metrics.jsonl")]
+    steps = [row for part in (*trainings, run) for row in read_jsonl(part / "metrics.jsonl")]
     kept = {
         "arm": arm,
         "seed": seed,

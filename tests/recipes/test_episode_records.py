@@ -16,7 +16,7 @@ from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.look import LookConfig, chosen
 from recipes.run.build import build_episode
-from recipes.run.checks import check_grpo, check_one_turn, check_ppo
+from recipes.run.checks import check_grpo, check_one_turn, check_ppo, check_sft
 from recipes.tools.coloured_tokens import cards
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import History
@@ -97,7 +97,8 @@ def test_the_report_shows_an_episode_as_a_conversation(tmp_path):
         (["recipe=grpo", "recipe.prefix.enabled=true"], "recipe.prefix.enabled=true gives the beginning of one answer"),
         (["recipe=ppo", "recipe.ratio=sequence"], "recipe.ratio=sequence takes an answer as one action"),
         (["recipe=ppo", "value=montecarlo"], "value=montecarlo continues one answer"),
-        (["recipe=sft"], "recipe=sft takes answers of one turn"),
+        (["recipe=pairs"], "recipe=pairs takes answers of one turn"),
+        (["recipe=sft"], "recipe=sft imitates conversations of an evaluation"),
         (["recipe=grpo", "task=pacman"], "task=pacman tells nothing of a failing answer"),
         (["recipe=ppo", "task=etk"], "task.reward.compile.workdir is null: give"),
     ],
@@ -105,7 +106,7 @@ def test_the_report_shows_an_episode_as_a_conversation(tmp_path):
 def test_what_episodes_do_not_go_with_is_refused_in_one_line(overrides, message):
     schema.register()
     cfg = compose([*overrides, "episode=repair"])
-    check = {"grpo": check_grpo, "ppo": check_ppo}.get(cfg.recipe.name, check_one_turn)
+    check = {"grpo": check_grpo, "ppo": check_ppo, "sft": check_sft}.get(cfg.recipe.name, check_one_turn)
     with pytest.raises(UserError, match=message) as error:
         check(cfg)
         build_episode(cfg, LocalSandbox(workers=1))

@@ -53,12 +53,18 @@ def test_what_a_run_measured_is_stored_and_summed_up(tmp_path, monkeypatch, caps
 
 
 def test_its_commands_train_and_evaluate_in_episodes(capsys):
-    assert episodes.main(["recipe.trl.max_steps=2", "model.path=x", "--dry-run", "--seeds", "0", "1"]) == 0
+    arms = ["base", "repair", "one_turn"]
+    assert episodes.main([*arms, "recipe.trl.max_steps=2", "model.path=x", "--dry-run", "--seeds", "0", "1"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 2 + 2 + 4
     assert all("model.path=x" in line for line in printed)
     assert all(("recipe.trl.max_steps=2" in line) == ("recipes/grpo.py" in line) for line in printed)
     assert [("episode=repair" in line) for line in printed] == [True] * 4 + [False, True] * 2
+    assert episodes.main(["sft_repair", "recipe.trl.max_steps=2", "--dry-run", "--seeds", "0"]) == 0
+    draw, sft, grpo = capsys.readouterr().out.splitlines()
+    assert "evaluation.split=train" in draw and all("episode=repair" in line for line in (draw, sft, grpo))
+    assert "recipe.answers=runs/episodes/drawn" in sft and "recipe.trl.max_steps=60" in sft
+    assert "adapter=runs/episodes/sft-training-seed0" in grpo and "recipe.trl.max_steps=2" in grpo
     with pytest.raises(SystemExit):
         episodes.main(["best"])
     assert "'best' is no arm" in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Failed turns of an evaluation in episodes, and the right answers to them, as examples for SFT.
+
+An example is a conversation that ends with a right answer: its own next turn where that one passed, else the answer
+that the problem's demonstration has (training_data.py). The last answer alone is imitated, what failed is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envs.episode import with_reply
+from envs.task import Prompted
+from recipes.cli.errors import UserError
+from recipes.records.jsonl import read_jsonl
+
+
+@dataclass(frozen=True)
+class Failed:
+    """turns: answers that failed, each with the environment's reply. repaired: the next answer, where it passed."""
+
+    turns: tuple[tuple[str, str], ...]
+    repaired: str | None
+
+    def messages(self, prompt: Prompted, broken: Callable[[str], str]) -> Prompted:
+        """The conversation before the right answer.
+
+        broken: takes the tokenizer's marks out of a text (recipes/sampling/replies.py), since a template reads them.
+        """
+        messages = prompt
+        for answer, reply in self.turns:
+            messages = with_reply(messages, prompt, broken(answer), broken(reply))
+        return messages
+
+
+def samples_file(path: str) -> Path:
+    """The samples of an evaluation: of its run directory, or that file itself."""
+    return Path(path) / "samples.jsonl" if Path(path).is_dir() else Path(path)
+
+
+def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
+    """What failed before a reply in an evaluation, by the problem's id; the same conversation counts once.
+
+    Args:
+        path: a run directory of recipes/eval.py with evaluation.split=train and an episode, or a file of such samples.
+
+    Raises UserError where no sample has a second turn.
+    """
+    failed: dict[str, dict[tuple[tuple[str, str], ...], Failed]] = {}
+    for row in read_jsonl(samples_file(path)):
+        turns, told = row.get("turns", []), ()
+        for turn, after in zip(turns, turns[1:], strict=False):
+            told = (*told, (turn["completion"], after["heard"]))
+            repaired = after["completion"] if after["passed"] else None
+            known = failed.setdefault(row["task_id"], {})
+            if told not in known or repaired is not None:
+                known[told] = Failed(told, repaired)
+    if not failed:
+        raise UserError(
+            f"recipe.answers={path}: no answer there has a second turn, so an episode has nothing to imitate: evaluate "
+            "with evaluation.split=train and the same episode first, or set episode=null"
+        )
+    return {problem: list(conversations.values()) for problem, conversations in failed.items()}
