@@ -21,11 +21,10 @@ from envs.sandbox import Job, Limits, Outcome, Sandbox
 
 Kind = Literal["closed", "open"]
 PACKAGE = __name__.rpartition(".")[0]
-MODULES = (
-    *("rewriting", "program", "closed_world", "reference_world", "closed_world_run"),
-    *("open_world", "open_world_paths", "open_world_run", "serve"),
-)
-"""Modules of a job; each imports only earlier ones."""
+CLOSED = ("rewriting", "program", "closed_world", "reference_world", "closed_world_run")
+OPEN = ("open_world", "open_world_paths", "open_world_run")
+MODULES: dict[Kind, tuple[str, ...]] = {"closed": (*CLOSED, "serve"), "open": (*CLOSED, *OPEN, "serve")}
+"""Modules of a job; each imports only earlier ones. Each process loads them anew."""
 LIMITS: dict[Kind, Limits] = {
     "closed": Limits(wall_s=4.0, most_wall_s=60.0, cpu_s=4.0, memory_mib=512, output_kib=1 << 14, processes=8),
     "open": Limits(wall_s=30.0, most_wall_s=120.0, cpu_s=30.0, memory_mib=512, output_kib=1 << 14, processes=8),
@@ -41,10 +40,11 @@ def load():
     for name, code in marshal.loads(base64.b64decode(TEXT)):
         module = sys.modules[name] = types.ModuleType(name)
         exec(code, vars(module))
+    run = sys.modules[{run!r}]
     for name in [name for name in sys.modules if name.startswith({parents!r}[0])]:
         del sys.modules[name]
-    return module.serve
-load()({kind!r})
+    return functools.partial(module.serve, run.answer)
+load()()
 """
 
 
@@ -52,12 +52,13 @@ load()({kind!r})
 def job_program(kind: Kind) -> str:
     """The program of a job that serves requests of a kind, "closed" or "open"."""
     compiled = []
-    for name in MODULES:
+    for name in MODULES[kind]:
         path = Path(__file__).with_name(f"{name}.py")
         compiled.append((f"{PACKAGE}.{name}", compile(path.read_text(), f"<{name}>", "exec", dont_inherit=True)))
     parts = PACKAGE.split(".")
     parents = tuple(".".join(parts[: n + 1]) for n in range(len(parts)))
-    return LAUNCH.format(text=base64.b64encode(marshal.dumps(compiled)).decode(), kind=kind, parents=parents)
+    text = base64.b64encode(marshal.dumps(compiled)).decode()
+    return LAUNCH.format(text=text, run=f"{PACKAGE}.{kind}_world_run", parents=parents)
 
 
 @dataclass(frozen=True)

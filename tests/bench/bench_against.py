@@ -43,7 +43,7 @@ elif kind == "robosim":
     from bench_robosim import LocalSandbox, judge, requests
     async def run():
         sandbox = LocalSandbox(2)
-        await judge(sandbox, requests(16, 0))
+        await judge(sandbox, requests(64, 0))  # both workers have started
         started, before = time.perf_counter(), cpu_seconds(os.getpid())
         judged = await judge(sandbox, requests(count, 1000))
         took = count / (time.perf_counter() - started), (cpu_seconds(os.getpid()) - before) / count * 1e3

@@ -1,7 +1,6 @@
 """A control group that limits the memory of a build's processes; envs/sandbox/memory_group.py creates it."""
 
 import contextlib
-import errno
 import os
 
 import kernel
@@ -15,7 +14,7 @@ LOOK_S = 0.02
 
 
 def join(hello: list | None) -> "Group | None":
-    """The group that the caller has made for this server; None if there is none, or processes cannot enter it."""
+    """The group that the caller has made for this server; None if there is none."""
     with contextlib.suppress(OSError):
         return Group(*hello) if hello else None
     return None
@@ -32,7 +31,7 @@ class Group:
         name: its name there.
         version: of the kernel's control groups, 1 or 2.
 
-    Raises OSError if processes cannot enter it.
+    Raises OSError if it is not there. Whether processes can enter it is known after `settled`.
     """
 
     look_every = LOOK_S
@@ -42,19 +41,32 @@ class Group:
         self.members = kernel.high(os.open(f"{name}/cgroup.procs", os.O_WRONLY, dir_fd=self.parent))
         """The descriptor through which a process enters the group."""
         self.most, self.killed = 0, 0
-        self.probe()
+        self.entered, self.entering = self._probe()
 
-    def probe(self) -> None:
-        """Let a process enter. Version 2 may refuse it, if this user has not been given the groups above too."""
+    def _probe(self) -> tuple[int, int]:
+        """Let a process enter, which takes the kernel some 20 ms: a pipe that says when it has, and the process.
+
+        Version 2 may refuse it, if this user has not been given the groups above too.
+        """
+        entered, said = os.pipe()
         pid = kernel.fork()
         if not pid:
             try:
                 os.write(self.members, b"0")
-                os._exit(0)
+                os.write(said, b"1")
             finally:
-                os._exit(1)
-        if os.waitpid(pid, 0)[1]:
-            raise OSError(errno.EACCES, "processes may not enter the control group")
+                os._exit(0)
+        os.close(said)
+        return kernel.high(entered), pid
+
+    def settled(self) -> bool:
+        """Whether a process has entered; waits until that is known."""
+        try:
+            return bool(os.read(self.entered, 1))
+        finally:
+            os.close(self.entered)
+            with contextlib.suppress(ChildProcessError):  # it is not this process's child if that was forked since
+                os.waitpid(self.entering, 0)
 
     def start(self, limits: dict) -> None:
         """Set the limits of a build. Raises OSError."""

@@ -50,6 +50,8 @@ def main() -> None:
         preloading.preload()
         if tier == "landlock":
             semaphores.replace()
+        if group is not None and not group.settled():
+            group = None
         trees = hello["trees"] if tier == "full" else []
         server = Server(control, walls, clock, packages, trees, group)
         server.probe(hello["limits"])

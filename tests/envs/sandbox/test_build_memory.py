@@ -160,7 +160,6 @@ def test_limits_and_counts_in_the_files_of_version_2(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(WORKER)
     import group as worker_group
 
-    monkeypatch.setattr(worker_group.Group, "probe", lambda self: None)
     (tmp_path / "own").mkdir()
     texts = {"memory.events": "max 3\noom 0\noom_kill 0\n", "memory.stat": "anon 1000\nfile 9999999999\n"}
     for name in ("cgroup.procs", "memory.max", "memory.swap.max", "memory.oom.group"):
@@ -168,6 +167,7 @@ def test_limits_and_counts_in_the_files_of_version_2(tmp_path, monkeypatch):
     for name, text in texts.items():
         (tmp_path / "own" / name).write_text(text)
     group = worker_group.Group(os.open(tmp_path, os.O_RDONLY), "own", 2)
+    assert group.settled() and (tmp_path / "own" / "cgroup.procs").read_text() == "0"
     limits = {"memory_mib": 100, "file_mib": 10, "output_kib": 1024, "processes": 64}
     group.start(limits)
     read = {name: Path(tmp_path / "own" / name).read_text() for name in texts}
@@ -182,6 +182,10 @@ def test_limits_and_counts_in_the_files_of_version_2(tmp_path, monkeypatch):
     assert group.too_large()
     os.close(group.parent)
     os.close(group.members)
+    (tmp_path / "own" / "cgroup.procs").unlink()
+    (tmp_path / "own" / "cgroup.procs").symlink_to("/dev/full")
+    refused = worker_group.Group(os.open(tmp_path, os.O_RDONLY), "own", 2)
+    assert not refused.settled(), "the kernel did not let a process enter"
 
 
 def test_memory_that_processes_share_counts_once(most_memory):
