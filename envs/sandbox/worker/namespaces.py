@@ -67,7 +67,10 @@ def enter_namespaces(folders: list[str], hidden: list[str], trees: list[str]) ->
     inner = os.fork()
     if inner:
         os.closerange(3, 1 << 16)
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 0xFF)
+        pid, status = os.wait()
+        while pid != inner:  # a process that entered the build group; see group.py
+            pid, status = os.wait()
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _start_network()
     _build_root({real[folder]: target for folder, target in moved.items()}, hidden, trees)
