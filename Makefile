@@ -33,7 +33,8 @@ test: .venv/.installed-dev
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(if $(ALL),-m 'not gpu and not network and not vllm')
 
 test-trl-newest: .venv-trl/.installed
-	OMP_NUM_THREADS=1 .venv-trl/bin/python -m pytest -m "" tests/invariants tests/recipes/test_two_steps.py tests/recipes/test_versions.py
+	OMP_NUM_THREADS=1 .venv-trl/bin/python -m pytest -n 2 --dist worksteal -m 'not gpu and not network and not vllm' \
+	  tests/invariants tests/recipes/test_two_steps.py tests/recipes/test_versions.py
 
 test-vllm: .venv/.installed-dev .venv-vllm/.installed
 	CODEGRAIN_VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PYTEST) -m vllm tests/vllm
