@@ -206,7 +206,8 @@ class Memory:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 
     def read(self, max_bytes: int, start: int = 0) -> bytes:
-        return os.pread(self.fd, max_bytes, start)
+        size = os.fstat(self.fd).st_size - start  # more would be allocated, and given back
+        return os.pread(self.fd, max(0, min(max_bytes, size)), start)
 
     def output(self, limits: Limits) -> bytes:
         """The content, cut after one byte more than the output limit."""

@@ -27,7 +27,7 @@ SEARCHED_CHARS = 1 << 16
 """Number of characters of a program that are searched for imports."""
 NOT_PRELOADED = re.compile(r"(?:^|\.)(?:_|tests?\b|testing|conftest|f2py|distutils|setup\b|main\b)")
 """Modules that have effects when they are imported, or that programs do not need."""
-IMPORT, NAME = re.compile(r"^.*\bimport\b.*$", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]{1,40}")
+IMPORT, NAME = re.compile(r"\bimport\b"), re.compile(r"[A-Za-z_][\w.]{1,40}")
 
 
 class LocalSandbox:
@@ -288,8 +288,9 @@ class LocalSandbox:
     def _modules_in(self, code: str) -> list[str]:
         """Names in the lines with an import, from which the worker chooses the modules to preload."""
         words: set[str] = set()
-        for line in IMPORT.findall(code[:SEARCHED_CHARS]):
-            words.update(name for name in NAME.findall(line) if not NOT_PRELOADED.search(name))
+        for line in code[:SEARCHED_CHARS].split("\n"):
+            if "import" in line and IMPORT.search(line):
+                words.update(name for name in NAME.findall(line) if not NOT_PRELOADED.search(name))
         numpy_parts = {"numpy.random", "numpy.linalg"} if "numpy" in words and "numpy" in self.packages else set()
         return sorted(words | numpy_parts)[:64]
 

@@ -7,7 +7,6 @@ to the program and linked, nothing else: if they had a truth value or results, a
 name of a function that the test lacks, and its objects would make the test's assertions true.
 """
 
-import contextlib
 import functools
 import json
 import sys
@@ -182,7 +181,8 @@ class Candidate:
 
     def _ask(self, operation: str, name: str | None, args: tuple, kwargs: dict) -> Any:
         try:
-            request = f'["{operation}",{json.dumps(name)},{self._encode(list(args))},{self._encode(kwargs)}]\n'
+            quoted = "null" if name is None else json.dumps(name)
+            request = f'["{operation}",{quoted},{self._encode(list(args))},{self._encode(kwargs)}]\n'
         except codec.Excess as error:
             if self._answers:  # otherwise the test is the cause
                 raise CandidateRaised(f"the test passes its result on, which cannot be sent: {error}") from error
@@ -194,12 +194,14 @@ class Candidate:
                 break
             self._write(self._called(*record[1:]))
         self._answers += 1
-        with contextlib.suppress(ValueError):
+        try:
             if record[0] == "v" and len(record) == (4 if operation == "run" else 2):
                 if operation == "run":
                     _change_all(args, self._decode(record[2]))
                     _change(kwargs, self._decode(record[3]))
                 return self._decode(record[1])
+        except ValueError as error:
+            raise self.lost("unreadable answer") from error
         if record[0] == "e" and len(record) == 3:
             raise self._raised(str(record[1]), record[2], operation)
         raise self.lost("unreadable answer")
