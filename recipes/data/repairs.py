@@ -6,6 +6,7 @@ that the problem's demonstration has (training_data.py). The last answer alone i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,15 @@ from envs.task import Prompted
 from recipes.cli.errors import UserError
 from recipes.records.jsonl import read_jsonl
 
+Turns = tuple[tuple[str, str], ...]
+"""An answer that failed and the environment's reply to it, for each turn."""
+
 
 @dataclass(frozen=True)
 class Failed:
-    """turns: answers that failed, each with the environment's reply. repaired: the next answer, where it passed."""
+    """turns: the failed answers so far. repaired: the next answer, where it passed."""
 
-    turns: tuple[tuple[str, str], ...]
+    turns: Turns
     repaired: str | None
 
     def messages(self, prompt: Prompted, broken: Callable[[str], str]) -> Prompted:
@@ -47,10 +51,10 @@ def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
 
     Raises UserError where no sample has a second turn.
     """
-    failed: dict[str, dict[tuple[tuple[str, str], ...], Failed]] = {}
+    failed: dict[str, dict[Turns, Failed]] = {}
     for row in read_jsonl(samples_file(path)):
-        turns, told = row.get("turns", []), ()
-        for turn, after in zip(turns, turns[1:], strict=False):
+        told: Turns = ()
+        for turn, after in itertools.pairwise(row.get("turns", [])):
             told = (*told, (turn["completion"], after["heard"]))
             repaired = after["completion"] if after["passed"] else None
             known = failed.setdefault(row["task_id"], {})
