@@ -1,16 +1,24 @@
-"""Attention as transformers' sdpa path computes it, in two shapes that cost less where they apply.
+"""Attention as transformers' sdpa path computes it, in three shapes that cost less where they apply.
 
 `grouped_sdpa`, for sampling: one new token a row folds grouped query heads into the query length instead of repeating
 keys and values. `repeated_sdpa`, for GPUs before Ampere (a T4): without a mask transformers asks PyTorch for grouped
 heads, which of CUDA's kernels only flash attention takes; it is not there, so the scores would be written out,
 (B, H, T, T). With keys and values repeated the memory-efficient kernel takes them.
+
+`packed_sdpa`, for rows of a prompt and several completions (recipes/trainers/log_probs.py): the prompt attends to
+itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
+other computed and thrown away: with eight completions as long as their prompt, three quarters of all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -25,11 +33,16 @@ def attention_for(device: str) -> str:
     return "sdpa" if device == "cpu" or torch.cuda.get_device_capability() >= AMPERE else "repeated_sdpa"
 
 
+def usual(module, query, key, value, attention_mask, **kwargs):
+    """The attention that training has without packed rows."""
+    attention = sdpa_attention_forward if attention_for(query.device.type) == "sdpa" else repeated_sdpa
+    return attention(module, query, key, value, attention_mask, **kwargs)
+
+
 def grouped_sdpa(module, query, key, value, attention_mask, **kwargs):
     """Attention of one new token a row: (B, H, 1, D) queries seen as (B, KV, H/KV, D); of several as in training."""
     heads, kv_heads = query.shape[1], key.shape[1]
     if query.shape[2] != 1 or heads == kv_heads:
-        usual = sdpa_attention_forward if attention_for(query.device.type) == "sdpa" else repeated_sdpa
         return usual(module, query, key, value, attention_mask, **kwargs)
     folded = query.reshape(query.shape[0], kv_heads, heads // kv_heads, query.shape[3])
     out = scaled_dot_product_attention(folded, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling"))
@@ -55,6 +68,60 @@ def repeated_sdpa(module, query, key, value, attention_mask, **kwargs):
     return out.transpose(1, 2).contiguous(), None
 
 
-for _name, _attention in {"grouped_sdpa": grouped_sdpa, "repeated_sdpa": repeated_sdpa}.items():
+def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, Sequence[int]] | None = None, **kwargs):
+    """Attention of a row of a prompt and completions, where `segments` gives their lengths in tokens; else as usual.
+
+    query (B, H, T, D), key and value (B, KV, T, D); the result is (B, T, H, D). With segments the mask is not read.
+    """
+    if segments is None:
+        return usual(module, query, key, value, attention_mask, **kwargs)
+    device = query.device.type
+    if torch.is_autocast_enabled(device):  # here, so that the backward pass can make the copies below again
+        query, key, value = (states.to(torch.get_autocast_dtype(device)) for states in (query, key, value))
+    start, sizes = segments
+    parts = [usual(module, query[:, :, :start], key[:, :, :start], value[:, :, :start], None, **kwargs)[0]]
+    how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
+    ends = list(accumulate(sizes, initial=start))
+    parts += [_behind(query, key, value, start, a, b, how) for a, b in pairwise(ends) if b > a]
+    return torch.cat(parts, 1), None
+
+
+def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str, Any]) -> torch.Tensor:
+    """Attention of the tokens from `first` to `end` to the prompt and to themselves: (B, end - first, H, D).
+
+    Heads that share keys are folded into the query length, so that keys are not repeated, and what is put together here
+    is not kept for the backward pass but made again.
+    """
+    rows, heads, _, width = query.shape
+    kv_heads, size = key.shape[1], end - first
+    folded = query[:, :, first:end].reshape(rows, kv_heads, heads // kv_heads * size, width)
+
+    def seen(states: torch.Tensor) -> torch.Tensor:
+        return torch.cat([states[:, :, :prompt], states[:, :, first:end]], 2)
+
+    keys, values = seen(key), seen(value)
+    sources = {keys.data_ptr(): key.detach(), values.data_ptr(): value.detach()}
+    shape = keys.shape
+
+    def pack(kept: torch.Tensor) -> torch.Tensor | int:
+        return kept.data_ptr() if kept.data_ptr() in sources and kept.shape == shape else kept
+
+    def unpack(kept: torch.Tensor | int) -> torch.Tensor:
+        return seen(sources[kept]) if isinstance(kept, int) else kept
+
+    mask = _causal_behind(prompt, size, heads // kv_heads, query.device)
+    with saved_tensors_hooks(pack, unpack):
+        out = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, **how)
+    return out.reshape(rows, heads, size, width).transpose(1, 2)
+
+
+@lru_cache(maxsize=64)
+def _causal_behind(prompt: int, size: int, groups: int, device: torch.device) -> torch.Tensor:
+    """(1, 1, groups * size, prompt + size): what each new token sees."""
+    return torch.ones(size, prompt + size, dtype=torch.bool, device=device).tril(prompt).repeat(groups, 1)[None, None]
+
+
+ATTENTIONS = {"grouped_sdpa": grouped_sdpa, "repeated_sdpa": repeated_sdpa, "packed_sdpa": packed_sdpa}
+for _name, _attention in ATTENTIONS.items():
     AttentionInterface.register(_name, _attention)
     AttentionMaskInterface.register(_name, sdpa_mask)

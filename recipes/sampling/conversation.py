@@ -13,6 +13,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from recipes.sampling.cache import growing_cache
 from recipes.sampling.generate import Complete, Decoding, Ended, continue_sampling, forward, sample
 
 Draw = Callable[[Sequence[Sequence[int]], int, Ended], Any]
@@ -119,7 +120,7 @@ def _batched(
     mask = torch.zeros(len(kept), longest, dtype=torch.long, device=model.device)
     for place, length in enumerate(lengths):
         mask[place, longest - length :] = 1
-    cache = DynamicCache(config=model.config)
+    cache = growing_cache(model)
     for number in range(len(kept[0])):
         both = []
         for part in (0, 1):

@@ -15,6 +15,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
+from recipes.sampling.cache import growing_cache
 
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
@@ -70,7 +71,7 @@ def sample(
     for row, prompt in enumerate(prompts):
         ids_BT[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
         mask_BT[row, width - len(prompt) :] = 1
-    cache = DynamicCache(config=model.config)
+    cache = growing_cache(model)
     logits = forward(model, ids_BT, mask_BT, cache)
     cache.batch_repeat_interleave(num_samples)
     logits = logits.repeat_interleave(num_samples, 0)

@@ -83,7 +83,7 @@ class Sampler:
         model = policy.get_base_model() if isinstance(policy, PeftModel) else policy
         training, attention = policy.training, model.config._attn_implementation
         policy.eval()
-        if attention in ("sdpa", "repeated_sdpa") and not self.stock:
+        if attention in ("sdpa", "repeated_sdpa", "packed_sdpa") and not self.stock:
             model.set_attn_implementation("grouped_sdpa")
         try:
             with self.autocast():

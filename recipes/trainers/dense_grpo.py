@@ -43,7 +43,7 @@ from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import Sampler, sampler_of
 from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.advantages import group_relative, token_shaping
-from recipes.trainers.log_probs import Rows, full_attention, packed_logps, require_plain_head
+from recipes.trainers.log_probs import Rows, attend_by_segment, full_attention, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics
 from recipes.trainers.micro_batches import micro_batches
 from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns, turn_metrics, written_columns
@@ -321,6 +321,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if logits_at_once:
             require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
+        if self.packing_max_tokens and not self._zero3:  # which spreads the weights that this looks at
+            attend_by_segment(self.policy)
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with

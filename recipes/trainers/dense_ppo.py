@@ -41,7 +41,7 @@ from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
-from recipes.trainers.log_probs import causal_lm, full_attention, require_plain_head
+from recipes.trainers.log_probs import attend_by_segment, causal_lm, full_attention, require_plain_head
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
 from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.ppo_log import StepLog
@@ -350,6 +350,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self._construct_by_trl(model, args, processing_class, train_dataset, value, copies, run_log, **kwargs)
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
+        if self.packing_max_tokens:
+            attend_by_segment(self.policy)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(

@@ -1,7 +1,7 @@
 """Log-probabilities, entropies and hidden states of completions: each prompt is read once, the vocabulary in chunks.
 
 The completions of one prompt lie end to end behind it in a single row (`pack`): positions restart after the prompt, and
-the attention mask lets a completion see the prompt and itself only. Numbers and gradients are those of padded rows, to
+a completion sees the prompt and itself only. Numbers and gradients are those of padded rows, to
 rounding, without reading the prompt for every completion and without padding. Rows that share no prompt, or would be
 too long together, are right-padded; causal attention alone keeps that padding out.
 
@@ -23,6 +23,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+import recipes.models.attention  # noqa: F401  (registers packed_sdpa)
+
+BY_SEGMENT = "packed_sdpa"
 CHUNK = 256
 """Tokens whose logits PPO has in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
 
@@ -96,23 +99,28 @@ class Rows:
         return groups if longest <= self.packing_max_tokens else [[row] for row in range(len(self.prompts))]
 
 
-def pack(prompt_length: int, sizes: list[int], device: torch.device) -> tuple[dict[str, Any], torch.Tensor]:
+def pack(
+    prompt_length: int, sizes: list[int], device: torch.device, by_segment: bool = False
+) -> tuple[dict[str, Any], torch.Tensor]:
     """Positions and mask of one row [prompt, completion 0, 1...], and the position that predicts each completion token.
 
     sizes: tokens of each completion. One completion alone needs no mask of its own: None, for which attention has
-    faster kernels.
+    faster kernels. by_segment: for a model whose attention is `packed_sdpa`, which takes lengths in place of a mask.
     """
     p = prompt_length
     segment = torch.repeat_interleave(torch.arange(len(sizes) + 1), torch.tensor([p, *sizes])).to(device)
     positions = torch.cat([torch.arange(p), *(p + torch.arange(n) for n in sizes)]).to(device)
-    mask = None
-    if len(sizes) > 1:
+    mask, lengths = None, {}
+    if len(sizes) > 1 and by_segment:
+        lengths = {"segments": (p, tuple(sizes))}
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)  # so that transformers makes none
+    elif len(sizes) > 1:
         causal = torch.ones(len(segment), len(segment), dtype=torch.bool, device=device).tril()
         mask = (causal & ((segment[:, None] == segment) | (segment == 0)))[None, None]
     predicts = torch.arange(p - 1, len(segment) - 1, device=device)  # the token before, in the row
     starts = torch.tensor([0, *sizes[:-1]], device=device).cumsum(0)
     predicts[starts[torch.tensor(sizes, device=device) > 0]] = p - 1  # a first token is predicted by the prompt's last
-    return {"attention_mask": mask, "position_ids": positions[None]}, predicts
+    return {"attention_mask": mask, "position_ids": positions[None], **lengths}, predicts
 
 
 # through the whole model, as a trainer of TRL's has it wrapped: GRPO ------------------------------------------
@@ -131,7 +139,7 @@ def packed_logps(
     entropies = torch.zeros_like(logps) if with_entropy else None
     for group in rows.by_prompt():
         prompt, sizes = rows.prompts[group[0]], [len(rows.completions[row]) for row in group]
-        inputs, predicts = pack(len(prompt), sizes, rows.device)
+        inputs, predicts = pack(len(prompt), sizes, rows.device, attends_by_segment(model))
         targets = torch.tensor(
             [i for row in group for i in rows.completions[row]], dtype=torch.long, device=rows.device
         )
@@ -158,9 +166,7 @@ def packed_logps(
 @contextmanager
 def without_head(model: Any) -> Iterator[Any]:
     """The model gives hidden states where it would give logits; yields its output matrix."""
-    causal = model
-    while not isinstance(causal, PreTrainedModel):  # within wrappers: PEFT's, data-parallel's, DeepSpeed's
-        causal = causal.get_base_model() if isinstance(causal, PeftModel) else causal.module
+    causal = unwrapped(model)
     head = causal.get_output_embeddings()
     causal.set_output_embeddings(nn.Identity())
     try:
@@ -201,7 +207,7 @@ def _packed_states(backbone: nn.Module, rows: Rows, group: Sequence[int]) -> tor
     completions = [rows.completions[row] for row in group]
     sizes = [len(c) for c in completions]
     ids = torch.tensor([*prompt, *(i for c in completions for i in c)], device=rows.device)[None]
-    inputs, _ = pack(len(prompt), sizes, rows.device)
+    inputs, _ = pack(len(prompt), sizes, rows.device, attends_by_segment(backbone))
     hidden = backbone(input_ids=ids, use_cache=False, **inputs).last_hidden_state[0]
     ends = torch.tensor(sizes).cumsum(0) + len(prompt)
     first = ends - torch.tensor(sizes)
@@ -267,6 +273,44 @@ def chunked_logps(
 
 
 # what a model must be like --------------------------------------------------------------------------------------
+
+
+def unwrapped(model: Any) -> PreTrainedModel:
+    """The model within what training wraps it in: PEFT's, data-parallel's, DeepSpeed's."""
+    while not isinstance(model, PreTrainedModel):
+        model = model.get_base_model() if isinstance(model, PeftModel) else model.module
+    return model
+
+
+def attends_by_segment(model: Any) -> bool:
+    """Whether a model's attention takes the lengths of a packed row in place of a mask."""
+    return unwrapped(model).config._attn_implementation == BY_SEGMENT
+
+
+@torch.no_grad()
+def attend_by_segment(model: PreTrainedModel | PeftModel) -> None:
+    """Let the model attend to packed rows segment by segment (recipes/models/attention.py), where its hidden states
+    are then the same as with a mask; otherwise, and where it has another attention than sdpa, nothing changes."""
+    plain = causal_lm(model)
+    before, training = plain.config._attn_implementation, plain.training
+    if before not in ("sdpa", "repeated_sdpa"):
+        return
+    plain.set_attn_implementation(BY_SEGMENT)
+    plain.eval()
+    device = next(plain.parameters()).device
+    ids = torch.arange(8, device=device)[None] % plain.get_input_embeddings().num_embeddings
+    try:
+        masked, by_segment = (
+            plain.base_model(input_ids=ids, use_cache=False, **pack(3, [2, 3], device, how)[0]).last_hidden_state
+            for how in (False, True)
+        )
+        same = torch.allclose(masked.float(), by_segment.float(), rtol=1e-2, atol=1e-2)
+    except (TypeError, RuntimeError):  # a model that hands no such argument to its attention
+        same = False
+    finally:
+        plain.train(training)
+    if not same:
+        plain.set_attn_implementation(before)
 
 
 def causal_lm(model: PreTrainedModel | PeftModel) -> PreTrainedModel:

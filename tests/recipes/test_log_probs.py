@@ -13,6 +13,8 @@ from recipes.models.tiny import scratch_model
 from recipes.trainers import log_probs
 from recipes.trainers.log_probs import (
     Rows,
+    attend_by_segment,
+    attends_by_segment,
     backbone_of,
     causal_lm,
     completion_logps,
@@ -27,11 +29,16 @@ COMPLETIONS = [[5, 6, 1], [8, 9, 10, 4, 4, 3, 1], [5, 7], [9], [3, 3, 8, 1]]
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def model():
+@pytest.fixture(params=["with a mask", "by segment", "by segment, grouped heads"])
+def model(request):
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return scratch_model("abcdefghij", **shape)[0]
+    shape["num_key_value_heads"] = 2 if "grouped" in request.param else 4
+    model = scratch_model("abcdefghij", **shape)[0]
+    if "segment" in request.param:
+        attend_by_segment(model)
+        assert attends_by_segment(model)
+    return model
 
 
 def ours(model, prompts, completions, longest=4096, temperature=0.7):
@@ -71,6 +78,37 @@ def test_numbers_and_gradients(model, monkeypatch, chunk, lora, longest):
         if name in trained:
             error = (trained[name] - parameter.grad).abs().max()
             assert error <= 1e-4 * parameter.grad.abs().max(), name
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "checkpointing"])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_attention_by_segment_is_attention_with_a_mask(model, precision, checkpointing):
+    """An empty completion among them; each row alone in its group has no mask at all."""
+    masked, completions = copy.deepcopy(model), [[], *COMPLETIONS[1:]]
+    masked.set_attn_implementation("sdpa")
+    results = []
+    for each in (masked, model):
+        if checkpointing:
+            each.gradient_checkpointing_enable({"use_reentrant": False})
+        each.train()
+        with torch.autocast("cpu", precision, enabled=precision != torch.float32):
+            logps, entropy = packed_logps(each, Rows(PROMPTS, completions, 7, CPU), 0.7, True)
+        logps.square().sum().backward()
+        results.append([logps, entropy, *(p.grad for p in each.parameters())])
+    for wanted, got in zip(*results, strict=True):
+        rounding = 1e-5 if precision == torch.float32 else 2e-2
+        assert torch.allclose(got, wanted, atol=rounding * float(wanted.abs().max().clamp(min=1e-3)))
+
+
+def test_a_model_that_passes_no_lengths_on_keeps_its_mask(model):
+    model.set_attn_implementation("sdpa")
+    plain = model.model.forward
+    model.model.forward = lambda *args, segments=None, **kwargs: plain(*args, **kwargs)
+    attend_by_segment(model)
+    assert model.config._attn_implementation == "sdpa" and not attends_by_segment(model)
+    model.set_attn_implementation("eager")
+    attend_by_segment(model)
+    assert model.config._attn_implementation == "eager"
 
 
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])

@@ -1,0 +1,56 @@
+"""A key-value cache with room to grow: a token is written into it, where transformers' own cache is copied for it."""
+
+from __future__ import annotations
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+ROOM = 32
+"""Tokens for which there is room behind the last one, whenever a layer's cache is made anew."""
+
+
+def growing_cache(model: PreTrainedModel) -> DynamicCache:
+    """An empty cache for the model. Layers that keep only a window, or a state, are transformers' own."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values (B, KV, T, D) are the beginning of tensors with room for more tokens, as long as nobody else
+    replaces them."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append keys and values (B, KV, new, D); returns all of them."""
+        length, new = self.get_seq_length(), key_states.shape[-2]
+        if not length:
+            return super().update(key_states, value_states, *args, **kwargs)
+        if self._whole is None or not self._has_room(length + new):
+            self._whole = self._with_room(self.keys, new), self._with_room(self.values, new)
+        for whole, states in zip(self._whole, (key_states, value_states), strict=True):
+            whole[:, :, length : length + new] = states
+        self.keys, self.values = (whole[:, :, : length + new] for whole in self._whole)
+        return self.keys, self.values
+
+    def _has_room(self, length: int) -> bool:
+        """Whether the tensors still begin with what is cached, and are long enough."""
+        assert self._whole is not None
+        whole = self._whole[0]
+        return whole.data_ptr() == self.keys.data_ptr() and len(whole) == len(self.keys) and length <= whole.shape[2]
+
+    @staticmethod
+    def _with_room(states: torch.Tensor, new: int) -> torch.Tensor:
+        rows, heads, length, width = states.shape
+        whole = states.new_empty(rows, heads, length + new + ROOM, width)
+        whole[:, :, :length] = states
+        return whole
