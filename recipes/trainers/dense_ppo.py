@@ -351,7 +351,9 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            attend_by_segment(self.policy)
+            for each in (self.policy, getattr(self, "ref_model", None), self.value.backbone):
+                if isinstance(each, PreTrainedModel | PeftModel):
+                    attend_by_segment(each)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(
