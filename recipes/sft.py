@@ -40,8 +40,9 @@ def main(cfg) -> None:
     from recipes.trainers.sft_dpo import SftTrainer
 
     check_sft(cfg)
-    own = right_answers(cfg.recipe.answers) if cfg.recipe.answers else {}
     failed = failed_turns(cfg.recipe.answers) if cfg.episode else {}
+    needed = not (failed and cfg.recipe.references)
+    own = right_answers(cfg.recipe.answers, needed) if cfg.recipe.answers else {}
     run = prepare(cfg, SFTConfig)
     broken = Replies(run.tokenizer, {}).broken
     trainer = SftTrainer(

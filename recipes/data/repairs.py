@@ -55,6 +55,8 @@ def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
     for row in read_jsonl(samples_file(path)):
         told: Turns = ()
         for turn, after in itertools.pairwise(row.get("turns", [])):
+            if turn["passed"]:  # the reply saw what the grade did not
+                break
             told = (*told, (turn["completion"], after["heard"]))
             repaired = after["completion"] if after["passed"] else None
             known = failed.setdefault(row["task_id"], {})

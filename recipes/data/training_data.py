@@ -33,22 +33,23 @@ def as_turns(prompt: Prompted, answer: str) -> tuple[Any, Any]:
     return prompt, [{"role": "assistant", "content": answer}]
 
 
-def right_answers(path: str) -> dict[str, str]:
+def right_answers(path: str, needed: bool = True) -> dict[str, str]:
     """The right answer of an evaluation to each problem that has one, by the problem's id.
 
     The greedy answer where it is right, else the most frequent of the right samples.
 
     Args:
         path: a run directory of recipes/eval.py with evaluation.split=train, or a file of such samples.
+        needed: False where references do without them.
 
-    Raises UserError where there is no right answer.
+    Raises UserError where there is no right answer and some are needed.
     """
     file = samples_file(path)
     counts: dict[str, Counter[str]] = {}
     for row in read_jsonl(file):
         if row["passed"]:
             counts.setdefault(row["task_id"], Counter())[row["completion"]] += 1 if row["temperature"] else 1_000_000
-    if not counts:
+    if not counts and needed:
         raise UserError(
             f"recipe.answers={path}: no right answers in {file}; recipes/eval.py evaluation.split=train writes them"
         )

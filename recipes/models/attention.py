@@ -13,6 +13,7 @@ other computed and thrown away: with eight completions as long as their prompt, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -90,7 +91,7 @@ def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str,
     """Attention of the tokens from `first` to `end` to the prompt and to themselves: (B, end - first, H, D).
 
     Heads that share keys are folded into the query length, so that keys are not repeated, and what is put together here
-    is not kept for the backward pass but made again.
+    is not kept for the backward pass but made again, unless gradient checkpointing makes everything again.
     """
     rows, heads, _, width = query.shape
     kv_heads, size = key.shape[1], end - first
@@ -110,12 +111,18 @@ def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str,
         return seen(sources[kept]) if isinstance(kept, int) else kept
 
     mask = _causal_behind(prompt, size, heads // kv_heads, query.device)
-    with saved_tensors_hooks(pack, unpack):
+    # the innermost hooks alone are asked, so these would take from checkpointing what it wants to drop
+    with nullcontext() if others_keep() else saved_tensors_hooks(pack, unpack):
         out = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, **how)
     return out.reshape(rows, heads, size, width).transpose(1, 2)
 
 
-@lru_cache(maxsize=64)
+def others_keep() -> bool:
+    """Whether somebody else, such as gradient checkpointing, decides what is kept for the backward pass."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
+@lru_cache(maxsize=16)
 def _causal_behind(prompt: int, size: int, groups: int, device: torch.device) -> torch.Tensor:
     """(1, 1, groups * size, prompt + size): what each new token sees."""
     return torch.ones(size, prompt + size, dtype=torch.bool, device=device).tril(prompt).repeat(groups, 1)[None, None]

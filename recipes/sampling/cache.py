@@ -42,6 +42,22 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = (whole[:, :, : length + new] for whole in self._whole)
         return self.keys, self.values
 
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        super().batch_select_indices(indices)
+        self._whole = None  # now, so that what all rows had is not in memory beside what these have
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)
+        self._whole = None
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self._whole = None
+
+    def reset(self) -> None:
+        super().reset()
+        self._whole = None
+
     def _has_room(self, length: int) -> bool:
         """Whether the tensors still begin with what is cached, and are long enough."""
         assert self._whole is not None

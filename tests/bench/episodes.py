@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT))
 from rich.console import Console
 from rich.table import Table
 
+from recipes.evaluation.episodes import _between, _filtered
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
 from tests.bench.learning import gain, run_arms
@@ -86,7 +87,8 @@ def folder(arm: str, seed: int) -> Path:
 def store(arm: str, seed: int) -> None:
     """Write down what the finished runs of an arm measured."""
     run = folder(arm, seed)
-    trainings = [RUNS / f"{name}-training-seed{seed}" for name in (arm, "sft") if name == arm or arm == "sft_repair"]
+    before = ("sft", arm) if arm == "sft_repair" else (arm,)
+    trainings = [RUNS / f"{name}-training-seed{seed}" for name in before]
     written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
     rows = [row for row in written if row.get("when", "after") == "after" and "turns" in row]
     [summary] = [row for row in read_jsonl(run / "evals.jsonl") if row["when"] != "before" and "turns" in row]
@@ -103,6 +105,7 @@ def store(arm: str, seed: int) -> None:
         "mean_tokens": summary["mean_tokens"],
         "reply_tokens": summary["reply_tokens"],
         "rival": summary["equal_tokens"],
+        "rival_by_problem": rivals(rows),
     }
     STORED.mkdir(parents=True, exist_ok=True)
     write_text(STORED / f"{arm}-{kept['precision']}-seed{seed}.json", json.dumps(kept) + "\n")
@@ -119,6 +122,23 @@ def after(rows: Sequence[Mapping[str, Any]], number: int) -> dict[str, float]:
     return {name: fmean(each) for name, each in results.items()}
 
 
+def rivals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The rival's pass@1 to each problem, from the columns of its episodes (recipes/evaluation/episodes.py)."""
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["task_id"]].append(row)
+    results = {}
+    for name, group in groups.items():
+        first = [row["turns"][0]["passed"] for row in group]
+        if None in first or "tokens" not in group[0]["turns"][0]:
+            continue
+        written = sum(row["tokens"] for row in group) / sum(row["turns"][0]["tokens"] for row in group)
+        count = min(float(len(group)), max(1.0, written))
+        fine = [len(row["turns"]) == 1 for row in group]
+        results[name] = _between(count, lambda m, f=fine, p=first: _filtered(f, p, m))
+    return results
+
+
 def stored() -> dict[str, list[Run]]:
     """Stored runs by arm."""
     runs: dict[str, list[Run]] = {arm: [] for arm in ARMS}
@@ -132,15 +152,21 @@ def figures(runs: Sequence[Run]) -> dict[str, Any]:
     """Of an arm's runs: pass@1 after each turn and the rival's, means over seeds in points of 100; the gain of turn 2
     over turn 1 with its interval. None where there is no run, or no rival."""
     one, two = ([100 * fmean(run[f"turn_{number}"].values()) for run in runs] for number in (1, 2))
-    rivals = [100 * run["rival"]["pass@1"]["value"] for run in runs if run["rival"]]
+    bought = [100 * run["rival"]["pass@1"]["value"] for run in runs if run["rival"]]
     paired = gain([(run["turn_1"], run["turn_2"]) for run in runs]) or dict.fromkeys(("mean", "low", "high"))
     return {
         "seeds": len(runs),
         "turn_1": fmean(one) if one else None,
         "turn_2": fmean(two) if two else None,
-        "rival": fmean(rivals) if rivals else None,
+        "rival": fmean(bought) if bought else None,
         **{f"gain_{name}": value for name, value in paired.items()},
+        **{f"over_rival_{name}": value for name, value in (over_rival(runs) or {}).items()},
     }
+
+
+def over_rival(runs: Sequence[Run]) -> dict[str, float] | None:
+    """What turn 2 gains over the rival, paired by problem; None where there is no rival."""
+    return gain([(run["rival_by_problem"], run["turn_2"]) for run in runs if run.get("rival_by_problem")])
 
 
 def trained(runs: Mapping[str, Sequence[Run]], arm: str, turn: int) -> dict[str, float] | None:
@@ -163,7 +189,7 @@ def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 def table(runs: Mapping[str, Sequence[Run]]) -> Table:
     """A row for each arm."""
     drawn = Table(title="pass@1 on 66 held-out problems in points of 100; gains with 95 % intervals")
-    columns = ("arm", "seeds", "after turn 1", "after turn 2", "gain of turn 2", "rival", "training, turn 1", "turn 2")
+    columns = ("arm", "seeds", "after turn 1", "after turn 2", "gain of turn 2", "rival", "over it")
     for column in columns:
         drawn.add_column(column, justify="left" if column == "arm" else "right")
     for arm, own in runs.items():
@@ -172,10 +198,8 @@ def table(runs: Mapping[str, Sequence[Run]]) -> Table:
             continue
         seconds = {"mean": f["gain_mean"], "low": f["gain_low"], "high": f["gain_high"]}
         rival = "-" if f["rival"] is None else f"{f['rival']:.1f}"
-        gains = ("-", "-") if arm == "base" else (interval(trained(runs, arm, 1)), interval(trained(runs, arm, 2)))
-        drawn.add_row(
-            arm, str(f["seeds"]), f"{f['turn_1']:.1f}", f"{f['turn_2']:.1f}", interval(seconds), rival, *gains
-        )
+        cells = (f"{f['turn_1']:.1f}", f"{f['turn_2']:.1f}", interval(seconds), rival, interval(over_rival(own)))
+        drawn.add_row(arm, str(f["seeds"]), *cells)
     return drawn
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from torch.autograd.graph import saved_tensors_hooks
 from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3NextConfig
 
+from recipes.models.attention import packed_sdpa
 from recipes.models.tiny import scratch_model
 from recipes.trainers import log_probs
 from recipes.trainers.log_probs import (
@@ -98,6 +101,32 @@ def test_attention_by_segment_is_attention_with_a_mask(model, precision, checkpo
     for wanted, got in zip(*results, strict=True):
         rounding = 1e-5 if precision == torch.float32 else 2e-2
         assert torch.allclose(got, wanted, atol=rounding * float(wanted.abs().max().clamp(min=1e-3)))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_what_a_segment_puts_together_is_not_kept_and_checkpointing_decides_alone(checkpointing):
+    query, key, value = (torch.randn(1, heads, 9, 4, requires_grad=True) for heads in (4, 2, 2))
+    module = type("Layer", (), {"num_key_value_groups": 2, "is_causal": True})()
+    seen = []
+
+    def keep(tensor):
+        seen.append(tuple(tensor.shape))
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor) if checkpointing else nullcontext():
+        packed_sdpa(module, query, key, value, None, segments=(3, (4, 2)))[0].sum().backward()
+    put_together = {(1, 2, 7, 4), (1, 2, 5, 4)}  # keys and values of a segment
+    assert put_together <= set(seen) if checkpointing else not seen
+    assert query.grad.any() and key.grad.any() and value.grad.any()
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_weights_of_16_bits_attend_by_segment(precision):
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 8, "num_attention_heads": 4}
+    model = scratch_model("abcdefghij", **shape)[0].to(precision)
+    attend_by_segment(get_peft_model(model, LoraConfig(r=2, target_modules="all-linear")))
+    assert attends_by_segment(model)
 
 
 def test_a_model_that_passes_no_lengths_on_keeps_its_mask(model):

