@@ -198,15 +198,28 @@ def equal_tokens(
         first = [_passed(each[:1], 1) for each in grades]
         if None in first:
             continue
-        written = sum(map(written_tokens, group)) / sum(len(turns_of(row)[0].answer.token_ids) for row in group)
-        count = min(float(samples), max(1.0, written))
         fine = [len(turns_of(row)) == 1 for row in group]
+        firsts = [len(turns_of(row)[0].answer.token_ids) for row in group]
+        count, passes = rival(fine, first, firsts, list(map(written_tokens, group)))
         bought.append(count)
-        filtered.append(_between(count, lambda m, f=fine, p=first: _filtered(f, p, m)))
+        filtered.append(passes)
         best.append(_between(count, lambda m, p=first: pass_at_k(samples, sum(map(bool, p)), m)))
     if not bought:
         return None
     return {"samples": fmean(bought), "pass@1": _interval(filtered), "best": _interval(best)}
+
+
+def rival(
+    fine: Sequence[bool], passed: Sequence[bool | None], firsts: Sequence[int], written: Sequence[int]
+) -> tuple[float, float]:
+    """Of one problem's episodes: how many first answers their tokens buy, at most as many as there are, and the
+    probability that the one that is kept passes.
+
+    fine: the episode ended after its first turn. passed: that turn's verdict. firsts, written: tokens of the first turn
+    and of all turns.
+    """
+    count = min(float(len(fine)), max(1.0, sum(written) / sum(firsts)))
+    return count, _between(count, lambda m: _filtered(fine, passed, m))
 
 
 def _filtered(fine: Sequence[bool], passed: Sequence[bool | None], m: int) -> float:

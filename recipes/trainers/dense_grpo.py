@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather, gather_object
-from peft import PeftModel
 from transformers import PreTrainedModel, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
@@ -323,9 +322,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
         if self.packing_max_tokens and not self._zero3:  # which spreads the weights that this looks at
-            for each in (self.policy, self.ref_model):
-                if isinstance(each, PreTrainedModel | PeftModel):
-                    attend_by_segment(each)
+            attend_by_segment(self.policy, self.ref_model)
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with

@@ -351,9 +351,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            for each in (self.policy, getattr(self, "ref_model", None), self.value.backbone):
-                if isinstance(each, PreTrainedModel | PeftModel):
-                    attend_by_segment(each)
+            attend_by_segment(self.policy, getattr(self, "ref_model", None), self.value.backbone)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(

@@ -27,6 +27,7 @@ import recipes.models.attention  # noqa: F401  (registers packed_sdpa)
 from recipes.cli.console import log
 
 BY_SEGMENT = "packed_sdpa"
+"""The attention that takes the lengths of a packed row in place of a mask."""
 CHUNK = 256
 """Tokens whose logits PPO has in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
 
@@ -291,10 +292,19 @@ def attends_by_segment(model: Any) -> bool:
     return unwrapped(model).config._attn_implementation == BY_SEGMENT
 
 
+def attend_by_segment(*models: Any) -> None:
+    """Let models attend to packed rows segment by segment (recipes/models/attention.py).
+
+    A model whose hidden states would not be those with a mask, or whose attention is not sdpa, stays as it is, and so
+    does what is no model of transformers' or PEFT's (None, an engine of DeepSpeed's).
+    """
+    for model in models:
+        if isinstance(model, PreTrainedModel | PeftModel):
+            _attend_by_segment(model)
+
+
 @torch.no_grad()
-def attend_by_segment(model: PreTrainedModel | PeftModel) -> None:
-    """Let the model attend to packed rows segment by segment (recipes/models/attention.py), where its hidden states
-    are then the same as with a mask; otherwise, and where it has another attention than sdpa, nothing changes."""
+def _attend_by_segment(model: PreTrainedModel | PeftModel) -> None:
     plain = causal_lm(model)
     before, training = plain.config._attn_implementation, plain.training
     if before not in ("sdpa", "repeated_sdpa"):

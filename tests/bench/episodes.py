@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from rich.console import Console
 from rich.table import Table
 
-from recipes.evaluation.episodes import _between, _filtered
+from recipes.evaluation.episodes import rival
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
 from tests.bench.learning import gain, run_arms
@@ -129,13 +129,11 @@ def rivals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         groups[row["task_id"]].append(row)
     results = {}
     for name, group in groups.items():
-        first = [row["turns"][0]["passed"] for row in group]
-        if None in first or "tokens" not in group[0]["turns"][0]:
-            continue
-        written = sum(row["tokens"] for row in group) / sum(row["turns"][0]["tokens"] for row in group)
-        count = min(float(len(group)), max(1.0, written))
-        fine = [len(row["turns"]) == 1 for row in group]
-        results[name] = _between(count, lambda m, f=fine, p=first: _filtered(f, p, m))
+        turns = [row["turns"] for row in group]
+        first, tokens = [each[0]["passed"] for each in turns], [each[0]["tokens"] for each in turns]
+        if None not in first:
+            fine = [len(each) == 1 for each in turns]
+            results[name] = rival(fine, first, tokens, [row["tokens"] for row in group])[1]
     return results
 
 
@@ -197,8 +195,8 @@ def table(runs: Mapping[str, Sequence[Run]]) -> Table:
         if not own:
             continue
         seconds = {"mean": f["gain_mean"], "low": f["gain_low"], "high": f["gain_high"]}
-        rival = "-" if f["rival"] is None else f"{f['rival']:.1f}"
-        cells = (f"{f['turn_1']:.1f}", f"{f['turn_2']:.1f}", interval(seconds), rival, interval(over_rival(own)))
+        bought = "-" if f["rival"] is None else f"{f['rival']:.1f}"
+        cells = (f"{f['turn_1']:.1f}", f"{f['turn_2']:.1f}", interval(seconds), bought, interval(over_rival(own)))
         drawn.add_row(arm, str(f["seeds"]), *cells)
     return drawn
 

@@ -10,7 +10,8 @@ from tests.bench import episodes
 
 
 def row(problem: str, *passed: bool | None) -> dict:
-    return {"task_id": problem, "turns": [{"passed": each} for each in passed]}
+    """Each turn has 10 tokens."""
+    return {"task_id": problem, "tokens": 10 * len(passed), "turns": [{"passed": p, "tokens": 10} for p in passed]}
 
 
 ROWS = [row("basics/a", False, True), row("basics/a", True), row("basics/b", False, False), row("basics/b", None, True)]
@@ -48,6 +49,8 @@ def test_what_a_run_measured_is_stored_and_summed_up(tmp_path, monkeypatch, caps
     assert (line["base_turn_1"], line["base_turn_2"], line["base_gain_mean"]) == (25.0, 75.0, 50.0)
     assert (line["repair_turn_1"], line["repair_turn_2"], line["repair_rival"]) == (50.0, 100.0, 25.0)
     assert (line["repair_training_turn_1"], line["repair_training_turn_2"]) == (25.0, 25.0)
+    # of a: 3 turns buy 1.5 first answers, of which the fine one passes and the other does not; b was not graded once
+    assert line["base_over_rival_mean"] == 100 - 75
     assert line["one_turn_seeds"] == 0 and line["one_turn_gain_mean"] is None
     assert "repair" in shown.err and "one_turn" not in shown.err
 
