@@ -38,6 +38,8 @@ class Problem:
         take no work on this task, for rewards/audit.
     language: language of the code: "python", "c", "c++", "fortran", "make", "ccl" or "par".
     weight: in means of rewards over problems.
+    parts: the problems that one answer solves together, each with tests of its own; this one then has none. Their entry
+        points differ.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Problem:
     language: str = "python"
     weight: float = 1.0
     shown: int = 0
+    parts: tuple[Problem, ...] = ()
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that tests `code`."""
@@ -168,8 +171,9 @@ def require_tests(problems: Sequence[Problem]) -> None:
     if not problems:
         raise TaskError("the dataset is empty")
     for problem in problems:
-        if not problem.cases and not problem.check_src:
-            raise TaskError(f"{problem.id} has no tests: remove the row or give it tests")
+        for part in problem.parts or (problem,):
+            if not part.cases and not part.check_src:
+                raise TaskError(f"{part.id} has no tests: remove the row or give it tests")
 
 
 class Filtered:
@@ -198,10 +202,11 @@ class Filtered:
 async def validate(sandbox: Sandbox, problems: Sequence[Problem], code: str | None = None) -> list[Outcome]:
     """Run `code`, or each problem's own reference, on the problem's tests. Outcomes have the problems' ids.
 
-    Problems without a reference are left out. A task is sound if every reference passes and nonsense does not.
+    Problems without a reference are left out; of one with parts each part has an outcome. A task is sound if every
+    reference passes and nonsense does not.
     """
-    tested = [p for p in problems if p.reference]
-    return await sandbox.run([p.job(p.reference if code is None else code.format(name=p.entry_point)) for p in tested])
+    tested = [(part, p.reference) for p in problems if p.reference for part in p.parts or (p,)]
+    return await sandbox.run([p.job(own if code is None else code.format(name=p.entry_point)) for p, own in tested])
 
 
 class CodeBlockTask:

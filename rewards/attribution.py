@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rewards.channel import ChannelResult, Completion, Span
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of an answer earned, and the indices of its tokens."""
+
+    reward: float
+    tokens: frozenset[int]
 
 
 class TokenBytes:
@@ -128,11 +137,33 @@ def attribute(
     if not result.spans:
         _share(rewards, code if spread else [], result.score)
         return rewards
-    allowed = None if judges_form else set(code)
-    for span in result.spans:
-        tokens = [] if not spread and _covers(span, completion) else _overlapping(completion, span.start, span.end)
-        _share(rewards, tokens if allowed is None else [t for t in tokens if t in allowed], span.value)
+    for tokens, value in spans_on_tokens(completion, result.spans, judges_form, spread):
+        _share(rewards, tokens, value)
     return rewards
+
+
+def spans_on_tokens(
+    completion: Completion, spans: Sequence[Span], judges_form: bool = False, spread: bool = True
+) -> list[tuple[list[int], float]]:
+    """For each span the indices of the tokens that share its reward, none where it falls on the last token, and the
+    reward; arguments as in `attribute`."""
+    allowed = None if judges_form else set(code_tokens(completion))
+    placed = []
+    for span in spans:
+        tokens = [] if not spread and _covers(span, completion) else _overlapping(completion, span.start, span.end)
+        placed.append((tokens if allowed is None else [t for t in tokens if t in allowed], span.value))
+    return placed
+
+
+def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: bool) -> dict[str, Part]:
+    """The parts that the channel's spans name, at the tokens that share their rewards, before weighting."""
+    parts: dict[str, Part] = {}
+    last = len(completion.token_ids) - 1
+    named = [span for span in result.spans if span.part] if last >= 0 else []
+    for span, (tokens, value) in zip(named, spans_on_tokens(completion, named, judges_form), strict=True):
+        part = parts.get(span.part, Part(0.0, frozenset()))
+        parts[span.part] = Part(part.reward + value, part.tokens.union(tokens or [last]))
+    return parts
 
 
 def _covers(span: Span, completion: Completion) -> bool:

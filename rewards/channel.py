@@ -60,11 +60,16 @@ def as_completion(task: Task, text: str, length: Callable[[str], int] = len) -> 
 
 @dataclass(frozen=True)
 class Span:
-    """The reward `value` of the characters `start` to `end` (end excluded) of a completion's text."""
+    """The reward `value` of the characters `start` to `end` (end excluded) of a completion's text.
+
+    part: the part of the answer that it judges, by a name that all answers to the problem share, such as one of several
+        functions. Empty: no part of its own. GRPO compares a part with the same part of its group's other answers.
+    """
 
     start: int
     end: int
     value: float
+    part: str = ""
 
 
 @dataclass(frozen=True)

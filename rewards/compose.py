@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from envs.task import Problem
-from rewards.attribution import at_the_end, attribute, evenly
+from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
 log = logging.getLogger(__name__)
@@ -22,12 +22,14 @@ class Grade:
     """The graded reward of one completion of T tokens.
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
-    each channel's weight, rescaled if a channel is silent.
+    each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
+    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart.
     """
 
     results: Mapping[str, ChannelResult]
     rewards: Mapping[str, list[float]]
     weights: Mapping[str, float]
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -126,13 +128,22 @@ class Reward:
         log.warning("%d of %d completions not graded: %s", grades.count(None), len(grades), ", ".join(reasons))
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
+        weights = self._weights(results)
         if self.placement in ("dense", "pointed"):
             spread = self.placement == "dense"
             rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
-        else:
-            place = at_the_end if self.placement == "sparse" else evenly
-            rewards = {n: place(completion, r.score) for n, r in results.items()}
-        return Grade(results, rewards, self._weights(results))
+            return Grade(results, rewards, weights, self._parts(completion, results, weights))
+        place = at_the_end if self.placement == "sparse" else evenly
+        return Grade(results, {n: place(completion, r.score) for n, r in results.items()}, weights)
+
+    def _parts(
+        self, completion: Completion, results: Mapping[str, ChannelResult], weights: Mapping[str, float]
+    ) -> dict[str, Part]:
+        return {
+            f"{name}/{part}": replace(earned, reward=weights[name] * earned.reward)
+            for name, result in results.items()
+            for part, earned in parts_on_tokens(completion, result, self.channels[name].judges_form).items()
+        }
 
     def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:
         """The weights, with those of silent channels divided among the others."""

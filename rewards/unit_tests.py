@@ -22,6 +22,7 @@ from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.sandbox.protocol import Verdict
 from envs.sandbox.worker.codec import parse
 from envs.task import Problem
+from rewards.analysis.definitions import definitions
 from rewards.analysis.held_out_tests import divide, each
 from rewards.channel import ChannelResult, Completion, Span
 
@@ -36,6 +37,8 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 class UnitTests:
     """
+    A problem with parts has the mean of their scores, each on the definition of its own function (Span.part).
+
     Args:
         sandbox: where the code runs.
         fractional: True pays the share of passed tests, where tests that the prompt shows pay nothing by themselves
@@ -68,6 +71,19 @@ class UnitTests:
         self.sandbox, self.fractional, self.locate, self.held_out = sandbox, fractional, locate, held_out
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        """One result for each completion; of a problem with parts it comes from the results of its parts."""
+        alone = [(part, i) for i, problem in enumerate(problems) for part in problem.parts or (problem,)]
+        scored = iter(await self._score([part for part, _ in alone], [completions[i] for _, i in alone]))
+        return [
+            of_parts(problem.parts, completion, [next(scored) for _ in problem.parts])
+            if problem.parts
+            else next(scored)
+            for problem, completion in zip(problems, completions, strict=True)
+        ]
+
+    async def _score(
+        self, problems: Sequence[Problem], completions: Sequence[Completion]
+    ) -> list[ChannelResult | None]:
         results: list[ChannelResult | None] = [
             ChannelResult(0.0, passed=False, verdict="no code", note="no code block") for _ in completions
         ]
@@ -171,6 +187,41 @@ def paid_share(outcome: Outcome, shown: int) -> float:
     if not shown or unseen < 1:
         return share
     return min(share, sum(outcome.cases[shown:]) / unseen)
+
+
+def of_parts(
+    parts: Sequence[Problem], completion: Completion, results: Sequence[ChannelResult | None]
+) -> ChannelResult | None:
+    """One result of those of the functions that an answer has: the mean of their scores, each on its own definition.
+
+    What a function earns that the answer does not define lies on the last token, where the answer ended without it.
+    None if one could not be graded.
+    """
+    graded = [result for result in results if result is not None]
+    if len(graded) < len(results):
+        return None
+    names = [part.entry_point or "" for part in parts]
+    start, end = completion.code_span or (0, 0)
+    found = definitions(completion.code or "", names)
+    spans: list[Span] = []
+    for name, result in zip(names, graded, strict=True):
+        first, last = found.get(name, (end - start, end - start))
+        whole, *charged = result.spans or (Span(0, 0, result.score),)
+        spans.append(Span(start + first, start + last, whole.value / len(parts), name))
+        spans += [replace(span, value=span.value / len(parts), part=name) for span in charged]
+    right = sum(result.passed is True for result in graded)
+    wrong = [(name, result) for name, result in zip(names, graded, strict=True) if not result.passed]
+    watched = [set(result.detail) for result in graded]
+    counted = {name for name in ("watched", "held_out_passed") if any(name in each for each in watched)}
+    return ChannelResult(
+        sum(span.value for span in spans),
+        tuple(spans) if completion.code is not None else (),
+        passed=not wrong,
+        verdict=wrong[0][1].verdict if wrong else "pass",
+        note="; ".join([f"{right} of {len(parts)} functions", *(f"{name}: {result.note}" for name, result in wrong)]),
+        detail={name: min(result.detail.get(name, 0) for result in graded) for name in sorted(counted)}
+        | {"seconds": round(sum(result.detail.get("seconds", 0.0) for result in graded), 4)},
+    )
 
 
 def _coverage_input(job: Job) -> dict[str, Any]:

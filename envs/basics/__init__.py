@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.basics import families
+from envs.basics.together import ASKED, together
 from envs.json_lines import json_lines
 from envs.sandbox import FunctionCase
 from envs.task import CodeBlockTask, Problem, Split, TaskError
@@ -34,10 +35,11 @@ class Basics(CodeBlockTask):
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
         generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
         held_out_families: number of generated families that are held out, one problem each.
+        functions: how many problems are asked for in one prompt (together.py), each graded by itself.
 
     Raises:
-        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, or no generated family
-            is left to train on.
+        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, no generated family is
+            left to train on, or `functions` is below 1.
     """
 
     name = "basics"
@@ -52,7 +54,11 @@ class Basics(CodeBlockTask):
         generated: int = 0,
         generated_level: int = 3,
         held_out_families: int = 200,
+        functions: int = 1,
     ):
+        if functions < 1:
+            raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
+        self.functions = functions
         rows = _read(Path(path) if path else PROBLEMS, "path")
         self._further = _further(_read(Path(further), "further")) if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
@@ -73,7 +79,7 @@ class Basics(CodeBlockTask):
             problems += self._generated_test if split == "test" else self._generated_train
         if self._further and split == "train":
             problems += self._further_train
-        return problems
+        return together(problems, self.functions) if self.functions > 1 else problems
 
     @functools.cached_property
     def _generated_test(self) -> list[Problem]:
@@ -91,7 +97,7 @@ class Basics(CodeBlockTask):
     @functools.cached_property
     def _shapes_held_out(self) -> set[str]:
         """The shapes of held-out references, which no problem to train on has."""
-        return {families.shape_of(problem.reference) for problem in self.problems("test")}
+        return {families.shape_of(part.reference) for p in self.problems("test") for part in p.parts or (p,)}
 
 
 def _further(rows: list[dict[str, Any]]) -> list[Problem]:
@@ -134,7 +140,7 @@ def _problem(row: dict[str, Any]) -> Problem:
         example = f" For example, {row['name']}({arguments}) == {shown['expected']!r}."
     return Problem(
         id=f"basics/{row['name']}",
-        question=f"{row['description']}{example}\n\nWrite the Python function:\n\n```python\n{row['signature']}\n```",
+        question=f"{row['description']}{example}\n\n{ASKED}\n\n```python\n{row['signature']}\n```",
         entry_point=row["name"],
         cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),
         reference=row["solution"],

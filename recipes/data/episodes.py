@@ -131,7 +131,7 @@ def episode_grade(
                 row[end - 1] -= _share(before, name, weights) * before.results[name].score
     results = {name: replace(r, score=sum(rewards[name]), spans=()) for name, r in last.results.items()}
     totals = [0.0 if grade is None else grade.total for grade in counted]
-    return EpisodeGrade(results, rewards, dict(weights), tuple(grades), tuple(pays_of(totals, pay)))
+    return EpisodeGrade(results, rewards, dict(weights), turns=tuple(grades), pays=tuple(pays_of(totals, pay)))
 
 
 def _share(grade: Grade, name: str, weights: Mapping[str, float]) -> float:

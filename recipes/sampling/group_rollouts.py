@@ -20,6 +20,7 @@ from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of, encoded
+from recipes.data.parts import groups_with_parts
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
@@ -263,7 +264,8 @@ class Rollouts:
         """For each group whether it teaches nothing."""
         signals = rollout.signals(self.settings.group, *self.turns_and_discount)
         by_turn = [degenerate_groups(signal) for signal in signals]
-        return torch.stack(by_turn).all(0).tolist()
+        alike = torch.stack(by_turn).all(0)
+        return (alike & ~groups_with_parts(rollout.grades, self.settings.group)).tolist()
 
     def _round(
         self, policy: Any, rows: list[int], generator: torch.Generator, begun: list[list[int]] | None = None

@@ -45,9 +45,15 @@ def token_shaping(
     group = rewards_NG.shape[1]
     tokens_N = (lengths_B * ~rewards_NG.flatten().isnan()).view(-1, group).sum(1).clamp(min=1)
     mean_N = token_rewards_BT.sum(1).view(-1, group).sum(1) / tokens_N
-    centred = token_rewards_BT - mean_N.repeat_interleave(group)[:, None]
+    return scaled(token_rewards_BT - mean_N.repeat_interleave(group)[:, None], rewards_NG, scale)
+
+
+def scaled(values_BT: torch.Tensor, rewards_NG: torch.Tensor, scale: str) -> torch.Tensor:
+    """Token values divided as their completions' rewards are in `group_relative`: (B, T)."""
     deviation = _deviation(rewards_NG, scale)
-    return centred / (deviation.repeat_interleave(group, 0) if torch.is_tensor(deviation) else deviation)
+    if torch.is_tensor(deviation):
+        return values_BT / deviation.repeat_interleave(rewards_NG.shape[1], 0)
+    return values_BT / deviation
 
 
 def _deviation(rewards_NG: torch.Tensor, scale: str) -> torch.Tensor | float:

@@ -37,16 +37,16 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import episodes_of
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
+from recipes.sampling.group_batch import GroupRollout, rewards_of
 from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import Sampler, sampler_of
 from recipes.sampling.vllm import ServerSampler
-from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.log_probs import Rows, attend_by_segment, full_attention, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics
 from recipes.trainers.micro_batches import micro_batches
-from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns, turn_metrics, written_columns
+from recipes.trainers.turns import turn_metrics, written_columns
 from rewards.compose import Reward
 
 MEANS_OVER_ROWS = ("grpo", "dr_grpo", "bnpo", "luspo", "sapo")
@@ -111,7 +111,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
         first = self.accelerator.process_index * len(rollout.rows)
         local = slice(first, first + len(rollout.rows))  # of what all processes have
-        signals = self._signals(rollout) if self._turns > 1 else [rewards_NG]
+        signals = self._advantages.signals(rollout, rewards_NG)
         advantages = self._advantages(rollout, signals)[local]
         if advantages.dim() > 1:
             advantages = advantages[:, : batch["completion_ids"].shape[1]]
@@ -158,48 +158,6 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         trained = batch["completion_mask"] * batch.get("tool_mask", 1)
         batch["num_items_in_batch"] = gather(trained.sum()).sum()
         return batch
-
-    def _signals(self, rollout: GroupRollout) -> list[torch.Tensor]:
-        """For each turn what is paid from there on, of all processes: (N, G) each."""
-        signals = rollout.signals(self.num_generations, *self.rollouts.turns_and_discount)
-        return [gather(each.to(self.accelerator.device)) for each in signals]
-
-    def _advantages(self, rollout: GroupRollout, signals: list[torch.Tensor]) -> torch.Tensor:
-        """Of all processes: (B,), or where tokens or turns differ (B, T) or wider."""
-        device, completions = self.accelerator.device, rollout.completions
-        width = self._width(rollout)
-        own = self._own_rewards(rollout, width) if self.reward.placement != "sparse" and self.shaping else None
-        lengths = gather(lengths_by_turn(completions, self._turns).to(device))
-        if self._turns == 1:
-            return self._of_one_turn(signals[0], own, lengths[:, 0])
-        columns = gather(turn_columns(completions, width).to(device))
-        return advantages_by_turn(self._of_one_turn, signals, own, lengths, columns)
-
-    def _of_one_turn(
-        self, rewards_NG: torch.Tensor, own_BT: torch.Tensor | None, lengths_B: torch.Tensor
-    ) -> torch.Tensor:
-        advantages = group_relative(rewards_NG, self.scale_rewards).flatten()
-        if own_BT is not None:
-            shaping = token_shaping(own_BT, lengths_B, rewards_NG, self.scale_rewards)
-            advantages = advantages[:, None] + self.shaping * shaping
-        advantages[degenerate_groups(rewards_NG).repeat_interleave(self.num_generations)] = 0.0
-        return advantages
-
-    def _own_rewards(self, rollout: GroupRollout, width: int) -> torch.Tensor:
-        """What each token itself earned, of all processes: (B, width)."""
-        own = torch.zeros(len(rollout.grades), width, device=self.accelerator.device)
-        for row, grade in enumerate(rollout.grades):
-            if grade is not None:
-                sampled = grade.token_rewards[rollout.completions[row].given :]
-                own[row, : len(sampled)] = torch.tensor(sampled, device=own.device)
-        return gather(own)
-
-    def _width(self, rollout: GroupRollout) -> int:
-        """Columns that all processes agree on: of one turn, those of the longest possible answer."""
-        if self._turns == 1:
-            return self.max_completion_length
-        longest = max(len(completion.token_ids) for completion in rollout.completions)
-        return int(gather(torch.tensor([longest], device=self.accelerator.device)).max())
 
     def _add_old_logps(self, batch: dict[str, Any], rollout: GroupRollout) -> None:
         """Log-probabilities (B, T) that the loss's ratio is to, where they are not those of the policy as it is.
@@ -316,7 +274,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     ):
         super().__init__(model=model, args=args, reward_funcs=_never_called, callbacks=[run_log], **kwargs)
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
-        self.task, self.reward, self.run_log, self.shaping = task, reward, run_log, shaping
+        self.task, self.reward, self.run_log = task, reward, run_log
         self.logits_at_once = logits_at_once
         if logits_at_once:
             require_plain_head(self.policy)
@@ -365,6 +323,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 self.max_completion_length,
             ),
             episodes_of(episode, task, self.processing_class, template, ends, grader),
+        )
+        self._advantages = GroupAdvantages(
+            group=self.num_generations,
+            longest=self.max_completion_length,
+            scale=self.scale_rewards,
+            shaping=shaping if reward.placement != "sparse" else 0.0,
+            turns=self._turns,
+            discount=self.rollouts.turns_and_discount[1],
         )
 
     def _prompt_order(self) -> PromptRows:

@@ -10,6 +10,7 @@ from accelerate.utils import gather, gather_object
 
 from recipes.data.completions import Rollout, measured, sandbox_seconds
 from recipes.data.episodes import written_tokens
+from recipes.data.parts import groups_with_parts
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import Total, alone, masked_mean
 from recipes.trainers.experience import Experience
@@ -48,6 +49,7 @@ def group_metrics(
     signals: of episodes, what is paid from each turn on (GroupRollout.signals); a group teaches where any does.
     """
     degenerate = torch.stack([degenerate_groups(signal) for signal in signals or [rewards_NG]]).all(0)
+    degenerate &= ~gather(groups_with_parts(rollout.grades, rewards_NG.shape[1]).to(rewards_NG.device))
     passed = [_number(None if g is None else g.passed) for g in rollout.grades]
     passed_NG = gather(torch.tensor(passed, device=rewards_NG.device)).view_as(rewards_NG)
     judged = (~passed_NG.isnan()).any(1)

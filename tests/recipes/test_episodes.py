@@ -250,7 +250,7 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
 
 def test_later_turns_are_discounted_in_returns():
     results = {"a": ChannelResult(1.0)}
-    grade = EpisodeGrade(results, {"a": [1.0]}, {"a": 1.0}, (), (0.2, 0.3, 0.5))
+    grade = EpisodeGrade(results, {"a": [1.0]}, {"a": 1.0}, pays=(0.2, 0.3, 0.5))
     assert returns_of(grade, 0.5) == pytest.approx([0.2 + 0.5 * (0.3 + 0.25), 0.3 + 0.25, 0.5])
     assert returns_of(Grade(results, {"a": [1.0]}, {"a": 1.0}), 0.5) == [1.0] and returns_of(None, 0.5) == []
 

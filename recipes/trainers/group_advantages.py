@@ -1,0 +1,81 @@
+"""From graded groups to GRPO's advantages: the answer's own, its turns', its parts' and its tokens'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from accelerate.utils import gather
+
+from recipes.data.parts import without_other_parts
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups
+from recipes.trainers.advantages import group_relative, scaled, token_shaping
+from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns
+
+
+@dataclass(frozen=True)
+class GroupAdvantages:
+    """
+    Args:
+        group: G, completions of a group. longest: tokens of the longest answer of one turn.
+        scale: what advantages are divided by; see advantages.group_relative.
+        shaping: weight of a token's own reward; 0 leaves the group-relative advantage alone.
+        turns, discount: of episodes: turns at most, and the discount between them.
+
+    All processes call its methods together.
+    """
+
+    group: int
+    longest: int
+    scale: str
+    shaping: float
+    turns: int
+    discount: float
+
+    def signals(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
+        """For each turn what is paid from there on, of all processes: (N, G) each. Of one turn: the rewards."""
+        if self.turns == 1:
+            return [rewards_NG]
+        signals = rollout.signals(self.group, self.turns, self.discount)
+        return [gather(each.to(rewards_NG.device)) for each in signals]
+
+    def __call__(self, rollout: GroupRollout, signals: list[torch.Tensor]) -> torch.Tensor:
+        """Of all processes: (B,), or where tokens or turns differ (B, T) or wider."""
+        device, completions = signals[0].device, rollout.completions
+        width = self._width(rollout, device)
+        own = self._own_rewards(rollout, width, device) if self.shaping else None
+        lengths = gather(lengths_by_turn(completions, self.turns).to(device))
+        if self.turns > 1:
+            columns = gather(turn_columns(completions, width).to(device))
+            return advantages_by_turn(self._of_one_turn, signals, own, lengths, columns)
+        whole = self._of_one_turn(signals[0], own, lengths[:, 0])
+        if own is None:
+            return whole
+        parts = without_other_parts(rollout.grades, completions, self.group, width).to(device)
+        return whole + scaled(gather(parts), signals[0], self.scale)
+
+    def _of_one_turn(
+        self, rewards_NG: torch.Tensor, own_BT: torch.Tensor | None, lengths_B: torch.Tensor
+    ) -> torch.Tensor:
+        advantages = group_relative(rewards_NG, self.scale).flatten()
+        if own_BT is not None:
+            shaping = token_shaping(own_BT, lengths_B, rewards_NG, self.scale)
+            advantages = advantages[:, None] + self.shaping * shaping
+        advantages[degenerate_groups(rewards_NG).repeat_interleave(self.group)] = 0.0
+        return advantages
+
+    def _own_rewards(self, rollout: GroupRollout, width: int, device: torch.device) -> torch.Tensor:
+        """What each token itself earned, of all processes: (B, width)."""
+        own = torch.zeros(len(rollout.grades), width, device=device)
+        for row, grade in enumerate(rollout.grades):
+            if grade is not None:
+                sampled = grade.token_rewards[rollout.completions[row].given :]
+                own[row, : len(sampled)] = torch.tensor(sampled, device=device)
+        return gather(own)
+
+    def _width(self, rollout: GroupRollout, device: torch.device) -> int:
+        """Columns that all processes agree on: of one turn, those of the longest possible answer."""
+        if self.turns == 1:
+            return self.longest
+        longest = max(len(completion.token_ids) for completion in rollout.completions)
+        return int(gather(torch.tensor([longest], device=device)).max())

@@ -1,0 +1,43 @@
+"""Where the functions of an answer stand, in code that may not even parse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+LINE = re.compile(r"[^\n]*\n?")
+DEFINES = re.compile(r"(?:async[ \t]+)?def[ \t]+(\w+)")
+CLOSES = (")", "]", "}", "#")
+"""A line that begins with one of these does not end the definition before it."""
+
+
+def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+    """Characters (start, end) of the definition at the top level of each name that has one; of several the last, which
+    is the one that counts when the code runs.
+
+    A definition reaches from its decorators to the next line without indentation. Lines are all that is looked at, so
+    that a definition is found in code with a fault elsewhere.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    name: str | None = None
+    start, decorated = 0, None
+    for match in LINE.finditer(code):
+        line = match.group()
+        if not line.strip() or line[0].isspace() or line.startswith(CLOSES):
+            continue
+        if name is not None:
+            found[name] = (start, _end(code, start, match.start()))
+        defines = DEFINES.match(line)
+        name = defines.group(1) if defines and defines.group(1) in names else None
+        if line.startswith("@"):
+            decorated = match.start() if decorated is None else decorated
+        else:
+            start, decorated = match.start() if decorated is None else decorated, None
+    if name is not None:
+        found[name] = (start, _end(code, start, len(code)))
+    return found
+
+
+def _end(code: str, start: int, end: int) -> int:
+    """Without the blank lines behind the definition."""
+    return start + len(code[start:end].rstrip())

@@ -1,0 +1,198 @@
+"""Answers of several functions: where each stands, what it earns, and what its tokens are compared with."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+import torch
+
+from envs.basics import Basics
+from envs.basics.together import together
+from envs.sandbox import FunctionCase
+from envs.task import Problem, TaskError, extract_fenced, validate
+from recipes.data.parts import groups_with_parts, without_other_parts
+from recipes.sampling.group_batch import GroupRollout, rewards_of
+from recipes.trainers.group_advantages import GroupAdvantages
+from rewards.analysis.definitions import definitions
+from rewards.attribution import Part
+from rewards.channel import ChannelResult, Completion
+from rewards.compose import Grade, Reward
+from rewards.unit_tests import UnitTests
+
+DOUBLE = Problem("t/double", "", "double", (FunctionCase((1,), 2), FunctionCase((0,), 0)))
+NEGATE = Problem("t/negate", "", "negate", (FunctionCase((1,), -1), FunctionCase((2,), -2)))
+BOTH = Problem("t/both", "double and negate", parts=(DOUBLE, NEGATE))
+
+RIGHT = "```python\ndef double(x):\n    return 2 * x\n\n\ndef negate(x):\n    return -x\n```"
+FIRST = RIGHT.replace("-x", "x")
+SECOND = RIGHT.replace("2 * x", "x")
+ALONE = "```python\ndef double(x):\n    return 2 * x\n```"
+BROKEN = RIGHT.replace("2 * x", "2 * (x")
+PROSE = "I double it."
+
+
+def answer(text: str, given: int = 0) -> Completion:
+    """A token for each character, and the end of sequence."""
+    code = extract_fenced(text)
+    edges = list(itertools.pairwise(range(len(text) + 1)))
+    span = None if code is None else (code.start, code.end)
+    return Completion(text, list(range(len(text) + 1)), [*edges, (len(text), len(text))], span, given=given)
+
+
+def graded(sandbox, *texts, placement="dense", weight=1.0, **settings):
+    reward = Reward({"tests": UnitTests(sandbox, **settings)}, {"tests": weight}, placement)
+    return asyncio.run(reward.grade([BOTH] * len(texts), [answer(text) for text in texts]))
+
+
+@pytest.mark.parametrize("fractional", [True, False])
+@pytest.mark.parametrize("locate", [True, False])
+def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox, fractional, locate):
+    grades = graded(sandbox, RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE, fractional=fractional, locate=locate)
+    totals = [grade.total for grade in grades]
+    half = 0.25 if fractional else 0.0  # `return x` doubles 0
+    assert totals == pytest.approx([1.0, 0.5, 0.5 + half, 0.5, 0.0, 0.0])
+    assert [grade.passed for grade in grades] == [True, False, False, False, False, False]
+    for grade, text in zip(grades, (RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE), strict=True):
+        assert sum(grade.token_rewards) == pytest.approx(grade.total)
+        start = text.find("def negate")
+        if start > 0 and not (locate and text == BROKEN):  # there the line with the fault pays for both
+            assert sum(grade.token_rewards[:start]) == pytest.approx(grade.parts["tests/double"].reward)
+            assert sum(grade.token_rewards[start:]) == pytest.approx(grade.parts["tests/negate"].reward)
+    assert grades[3].parts["tests/negate"].tokens == {len(ALONE)}  # where the answer ended without it
+    assert not grades[5].parts
+
+
+def test_the_note_names_the_functions_that_fail(sandbox):
+    [grade] = graded(sandbox, FIRST)
+    assert grade.results["tests"].note == "1 of 2 functions; negate: case 1: expected -1, got 1"
+
+
+def test_sparse_and_uniform_placement_have_no_parts_and_pay_the_same(sandbox):
+    for placement in ("sparse", "uniform"):
+        [grade] = graded(sandbox, FIRST, placement=placement)
+        assert grade.total == pytest.approx(0.5) and not grade.parts
+
+
+def test_a_right_function_is_not_discouraged_by_a_wrong_neighbour(sandbox):
+    texts = (FIRST, SECOND)
+    grades = graded(sandbox, *texts, fractional=False, weight=2.0)
+    completions = [answer(text) for text in texts]
+    width = max(len(c.token_ids) for c in completions)
+    corrected = without_other_parts(grades, completions, 2, width)  # both earned 1 in all: their advantage is 0
+    for row, (text, sign) in enumerate(zip(texts, (1, -1), strict=True)):
+        double, negate = text.find("def double"), text.find("def negate")
+        assert corrected[row, double + 1].item() == pytest.approx(0.5 * sign)
+        assert corrected[row, negate + 1].item() == pytest.approx(-0.5 * sign)
+        assert not corrected[row, :double].any()  # the fence belongs to no part
+    assert groups_with_parts(grades, 2).tolist() == [True]
+    assert groups_with_parts([grades[0], grades[0]], 2).tolist() == [False]
+
+
+def test_answers_without_a_grade_or_without_a_function(sandbox):
+    texts = (RIGHT, ALONE, PROSE)
+    grades = [*graded(sandbox, *texts, fractional=False), None]
+    completions = [answer(text) for text in (*texts, RIGHT)]
+    width = len(RIGHT) + 1
+    corrected = without_other_parts(grades, completions, 4, width)
+    double, negate = 2 / 3, 1 / 3  # means of the three that are graded
+    assert corrected[0, RIGHT.find("def double")].item() == pytest.approx(-0.5 * (1 - negate))
+    assert corrected[0, RIGHT.find("def negate")].item() == pytest.approx(-0.5 * (1 - double))
+    assert corrected[1, len(ALONE)].item() == pytest.approx(-0.5 * (1 - double))  # where `negate` is missing
+    assert not corrected[2:].any()
+
+
+def test_tokens_that_were_given_have_no_column(sandbox):
+    grades = graded(sandbox, FIRST, SECOND, fractional=False)
+    whole = without_other_parts(grades, [answer(FIRST), answer(SECOND)], 2, 100)
+    begun = without_other_parts(grades, [answer(FIRST, given=15), answer(SECOND, given=15)], 2, 85)
+    assert torch.equal(whole[:, 15:], begun)
+
+
+def test_answers_without_parts_have_nothing_taken_off(sandbox):
+    reward = Reward({"tests": UnitTests(sandbox)}, {"tests": 1.0})
+    completions = [answer(ALONE), answer(ALONE.replace("2 *", "3 *"))]
+    grades = asyncio.run(reward.grade([DOUBLE, DOUBLE], completions))
+    assert not without_other_parts(grades, completions, 2, 50).any()
+    assert not groups_with_parts(grades, 2).any()
+
+
+def test_definitions_are_found_in_code_that_does_not_parse():
+    code = "import os\n@cache\n@other\ndef f(a,\n  b\n):\n  return (\n\n\n# a note\nasync def g(: \n    x\nf(1)\n"
+    places = definitions(code, ["f", "g", "h"])
+    assert code[slice(*places["f"])] == "@cache\n@other\ndef f(a,\n  b\n):\n  return (\n\n\n# a note"
+    assert code[slice(*places["g"])] == "async def g(: \n    x"
+    assert set(places) == {"f", "g"}
+
+
+def test_of_two_definitions_the_last_counts():
+    code = "def f(x):\n    return 1\n\ndef f(x):\n    return 2\n"
+    assert code[slice(*definitions(code, ["f"])["f"])] == "def f(x):\n    return 2"
+
+
+def test_the_problems_of_basics_together(sandbox):
+    single = Basics().problems("train")
+    modules = Basics(functions=3).problems("train")
+    assert sorted(p.id for m in modules for p in m.parts) == sorted(p.id for p in single)
+    assert {len(m.parts) for m in modules} <= {1, 2, 3} and len({m.id for m in modules}) == len(modules)
+    assert all(len({p.entry_point for p in m.parts}) == len(m.parts) for m in modules)
+    assert modules == together(list(reversed(single)), 3)
+    held_out = {p.id for m in Basics(functions=3).problems("test") for p in m.parts}
+    assert held_out == {p.id for p in Basics().problems("test")}
+    outcomes = asyncio.run(validate(sandbox, modules[:20]))
+    assert len(outcomes) == sum(len(m.parts) for m in modules[:20])
+    assert all(outcome.verdict == "pass" for outcome in outcomes)
+    question = modules[0].question
+    assert question.startswith("1. ") and "\n3. " in question and question.count("def ") == 3
+
+
+def enumerated(parts: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and variance of the gradient in the two log odds of a policy of two independent tokens, each right or wrong,
+    over all groups of three answers."""
+    odds = torch.tensor([0.3, 0.6])
+    mean, square = torch.zeros(2), torch.zeros(2)
+    for outcome in itertools.product((0, 1), repeat=6):
+        right = torch.tensor(outcome, dtype=torch.float).view(3, 2)
+        chance = torch.where(right > 0, odds, 1 - odds).prod()
+        completions = [Completion("ab", [0, 1], [(0, 1), (1, 2)], (0, 2))] * 3
+        grades = [of_tokens(row) for row in right.tolist()]
+        advantages = (right.sum(1) - right.sum(1).mean())[:, None]
+        if parts:
+            advantages = advantages + without_other_parts(grades, completions, 3, 2)
+        gradient = (advantages * (right - odds)).sum(0)
+        mean, square = mean + chance * gradient, square + chance * gradient**2
+    return mean, square - mean**2
+
+
+def of_tokens(right: list[float]) -> Grade:
+    results = {"tests": ChannelResult(sum(right))}
+    parts = {f"tests/{i}": Part(value, frozenset([i])) for i, value in enumerate(right)}
+    return Grade(results, {"tests": right}, {"tests": 1.0}, parts)
+
+
+def test_of_independent_parts_the_expected_gradient_stays_and_its_variance_falls():
+    whole, noise = enumerated(parts=False)
+    by_part, less_noise = enumerated(parts=True)
+    assert torch.allclose(whole, by_part, atol=1e-5)
+    assert (less_noise < 0.7 * noise).all()
+
+
+@pytest.mark.parametrize("scale", ["none", "group", "batch"])
+def test_advantages_of_answers_in_parts(scale):
+    """Two answers that are equal in all: only their parts tell them apart, and are divided as rewards are."""
+    completions = [Completion("ab", [0, 1], [(0, 1), (1, 2)], (0, 2))] * 4
+    grades = [of_tokens(row) for row in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0])]
+    rollout = GroupRollout([], completions, grades)
+    rewards = rewards_of(grades).view(2, 2)
+    advantages = GroupAdvantages(2, longest=3, scale=scale, shaping=1e-9, turns=1, discount=1.0)
+    got = advantages(rollout, advantages.signals(rollout, rewards))
+    deviation = {"none": [1, 1], "group": [1e-4, 2**0.5 + 1e-4], "batch": [rewards.std() + 1e-4] * 2}[scale]
+    signs = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, -0.5]])
+    wanted = signs / torch.tensor(deviation).repeat_interleave(2)[:, None]
+    assert torch.allclose(got[:, :2], wanted, rtol=1e-4)
+
+
+def test_a_prompt_asks_for_one_function_at_least():
+    with pytest.raises(TaskError, match=r"task\.env\.functions=0"):
+        Basics(functions=0)
