@@ -71,7 +71,7 @@ def main() -> None:
         "folders", type=Path, nargs="+", help="directories of run directories; of runs alike the last counts"
     )
     parser.add_argument("--metric", default="reward")
-    parser.add_argument("--level", type=float, required=True)
+    parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
     matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
@@ -80,7 +80,8 @@ def main() -> None:
         matches[curve.key][curve.placement][curve.seed] = curve
     if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
-    results = [compared(key, runs, args.level) for key, runs in sorted(matches.items())]
+    levels = {key: level_of(runs) if args.level == "sparse" else args.level for key, runs in matches.items()}
+    results = [compared(key, runs, levels[key]) for key, runs in sorted(matches.items())]
     for result in results:
         Console().print(table(result, args))
     if args.html:
@@ -88,9 +89,21 @@ def main() -> None:
     print(json.dumps({"metric": args.metric, "level": args.level, "results": results}))
 
 
+def level(text: str) -> float | str:
+    return text if text == "sparse" else float(text)
+
+
+def level_of(runs: Runs) -> float:
+    """The mean of the last updates of the sparse runs: what they reach at their end."""
+    if not runs["sparse"]:
+        sys.exit("--level sparse: there are no sparse runs; give a number, or make them with reward=sparse")
+    return statistics.mean(statistics.mean(curve.values[-WINDOW:]) for curve in runs["sparse"].values())
+
+
 def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
-    """Means with intervals by placement, and dense minus the others over the seeds that both have."""
-    result: dict[str, Any] = {"recipe": key[0], "task": key[1], "placements": {}, "dense_minus": {}}
+    """Means with intervals by placement, and over the seeds that both have dense minus the others, and how many times
+    the samples of the others dense takes."""
+    result: dict[str, Any] = {"recipe": key[0], "task": key[1], "level": level, "placements": {}, "dense_minus": {}}
     for name, curves in runs.items():
         if curves:
             result["placements"][name] = {
@@ -105,8 +118,20 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
             result["dense_minus"][name] = {
                 "samples": interval([a.samples_to(level) - b.samples_to(level) for a, b in pairs]),
                 "mean": interval([a.mean() - b.mean() for a, b in pairs]),
+                "times": times([(a.samples_to(level), b.samples_to(level)) for a, b in pairs]),
             }
     return result
+
+
+def times(pairs: Sequence[tuple[float, float]], resamples: int = 10_000) -> dict[str, float]:
+    """The first sum over the second, with its 95 % percentile bootstrap interval over pairs."""
+
+    def of(drawn: Sequence[tuple[float, float]]) -> float:
+        return sum(a for a, _ in drawn) / sum(b for _, b in drawn)
+
+    chance = random.Random(0)
+    ratios = sorted(of(chance.choices(pairs, k=len(pairs))) for _ in range(resamples))
+    return {"value": of(pairs), "low": ratios[int(0.025 * resamples)], "high": ratios[int(0.975 * resamples) - 1]}
 
 
 def interval(values: Sequence[float], resamples: int = 10_000) -> dict[str, float]:
@@ -130,11 +155,12 @@ def cells(result: dict[str, Any]) -> list[list[str]]:
         rows.append([name, str(seeds), with_interval(row["samples"], 0), reached, mean])
     for name, row in result["dense_minus"].items():
         rows.append([f"dense - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
+        rows.append([f"dense / {name}", "", with_interval(row["times"], 2), "", ""])
     return rows
 
 
 def table(result: dict[str, Any], args: argparse.Namespace) -> Table:
-    drawn = Table(title=f"{result['recipe']}, {result['task']}: {args.metric} to {args.level:g}")
+    drawn = Table(title=f"{result['recipe']}, {result['task']}: {args.metric} to {result['level']:.3g}")
     for column in columns(args):
         drawn.add_column(column, justify="left" if column == "placement" else "right")
     for row in cells(result):
@@ -162,14 +188,15 @@ def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]]
             intervals = (interval(column, 1000) for column in zip(*smoothed, strict=True))
             bands[name] = [(row["low"], row["high"]) for row in intervals]
         chart = charts.comparison_chart(curves, f"{args.metric} by graded samples", "samples", bands)
-        sections.append({"title": ", ".join(key), "chart": chart, "columns": columns(args), "rows": cells(result)})
-    note = NOTE.format(metric=args.metric, level=args.level)
+        title = f"{', '.join(key)}: to {result['level']:.3g}"
+        sections.append({"title": title, "chart": chart, "columns": columns(args), "rows": cells(result)})
+    note = NOTE.format(metric=args.metric)
     return render("comparison.html.j2", title="Where rewards lie", note=note, sections=sections)
 
 
 NOTE = """The same rewards, on the tokens responsible (dense), on the last token (sparse), in equal parts on all tokens
 (uniform), and on the last token where dense would spread them over all the code (pointed). Curves: {metric} by graded
-samples, mean over seeds in its interval. Table: the samples until {metric} reaches {level:g}. Intervals: 95 %,
+samples, mean over seeds in its interval. Table: the samples until {metric} reaches the level above it. Intervals: 95 %,
 bootstrap over seeds."""
 
 

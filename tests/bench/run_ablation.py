@@ -10,6 +10,7 @@ corridor    where rewards lie in a task whose parts are known: dense, sparse, un
 roboeval    the same on 16 robot programs, PPO also pointed, with a policy small enough for many seeds
 basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
+functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; three hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
 KEY=VALUE is an override of the runs that are compared. Each command is printed before it runs. A run that is finished
@@ -42,7 +43,7 @@ Commands = Iterator[list[str]]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
-    parser.add_argument("--seeds", help="0,1,2,3,4 for the corridor, 0,1,2,3,4,5 for the others, where not given")
+    parser.add_argument("--seeds", help="0,1,2,3,4 for corridor and functions, 0,1,2,3,4,5 elsewhere, where not given")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
     overrides = [name for name in args.names if "=" in name]
@@ -81,6 +82,18 @@ def unlocated(seeds: str | None, overrides: Sequence[str]) -> Commands:
     settings = ["reward=dense,pointed", "task.reward.unit_tests.locate=false", *overrides]
     yield small_runs("basics", "ppo", "unlocated/${reward.name}", seeds, *settings)
     yield table("unlocated", f"{FOLDER}/basics/ppo", f"{FOLDER}/basics/unlocated", *PASS_RATE)
+
+
+def functions(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    folder, experiment = f"{FOLDER}/functions", "+experiment=ablation_functions"
+    yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl"]
+    start = ["task=basics", "task.env.functions=6", "task.max_new_tokens=224", "task.also_evaluate=[]"]
+    unmeasured = ["evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
+    yield ["recipes/sft.py", *start, *unmeasured, "recipe.trl.max_steps=10", f"run.dir={folder}/sft"]
+    yield sweep(
+        "grpo", "functions/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides
+    )
+    yield table("functions", f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse")
 
 
 def channels(seeds: str | None, overrides: Sequence[str]) -> Commands:
@@ -135,6 +148,7 @@ ABLATIONS = {
     "roboeval": roboeval,
     "basics": basics,
     "unlocated": unlocated,
+    "functions": functions,
     "channels": channels,
 }
 
