@@ -6,6 +6,9 @@ earned and what the answer earned beside all parts: the other parts' rewards, ce
 parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many times as
 there are parts. How one part helps a later one is not credited.
 
+With the placement "local" the same holds of what a channel takes away at a place, such as a call that fails: it counts
+there, and not for the tokens of the rest of the answer.
+
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """
 
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 
 import torch
 
+from rewards.attribution import Part
 from rewards.channel import Completion
 from rewards.compose import Grade
 
@@ -22,28 +26,45 @@ from rewards.compose import Grade
 def without_other_parts(
     grades: Sequence[Grade | None], completions: Sequence[Completion], group: int, width: int
 ) -> torch.Tensor:
-    """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards.
+    """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards, and
+    minus the charges elsewhere.
 
-    0 at tokens of no part and in completions without a grade. A part that an answer lacks earned it 0. Completions of a
-    group lie side by side, `group` of them.
+    Of parts 0 at tokens of no part; a part that an answer lacks earned it 0. Charges are taken off all tokens, centred
+    as the whole answer's reward is, and given back where they lie, uncentred: no other answer has a token there. 0 in
+    completions without a grade. Completions of a group lie side by side, `group` of them.
     """
     result = torch.zeros(len(grades), width)
     for first in range(0, len(grades), group):
         graded = [(i, grade) for i in range(first, first + group) if (grade := grades[i]) is not None]
-        for (i, grade), earned in zip(graded, _centred([grade for _, grade in graded]), strict=True):
-            everything = sum(earned.values())
-            for token in frozenset().union(*(part.tokens for part in grade.parts.values())):
-                if 0 <= (column := token - completions[i].given) < width:
-                    own = sum(earned[name] for name, part in grade.parts.items() if token in part.tokens)
-                    result[i, column] = own - everything
+        charged = [sum(charge.reward for charge in grade.charges) for _, grade in graded]
+        for (i, grade), earned, own in zip(graded, _centred([grade for _, grade in graded]), charged, strict=True):
+            given = completions[i].given
+            row = torch.zeros(given + width)
+            row[:] = sum(charged) / len(charged) - own
+            for charge in grade.charges:
+                row[_within(charge, len(row))] += charge.reward
+            inside = frozenset().union(*(part.tokens for part in grade.parts.values()))
+            row[_within(Part(0.0, inside), len(row))] -= sum(earned.values())
+            for name, part in grade.parts.items():
+                row[_within(part, len(row))] += earned[name]
+            result[i] = row[given:]
     return result
 
 
+def _within(part: Part, width: int) -> list[int]:
+    return [token for token in part.tokens if token < width]
+
+
 def groups_with_parts(grades: Sequence[Grade | None], group: int) -> torch.Tensor:
-    """Which groups have a part that earned more in one answer than in another, (N,): they teach something even if all
-    answers earned the same in total."""
+    """Which groups have a part that earned more in one answer than in another, or a charge, (N,): they teach something
+    even if all answers earned the same in total."""
     groups = ([g for g in grades[i : i + group] if g is not None] for i in range(0, len(grades), group))
-    return torch.tensor([any(abs(v) > 1e-6 for row in _centred(each) for v in row.values()) for each in groups])
+    return torch.tensor(
+        [
+            any(grade.charges for grade in each) or any(abs(v) > 1e-6 for row in _centred(each) for v in row.values())
+            for each in groups
+        ]
+    )
 
 
 def _centred(grades: Sequence[Grade]) -> list[dict[str, float]]:

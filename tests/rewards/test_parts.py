@@ -17,7 +17,7 @@ from recipes.sampling.group_batch import GroupRollout, rewards_of
 from recipes.trainers.group_advantages import GroupAdvantages
 from rewards.analysis.definitions import definitions
 from rewards.attribution import Part
-from rewards.channel import ChannelResult, Completion
+from rewards.channel import ChannelResult, Completion, Span
 from rewards.compose import Grade, Reward
 from rewards.unit_tests import UnitTests
 
@@ -191,6 +191,39 @@ def test_advantages_of_answers_in_parts(scale):
     signs = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, -0.5]])
     wanted = signs / torch.tensor(deviation).repeat_interleave(2)[:, None]
     assert torch.allclose(got[:, :2], wanted, rtol=1e-4)
+
+
+class Charges:
+    """Pays the code 1 and takes 1 for each `?` in it, at its place."""
+
+    judges_form = False
+
+    async def score(self, problems, completions):
+        results = []
+        for completion in completions:
+            start, end = completion.code_span
+            marks = [Span(i, i + 1, -1.0) for i in range(start, end) if completion.text[i] == "?"]
+            results.append(ChannelResult(1.0 - len(marks), (Span(start, end, 1.0), *marks)))
+        return results
+
+
+def test_a_charge_counts_where_it_lies_and_nowhere_else():
+    texts = ("```python\nab?d\n```", "```python\na??d\n```", "```python\nabcd\n```")
+    completions = [answer(text) for text in texts]
+    width = len(completions[0].token_ids)
+    for placement, paid in (("local", 0.5), ("dense", None)):
+        reward = Reward({"charges": Charges()}, {"charges": 0.5}, placement)
+        grades = asyncio.run(reward.grade([BOTH] * 3, completions))
+        total = rewards_of(grades).view(1, 3)
+        assert total.tolist() == [[0.0, -0.5, 0.5]]
+        whole = (total - total.mean()).view(3, 1) + without_other_parts(grades, completions, 3, width)
+        assert groups_with_parts(grades, 3).tolist() == [placement == "local"]
+        for row, text in enumerate(texts):
+            marks = torch.tensor([character == "?" for character in text] + [False])
+            if paid is None:
+                assert torch.allclose(whole[row], total[0, row].expand(width))  # as ever: the answer's own
+            else:
+                assert torch.allclose(whole[row], -paid * marks.float(), atol=1e-6)
 
 
 def test_a_prompt_asks_for_one_function_at_least():
