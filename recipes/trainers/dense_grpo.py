@@ -286,44 +286,17 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
-        grader, ends = Grader(reward, grading_chunk), end_ids(self.processing_class, self.policy)
-        template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
-        self.rollouts = Rollouts(
-            RolloutSettings(
-                rows=args.per_device_train_batch_size * args.steps_per_generation,
-                group=self.num_generations,
-                at_once=None if elsewhere or server else rollout_rows,
-                refill_rounds=refill_rounds if refill else 0,
-                lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
-            ),
-            self.train_dataset,
-            self._prompt_order(),
-            self.task,
-            self.problems,
-            self.processing_class,
-            template,
-            sampler_of(
-                self,
-                self.processing_class,
-                Decoding(self.max_completion_length, self.temperature, self.top_p),
-                ends,
-                server=server,
-                copy_dtype=None if lookahead else sampling_dtype,
-                autocast=nullcontext if lookahead else self.accelerator.autocast,
-            ),
-            grader,
-            args.seed * self.accelerator.num_processes + self.accelerator.process_index,
-            self._sample_by_trl if elsewhere else None,
-            prefixes_of(
-                prefix,
-                task,
-                self.processing_class,
-                # optimizer steps of the training, over those that one rollout serves
-                -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout),
-                self.max_completion_length,
-            ),
-            episodes_of(episode, task, self.processing_class, template, ends, grader),
+        settings = RolloutSettings(
+            rows=args.per_device_train_batch_size * args.steps_per_generation,
+            group=self.num_generations,
+            at_once=None if elsewhere or server else rollout_rows,
+            refill_rounds=refill_rounds if refill else 0,
+            lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
         )
+        copy_dtype = None if lookahead else sampling_dtype
+        external = self._sample_by_trl if elsewhere else None
+        grader = Grader(reward, grading_chunk)
+        self.rollouts = self._rollouts(settings, grader, copy_dtype, server, external, prefix, episode)
         self._advantages = GroupAdvantages(
             group=self.num_generations,
             longest=self.max_completion_length,
@@ -331,6 +304,47 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             shaping=shaping if reward.placement != "sparse" else 0.0,
             turns=self._turns,
             discount=self.rollouts.turns_and_discount[1],
+        )
+
+    def _rollouts(
+        self,
+        settings: RolloutSettings,
+        grader: Grader,
+        copy_dtype: torch.dtype | None,
+        server: str | None,
+        external: Any,
+        prefix: Mapping[str, Any] | None,
+        episode: Episode | None,
+    ) -> Rollouts:
+        """What samples and grades for training."""
+        args, tokenizer = self.args, self.processing_class
+        ends = end_ids(tokenizer, self.policy)
+        template = {"chat_template": self.chat_template, **self.chat_template_kwargs}
+        sampler = sampler_of(
+            self,
+            tokenizer,
+            Decoding(self.max_completion_length, self.temperature, self.top_p),
+            ends,
+            server=server,
+            copy_dtype=copy_dtype,
+            autocast=nullcontext if settings.lookahead_dtype else self.accelerator.autocast,
+        )
+        # optimizer steps of the training, over those that one rollout serves
+        steps = -(-args.max_steps * args.gradient_accumulation_steps // self._micro_batches_a_rollout)
+        return Rollouts(
+            settings,
+            self.train_dataset,
+            self._prompt_order(),
+            self.task,
+            self.problems,
+            tokenizer,
+            template,
+            sampler,
+            grader,
+            args.seed * self.accelerator.num_processes + self.accelerator.process_index,
+            external,
+            prefixes_of(prefix, self.task, tokenizer, steps, self.max_completion_length),
+            episodes_of(episode, self.task, tokenizer, template, ends, grader),
         )
 
     def _prompt_order(self) -> PromptRows:
