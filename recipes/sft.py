@@ -32,7 +32,7 @@ def main(cfg) -> None:
     from trl import SFTConfig
 
     from recipes.data.repairs import failed_turns
-    from recipes.data.training_data import demonstrations, right_answers
+    from recipes.data.training_data import demonstrations, right_answers, warn_of_cut
     from recipes.models.load import lora
     from recipes.run.checks import check_sft
     from recipes.run.lifecycle import fit, prepare
@@ -45,10 +45,12 @@ def main(cfg) -> None:
     own = right_answers(cfg.recipe.answers, needed) if cfg.recipe.answers else {}
     run = prepare(cfg, SFTConfig)
     broken = Replies(run.tokenizer, {}).broken
+    examples = demonstrations(run.task, own, cfg.recipe.references, failed, broken)
+    warn_of_cut(examples, run.tokenizer, run.args.max_length)
     trainer = SftTrainer(
         model=run.policy,
         args=run.args,
-        train_dataset=demonstrations(run.task, own, cfg.recipe.references, failed, broken),
+        train_dataset=examples,
         processing_class=run.tokenizer,
         peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,

@@ -78,7 +78,7 @@ class Reward:
         weights: weights by the same names; a channel of weight 0 is measured and not paid.
         placement: one of PLACEMENTS; the sums are equal and only the tokens differ. "dense" puts a channel's reward on
             the characters that it locates, and spreads a reward without a location over the code tokens. "local" does
-            the same, and GRPO lets what is taken away at a place count there alone. "pointed" does
+            the same, and in GRPO what is taken away at a place does not count behind it. "pointed" does
             the first and puts the rest on the last token. "sparse" puts all on the last token. "uniform" pays all
             tokens equally, code or not: the baseline that dense is compared with.
 

@@ -6,8 +6,8 @@ earned and what the answer earned beside all parts: the other parts' rewards, ce
 parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many times as
 there are parts. How one part helps a later one is not credited.
 
-With the placement "local" the same holds of what a channel takes away at a place, such as a call that fails: it counts
-there, and not for the tokens of the rest of the answer.
+With the placement "local" what a channel takes away at a place, such as a call that fails, counts there and for the
+tokens before it, which may have caused it, and not for those behind it, which cannot have.
 
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """
@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import torch
 
-from rewards.attribution import Part
 from rewards.channel import Completion
 from rewards.compose import Grade
 
@@ -27,32 +26,45 @@ def without_other_parts(
     grades: Sequence[Grade | None], completions: Sequence[Completion], group: int, width: int
 ) -> torch.Tensor:
     """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards, and
-    minus the charges elsewhere.
+    minus what was taken away before it.
 
-    Of parts 0 at tokens of no part; a part that an answer lacks earned it 0. Charges are taken off all tokens, centred
-    as the whole answer's reward is, and given back where they lie, uncentred: no other answer has a token there. 0 in
-    completions without a grade. Completions of a group lie side by side, `group` of them.
+    Of parts 0 at tokens of no part; a part that an answer lacks earned it 0. 0 in completions without a grade.
+    Completions of a group lie side by side, `group` of them.
     """
     result = torch.zeros(len(grades), width)
     for first in range(0, len(grades), group):
-        graded = [(i, grade) for i in range(first, first + group) if (grade := grades[i]) is not None]
-        charged = [sum(charge.reward for charge in grade.charges) for _, grade in graded]
-        for (i, grade), earned, own in zip(graded, _centred([grade for _, grade in graded]), charged, strict=True):
-            given = completions[i].given
-            row = torch.zeros(given + width)
-            row[:] = sum(charged) / len(charged) - own
-            for charge in grade.charges:
-                row[_within(charge, len(row))] += charge.reward
-            inside = frozenset().union(*(part.tokens for part in grade.parts.values()))
-            row[_within(Part(0.0, inside), len(row))] -= sum(earned.values())
-            for name, part in grade.parts.items():
-                row[_within(part, len(row))] += earned[name]
-            result[i] = row[given:]
+        graded = [i for i in range(first, first + group) if grades[i] is not None]
+        own = [grade for i in graded if (grade := grades[i]) is not None]
+        lengths = [len(completions[i].token_ids) for i in graded]
+        rows = _parts(own, max(lengths, default=0)) + _charges(own, lengths)
+        for i, row in zip(graded, rows, strict=True):
+            sampled = row[completions[i].given :][:width]
+            result[i, : len(sampled)] = sampled
     return result
 
 
-def _within(part: Part, width: int) -> list[int]:
-    return [token for token in part.tokens if token < width]
+def _parts(grades: Sequence[Grade], width: int) -> torch.Tensor:
+    """Minus the other parts' centred rewards, (G, width)."""
+    rows = torch.zeros(len(grades), width)
+    for row, grade, earned in zip(rows, grades, _centred(grades), strict=True):
+        row[list(frozenset().union(*(part.tokens for part in grade.parts.values())))] -= sum(earned.values())
+        for name, part in grade.parts.items():
+            row[list(part.tokens)] += earned[name]
+    return rows
+
+
+def _charges(grades: Sequence[Grade], lengths: Sequence[int]) -> torch.Tensor:
+    """In place of all charges those at a token and behind it, (G, longest); each minus its mean in the group, that of
+    the charges ahead at the same position in the answers that are as long."""
+    width = max(lengths, default=0)
+    ahead, there = torch.zeros(len(grades), width), torch.zeros(len(grades), width, dtype=torch.bool)
+    for row, grade, length in zip(range(len(grades)), grades, lengths, strict=True):
+        there[row, :length] = True
+        for charge in grade.charges:
+            ahead[row, : max(charge.tokens) + 1] += charge.reward
+    everything = ahead[:, :1]
+    expected = (ahead * there).sum(0) / there.sum(0).clamp(min=1)
+    return (ahead - expected - everything + everything.mean()) * there
 
 
 def groups_with_parts(grades: Sequence[Grade | None], group: int) -> torch.Tensor:

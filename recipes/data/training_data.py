@@ -9,6 +9,7 @@ from typing import Any
 from datasets import Dataset
 
 from envs.task import Prompted, Task, demonstration
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids
 from recipes.data.repairs import Failed, samples_file
@@ -90,6 +91,28 @@ def demonstrations(
     if not turns:
         raise UserError("recipe.references=false leaves nothing to imitate without recipe.answers: set one of them")
     return Dataset.from_dict({"prompt": [a for a, _ in turns], "completion": [b for _, b in turns]})
+
+
+def warn_of_cut(examples: Dataset, tokenizer: Any, max_length: int | None) -> None:
+    """Log how many examples of `demonstrations` TRL cuts at `max_length` tokens, which takes the end of their answers."""
+    wholes = [_with_answer(row["prompt"], row["completion"], tokenizer) for row in examples]
+    cut = [whole for whole in wholes if max_length and whole > max_length]
+    if cut:
+        log.warning(
+            "%d of %d examples are longer than recipe.trl.max_length=%d tokens and lose the end of their answers; "
+            "recipe.trl.max_length=%d keeps all of them",
+            len(cut),
+            len(wholes),
+            max_length,
+            max(cut),
+        )
+
+
+def _with_answer(prompt: Any, answer: Any, tokenizer: Any) -> int:
+    """Tokens of a prompt and its answer."""
+    if isinstance(prompt, str):
+        return len(tokenizer(prompt + answer)["input_ids"])
+    return len(tokenizer.apply_chat_template([*prompt, *answer], return_dict=True)["input_ids"])
 
 
 def tokenized_prompts(task: Task, tokenizer: Any) -> Dataset:
