@@ -155,13 +155,6 @@ def spans_on_tokens(
     return placed
 
 
-def charges_on_tokens(completion: Completion, result: ChannelResult, judges_form: bool) -> list[Part]:
-    """What the channel takes away at places within the answer that no part is named for, before weighting."""
-    charges = [s for s in result.spans if s.value < 0 and not s.part and not _covers(s, completion)]
-    placed = spans_on_tokens(completion, charges, judges_form) if completion.token_ids else []
-    return [Part(value, frozenset(tokens)) for tokens, value in placed if tokens]
-
-
 def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: bool) -> dict[str, Part]:
     """The parts that the channel's spans name, at the tokens that share their rewards, before weighting."""
     parts: dict[str, Part] = {}

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from envs.task import Problem
-from rewards.attribution import Part, at_the_end, attribute, charges_on_tokens, evenly, parts_on_tokens
+from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
 log = logging.getLogger(__name__)
-Placement = Literal["dense", "local", "pointed", "sparse", "uniform"]
+Placement = Literal["dense", "pointed", "sparse", "uniform"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
 
@@ -23,15 +23,13 @@ class Grade:
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
-    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart. charges:
-    what was taken away at a place, weighted, with the placement "local" alone.
+    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart.
     """
 
     results: Mapping[str, ChannelResult]
     rewards: Mapping[str, list[float]]
     weights: Mapping[str, float]
     parts: Mapping[str, Part] = field(default_factory=dict)
-    charges: Sequence[Part] = ()
 
     @property
     def total(self) -> float:
@@ -77,8 +75,7 @@ class Reward:
         channels: channels by name.
         weights: weights by the same names; a channel of weight 0 is measured and not paid.
         placement: one of PLACEMENTS; the sums are equal and only the tokens differ. "dense" puts a channel's reward on
-            the characters that it locates, and spreads a reward without a location over the code tokens. "local" does
-            the same, and in GRPO what is taken away at a place does not count behind it. "pointed" does
+            the characters that it locates, and spreads a reward without a location over the code tokens. "pointed" does
             the first and puts the rest on the last token. "sparse" puts all on the last token. "uniform" pays all
             tokens equally, code or not: the baseline that dense is compared with.
 
@@ -132,12 +129,10 @@ class Reward:
 
     def _place(self, completion: Completion, results: Mapping[str, ChannelResult]) -> Grade:
         weights = self._weights(results)
-        if self.placement in ("dense", "local", "pointed"):
-            spread = self.placement != "pointed"
+        if self.placement in ("dense", "pointed"):
+            spread = self.placement == "dense"
             rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
-            parts = self._parts(completion, results, weights)
-            charges = self._charges(completion, results, weights) if self.placement == "local" else ()
-            return Grade(results, rewards, weights, parts, charges)
+            return Grade(results, rewards, weights, self._parts(completion, results, weights))
         place = at_the_end if self.placement == "sparse" else evenly
         return Grade(results, {n: place(completion, r.score) for n, r in results.items()}, weights)
 
@@ -149,16 +144,6 @@ class Reward:
             for name, result in results.items()
             for part, earned in parts_on_tokens(completion, result, self.channels[name].judges_form).items()
         }
-
-    def _charges(
-        self, completion: Completion, results: Mapping[str, ChannelResult], weights: Mapping[str, float]
-    ) -> list[Part]:
-        return [
-            replace(charge, reward=weights[name] * charge.reward)
-            for name, result in results.items()
-            if weights[name]
-            for charge in charges_on_tokens(completion, result, self.channels[name].judges_form)
-        ]
 
     def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:
         """The weights, with those of silent channels divided among the others."""

@@ -6,9 +6,6 @@ earned and what the answer earned beside all parts: the other parts' rewards, ce
 parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many times as
 there are parts. How one part helps a later one is not credited.
 
-With the placement "local" what a channel takes away at a place, such as a call that fails, counts there and for the
-tokens before it, which may have caused it, and not for those behind it, which cannot have.
-
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """
 
@@ -25,18 +22,16 @@ from rewards.compose import Grade
 def without_other_parts(
     grades: Sequence[Grade | None], completions: Sequence[Completion], group: int, width: int
 ) -> torch.Tensor:
-    """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards, and
-    minus what was taken away before it.
+    """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards.
 
-    Of parts 0 at tokens of no part; a part that an answer lacks earned it 0. 0 in completions without a grade.
-    Completions of a group lie side by side, `group` of them.
+    0 at tokens of no part and in completions without a grade. A part that an answer lacks earned it 0. Completions of a
+    group lie side by side, `group` of them.
     """
     result = torch.zeros(len(grades), width)
     for first in range(0, len(grades), group):
         graded = [i for i in range(first, first + group) if grades[i] is not None]
         own = [grade for i in graded if (grade := grades[i]) is not None]
-        lengths = [len(completions[i].token_ids) for i in graded]
-        rows = _parts(own, max(lengths, default=0)) + _charges(own, lengths)
+        rows = _parts(own, max((len(completions[i].token_ids) for i in graded), default=0))
         for i, row in zip(graded, rows, strict=True):
             sampled = row[completions[i].given :][:width]
             result[i, : len(sampled)] = sampled
@@ -53,30 +48,11 @@ def _parts(grades: Sequence[Grade], width: int) -> torch.Tensor:
     return rows
 
 
-def _charges(grades: Sequence[Grade], lengths: Sequence[int]) -> torch.Tensor:
-    """In place of all charges those at a token and behind it, (G, longest); each minus its mean in the group, that of
-    the charges ahead at the same position in the answers that are as long."""
-    width = max(lengths, default=0)
-    ahead, there = torch.zeros(len(grades), width), torch.zeros(len(grades), width, dtype=torch.bool)
-    for row, grade, length in zip(range(len(grades)), grades, lengths, strict=True):
-        there[row, :length] = True
-        for charge in grade.charges:
-            ahead[row, : max(charge.tokens) + 1] += charge.reward
-    everything = ahead[:, :1]
-    expected = (ahead * there).sum(0) / there.sum(0).clamp(min=1)
-    return (ahead - expected - everything + everything.mean()) * there
-
-
 def groups_with_parts(grades: Sequence[Grade | None], group: int) -> torch.Tensor:
-    """Which groups have a part that earned more in one answer than in another, or a charge, (N,): they teach something
-    even if all answers earned the same in total."""
+    """Which groups have a part that earned more in one answer than in another, (N,): they teach something even if all
+    answers earned the same in total."""
     groups = ([g for g in grades[i : i + group] if g is not None] for i in range(0, len(grades), group))
-    return torch.tensor(
-        [
-            any(grade.charges for grade in each) or any(abs(v) > 1e-6 for row in _centred(each) for v in row.values())
-            for each in groups
-        ]
-    )
+    return torch.tensor([any(abs(v) > 1e-6 for row in _centred(each) for v in row.values()) for each in groups])
 
 
 def _centred(grades: Sequence[Grade]) -> list[dict[str, float]]:

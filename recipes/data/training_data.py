@@ -94,7 +94,7 @@ def demonstrations(
 
 
 def warn_of_cut(examples: Dataset, tokenizer: Any, max_length: int | None) -> None:
-    """Log how many examples of `demonstrations` TRL cuts at `max_length` tokens, which takes the end of their answers."""
+    """Log how many examples TRL cuts at `max_length` tokens, which takes the end of their answers."""
     wholes = [_with_answer(row["prompt"], row["completion"], tokenizer) for row in examples]
     cut = [whole for whole in wholes if max_length and whole > max_length]
     if cut:

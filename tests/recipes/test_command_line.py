@@ -40,7 +40,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["recipe.prompts_per_step=3", "recipe.trl.num_generations=3"], "do not divide"),
         (["hardware=t4"], "needs a GPU"),
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
-        (["reward.placement=everywhere"], "choose dense, local, pointed, sparse, uniform"),
+        (["reward.placement=everywhere"], "choose dense, pointed, sparse, uniform"),
         (["adapter=./nowhere"], "./nowhere"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),

@@ -17,7 +17,7 @@ from recipes.sampling.group_batch import GroupRollout, rewards_of
 from recipes.trainers.group_advantages import GroupAdvantages
 from rewards.analysis.definitions import definitions
 from rewards.attribution import Part
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion
 from rewards.compose import Grade, Reward
 from rewards.unit_tests import UnitTests
 
@@ -191,52 +191,6 @@ def test_advantages_of_answers_in_parts(scale):
     signs = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, -0.5]])
     wanted = signs / torch.tensor(deviation).repeat_interleave(2)[:, None]
     assert torch.allclose(got[:, :2], wanted, rtol=1e-4)
-
-
-class Charges:
-    """Pays the code 1 and takes 1 for each `?` in it, at its place."""
-
-    judges_form = False
-
-    async def score(self, problems, completions):
-        results = []
-        for completion in completions:
-            start, end = completion.code_span
-            marks = [Span(i, i + 1, -1.0) for i in range(start, end) if completion.text[i] == "?"]
-            results.append(ChannelResult(1.0 - len(marks), (Span(start, end, 1.0), *marks)))
-        return results
-
-
-def test_a_charge_counts_at_its_place_and_before_it_and_not_behind_it():
-    texts = ("```python\nab?d\n```", "```python\na??d\n```", "```python\nabcd\n```")
-    completions = [answer(text) for text in texts]
-    width = len(completions[0].token_ids)
-    place = texts[0].index("?")
-    for placement in ("local", "dense"):
-        reward = Reward({"charges": Charges()}, {"charges": 0.5}, placement)
-        grades = asyncio.run(reward.grade([BOTH] * 3, completions))
-        total = rewards_of(grades).view(1, 3)
-        assert total.tolist() == [[0.0, -0.5, 0.5]]
-        centred = torch.tensor([[0.0], [-0.5], [0.5]])
-        whole = centred + without_other_parts(grades, completions, 3, width)
-        assert groups_with_parts(grades, 3).tolist() == [placement == "local"]
-        assert torch.allclose(whole[:, : place - 1], centred)  # all that is charged lies ahead
-        if placement == "dense":
-            assert torch.allclose(whole, centred.expand(3, width))  # the answer's own at each token
-        else:  # what is ahead of the first mark, of the second, of neither
-            assert torch.allclose(whole[:, place], torch.tensor([-1.0, -1.0, 2.0]) / 6)
-            assert not whole[:, place + 1 :].any()
-
-
-def test_charges_of_answers_of_different_length_are_compared_where_both_have_tokens():
-    texts = ("```python\nab?d\n```", "```python\na\n```")
-    completions = [answer(text) for text in texts]
-    grades = asyncio.run(Reward({"c": Charges()}, {"c": 1.0}, "local").grade([BOTH] * 2, completions))
-    got = without_other_parts(grades, completions, 2, 40)
-    place, short = texts[0].index("?"), len(completions[1].token_ids)
-    assert place < short
-    assert not got[:, :place].any() and not got[1, short:].any()
-    assert got[0, place + 1].item() == pytest.approx(0.5) and got[1, place + 1].item() == pytest.approx(-0.5)
 
 
 def test_a_prompt_asks_for_one_function_at_least():
