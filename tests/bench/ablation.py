@@ -74,10 +74,7 @@ def main() -> None:
     parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
-    matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
-    for config in (c for folder in args.folders for c in sorted(folder.glob("*/config.yaml"))):
-        curve = Curve(config.parent, args.metric)
-        matches[curve.key][curve.placement][curve.seed] = curve
+    matches = read(args.folders, args.metric)
     if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
     levels = {key: level_of(runs) if args.level == "sparse" else args.level for key, runs in matches.items()}
@@ -87,6 +84,20 @@ def main() -> None:
     if args.html:
         write_text(args.html, page(matches, results, args))
     print(json.dumps({"metric": args.metric, "level": args.level, "results": results}))
+
+
+def read(folders: Sequence[Path], metric: str) -> dict[tuple[str, str], Runs]:
+    """The runs below `folders` by recipe and task, each as long as the shortest of them."""
+    matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
+    for config in (c for folder in folders for c in sorted(folder.glob("*/config.yaml"))):
+        curve = Curve(config.parent, metric)
+        matches[curve.key][curve.placement][curve.seed] = curve
+    for runs in matches.values():
+        curves = [curve for seeds in runs.values() for curve in seeds.values()]
+        shortest = min(len(curve.values) for curve in curves)
+        for curve in curves:
+            curve.values = curve.values[:shortest]
+    return dict(matches)
 
 
 def level(text: str) -> float | str:

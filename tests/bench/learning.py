@@ -43,6 +43,7 @@ sys.path.insert(0, str(ROOT))
 from recipes.cli.in_turn import run_in_turn
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
+from tests.bench.ablation import compared, level_of, read
 
 RUNS = Path("runs/learning")
 STORED = Path(__file__).parent / "results" / "learning"
@@ -72,6 +73,8 @@ SHARE = 0.5
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
+FUNCTIONS = Path(__file__).parent / "results" / "ablation" / "functions" / "grpo"
+"""What `run_ablation.py functions` stored."""
 
 Shares = dict[str, float]
 """Share of right answers by problem."""
@@ -232,10 +235,18 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[
         "humaneval_high": human and human["high"],
         "minutes": max((run["minutes"] for run in runs[ours]), default=None),
         "seeds": len(runs[ours]),
-        "samples_ratio_functions": None,  # of graded samples against sparse, with this model: not measured
-        "samples_ratio_second": None,
+        "samples_ratio_functions": samples_ratio(FUNCTIONS),
+        "samples_ratio_second": None,  # robot programs or masked lines with this model: not measured
         **{f"{arm}_greedy_gain_mean": row and row["mean"] for arm, row in rivals.items() if arm != "base"},
     }
+
+
+def samples_ratio(folder: Path) -> float | None:
+    """How many times the graded samples of sparse dense takes to the level that sparse reaches at its end."""
+    for runs in read([folder], "scores/unit_tests").values():
+        times = compared(("", ""), runs, level_of(runs))["dense_minus"].get("sparse")
+        return times and times["times"]["value"]
+    return None
 
 
 def over_base(

@@ -1,0 +1,71 @@
+"""tests/bench/ablation.py: the level that sparse reaches, and how many of its graded samples dense takes to it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import yaml
+
+from tests.bench import ablation, learning
+
+
+def write(folder, placement, seed, values):
+    run = folder / f"{placement}-seed{seed}"
+    run.mkdir(parents=True)
+    config = {
+        "recipe": {"name": "grpo", "prompts_per_step": 2, "trl": {"num_generations": 8}},
+        "task": {"name": "basics"},
+        "reward": {"placement": placement},
+        "seed": seed,
+    }
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (run / "metrics.jsonl").write_text("".join(json.dumps({"share": value}) + "\n" for value in values))
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for seed in (0, 1):
+        write(tmp_path, "sparse", seed, [0.0] * 10 + [0.5] * 10)
+        write(
+            tmp_path, "dense", seed, [0.0] * 5 * seed + [0.5] * 25
+        )  # longer
+    return tmp_path
+
+
+def test_dense_is_compared_at_the_level_that_sparse_reaches_at_its_end(runs):
+    [matches] = ablation.read([runs], "share").values()
+    assert {len(curve.values) for seeds in matches.values() for curve in seeds.values()} == {20}  # as the shortest
+    level = ablation.level_of(matches)
+    assert level == 0.5
+    result = ablation.compared(("grpo", "basics"), matches, level)
+    assert result["placements"]["sparse"]["samples"]["value"] == 15 * 16  # five updates at the level
+    assert result["placements"]["dense"]["samples"]["value"] == (5 + 10) / 2 * 16
+    times = result["dense_minus"]["sparse"]["times"]
+    assert times["value"] == 0.5 and times["low"] == pytest.approx(5 / 15) and times["high"] == pytest.approx(10 / 15)
+
+
+def test_the_table_names_the_level_and_the_ratio(runs, monkeypatch, capsys):
+    page = runs / "page.html"
+    command = ["ablation.py", str(runs), "--metric", "share", "--level", "sparse", "--html", str(page)]
+    monkeypatch.setattr(sys, "argv", command)
+    ablation.main()
+    table, _, line = capsys.readouterr().out.strip().rpartition("\n")
+    assert "to 0.5" in table and "dense / sparse" in table and "0.50 [0.33, 0.67]" in table
+    assert json.loads(line)["results"][0]["dense_minus"]["sparse"]["times"]["value"] == 0.5
+    assert "dense / sparse" in page.read_text()
+
+
+def test_without_sparse_runs_there_is_no_level_of_theirs(tmp_path, monkeypatch):
+    write(tmp_path, "dense", 0, [0.5] * 10)
+    monkeypatch.setattr(sys, "argv", ["ablation.py", str(tmp_path), "--metric", "share", "--level", "sparse"])
+    with pytest.raises(SystemExit, match="there are no sparse runs"):
+        ablation.main()
+
+
+def test_learnings_summary_reads_the_stored_runs(runs, tmp_path, monkeypatch):
+    for file in runs.glob("*/metrics.jsonl"):
+        file.write_text(file.read_text().replace("share", "scores/unit_tests"))
+    assert learning.samples_ratio(runs) == 0.5
+    assert learning.samples_ratio(tmp_path / "nowhere") is None
