@@ -145,8 +145,8 @@ def attribute(
 def spans_on_tokens(
     completion: Completion, spans: Sequence[Span], judges_form: bool = False, spread: bool = True
 ) -> list[tuple[list[int], float]]:
-    """For each span the indices of the tokens that share its reward, none where it falls on the last token, and the
-    reward; arguments as in `attribute`."""
+    """(indices, reward) for each span: the tokens that share the reward; no indices mean the last token. Arguments as
+    in `attribute`."""
     allowed = None if judges_form else set(code_tokens(completion))
     placed = []
     for span in spans:
@@ -156,7 +156,7 @@ def spans_on_tokens(
 
 
 def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: bool) -> dict[str, Part]:
-    """The parts that the channel's spans name, at the tokens that share their rewards, before weighting."""
+    """The parts that the channel's spans name, with the tokens of these spans, before weighting."""
     parts: dict[str, Part] = {}
     last = len(completion.token_ids) - 1
     named = [span for span in result.spans if span.part] if last >= 0 else []

@@ -31,6 +31,8 @@ MAX_LINE = 1 << 24
 """Largest number of a line in a record of coverage."""
 MAX_RECORD = 1 << 20
 """Characters of a record of coverage."""
+DOES_NOT_PARSE = ("SyntaxError", "IndentationError", "TabError")
+"""How the notes of outcomes begin whose code could not be loaded at all."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 """Python breaks lines of source here."""
 
@@ -192,10 +194,11 @@ def paid_share(outcome: Outcome, shown: int) -> float:
 def of_parts(
     parts: Sequence[Problem], completion: Completion, results: Sequence[ChannelResult | None]
 ) -> ChannelResult | None:
-    """One result of those of the functions that an answer has: the mean of their scores, each on its own definition.
+    """Joins the results of an answer's functions into one: the mean of their scores, each on its own definition.
 
-    What a function earns that the answer does not define lies on the last token, where the answer ended without it.
-    None if one could not be graded.
+    What a function earns for which the top level has no `def` lies on the last token, where the answer ended without
+    it. Code that does not parse has no parts: the fault costs all functions, and all tokens share that. None if a
+    function could not be graded.
     """
     graded = [result for result in results if result is not None]
     if len(graded) < len(results):
@@ -203,25 +206,34 @@ def of_parts(
     names = [part.entry_point or "" for part in parts]
     start, end = completion.code_span or (0, 0)
     found = definitions(completion.code or "", names)
+    broken = all(result.note.startswith(DOES_NOT_PARSE) for result in graded)
     spans: list[Span] = []
     for name, result in zip(names, graded, strict=True):
         first, last = found.get(name, (end - start, end - start))
         whole, *charged = result.spans or (Span(0, 0, result.score),)
-        spans.append(Span(start + first, start + last, whole.value / len(parts), name))
-        spans += [replace(span, value=span.value / len(parts), part=name) for span in charged]
+        part = "" if broken else name
+        spans.append(Span(start + first, start + last, whole.value / len(parts), part))
+        spans += [replace(span, value=span.value / len(parts), part=part) for span in charged]
     right = sum(result.passed is True for result in graded)
     wrong = [(name, result) for name, result in zip(names, graded, strict=True) if not result.passed]
-    watched = [set(result.detail) for result in graded]
-    counted = {name for name in ("watched", "held_out_passed") if any(name in each for each in watched)}
     return ChannelResult(
         sum(span.value for span in spans),
         tuple(spans) if completion.code is not None else (),
         passed=not wrong,
-        verdict=wrong[0][1].verdict if wrong else "pass",
+        verdict=min((result.verdict for _, result in wrong), key="held-out".__eq__, default="pass"),
         note="; ".join([f"{right} of {len(parts)} functions", *(f"{name}: {result.note}" for name, result in wrong)]),
-        detail={name: min(result.detail.get(name, 0) for result in graded) for name in sorted(counted)}
-        | {"seconds": round(sum(result.detail.get("seconds", 0.0) for result in graded), 4)},
+        detail=_watched(graded) | {"seconds": round(sum(result.detail.get("seconds", 0.0) for result in graded), 4)},
     )
+
+
+def _watched(results: Sequence[ChannelResult]) -> dict[str, int]:
+    """As of one function: watched are answers that pass all paid tests and have held-out ones."""
+    if not any("watched" in result.detail for result in results):
+        return {}
+    seen = [result for result in results if result.detail.get("watched")]
+    if not seen or any(not result.passed for result in results if result not in seen):
+        return {"watched": 0}
+    return {"watched": 1, "held_out_passed": int(all(result.detail["held_out_passed"] for result in seen))}
 
 
 def _coverage_input(job: Job) -> dict[str, Any]:

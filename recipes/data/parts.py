@@ -4,7 +4,7 @@ An answer of three functions, each graded by its own tests, has three rewards. G
 token, so that a right function is discouraged where its neighbours fail. Here the tokens of a part keep what that part
 earned and what the answer earned beside all parts: the other parts' rewards, centred in the group, are taken off. If
 parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many times as
-there are parts. How one part helps a later one is not credited.
+there are parts. How one part helps or harms a later one is not credited to it.
 
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """
@@ -18,46 +18,50 @@ import torch
 from rewards.channel import Completion
 from rewards.compose import Grade
 
+Earned = dict[str, float]
+"""What one answer earned with each of its parts."""
 
-def without_other_parts(
-    grades: Sequence[Grade | None], completions: Sequence[Completion], group: int, width: int
-) -> torch.Tensor:
-    """What a token's advantage has beside the whole answer's, (B, width): minus the other parts' centred rewards.
 
-    0 at tokens of no part and in completions without a grade. A part that an answer lacks earned it 0. Completions of a
-    group lie side by side, `group` of them.
-    """
-    result = torch.zeros(len(grades), width)
-    for first in range(0, len(grades), group):
-        graded = [i for i in range(first, first + group) if grades[i] is not None]
-        own = [grade for i in graded if (grade := grades[i]) is not None]
-        rows = _parts(own, max((len(completions[i].token_ids) for i in graded), default=0))
-        for i, row in zip(graded, rows, strict=True):
-            sampled = row[completions[i].given :][:width]
-            result[i, : len(sampled)] = sampled
+def earned(grades: Sequence[Grade | None]) -> list[Earned | None]:
+    """What each answer earned; None without a grade."""
+    return [None if g is None else {name: part.reward for name, part in g.parts.items()} for g in grades]
+
+
+def centred(rewards: Sequence[Earned | None], group: int) -> list[Earned]:
+    """Each part's reward minus its mean in the group. A part that an answer lacks earned it 0; an answer without a
+    grade has none and does not count. Answers of a group lie side by side, `group` of them."""
+    result: list[Earned] = []
+    for first in range(0, len(rewards), group):
+        rows = rewards[first : first + group]
+        graded = [row for row in rows if row is not None]
+        names = sorted({name for row in graded for name in row})
+        means = {name: sum(row.get(name, 0.0) for row in graded) / len(graded) for name in names}
+        result += [{} if row is None else {n: row.get(n, 0.0) - means[n] for n in names} for row in rows]
     return result
 
 
-def _parts(grades: Sequence[Grade], width: int) -> torch.Tensor:
-    """Minus the other parts' centred rewards, (G, width)."""
-    rows = torch.zeros(len(grades), width)
-    for row, grade, earned in zip(rows, grades, _centred(grades), strict=True):
-        row[list(frozenset().union(*(part.tokens for part in grade.parts.values())))] -= sum(earned.values())
-        for name, part in grade.parts.items():
-            row[list(part.tokens)] += earned[name]
-    return rows
+def groups_that_differ(rewards: Sequence[Earned | None], group: int) -> torch.Tensor:
+    """Which groups have a part that earned more in one answer than in another, (N,): they teach something even if
+    all answers earned the same in total."""
+    differ = [any(abs(value) > 1e-6 for value in row.values()) for row in centred(rewards, group)]
+    return torch.tensor(differ).view(-1, group).any(1)
 
 
-def groups_with_parts(grades: Sequence[Grade | None], group: int) -> torch.Tensor:
-    """Which groups have a part that earned more in one answer than in another, (N,): they teach something even if all
-    answers earned the same in total."""
-    groups = ([g for g in grades[i : i + group] if g is not None] for i in range(0, len(grades), group))
-    return torch.tensor([any(abs(v) > 1e-6 for row in _centred(each) for v in row.values()) for each in groups])
+def without_other_parts(
+    grades: Sequence[Grade | None], completions: Sequence[Completion], rewards: Sequence[Earned], width: int
+) -> torch.Tensor:
+    """What is added to the whole answer's advantage at each token: minus the other parts' rewards, (B, width).
 
-
-def _centred(grades: Sequence[Grade]) -> list[dict[str, float]]:
-    """What each answer earned with each part, minus the mean of these."""
-    names = sorted({name for grade in grades for name in grade.parts})
-    earned = [[grade.parts[name].reward if name in grade.parts else 0.0 for name in names] for grade in grades]
-    means = [sum(column) / len(column) for column in zip(*earned, strict=True)]
-    return [{name: value - mean for name, value, mean in zip(names, row, means, strict=True)} for row in earned]
+    0 at tokens of no part and in completions without a grade. rewards: `centred`, of these completions.
+    """
+    result = torch.zeros(len(grades), width)
+    for row, grade, completion, own in zip(result, grades, completions, rewards, strict=True):
+        if grade is None:
+            continue
+        places = [completion.given + column for column in range(width)]
+        inside = torch.tensor([[place in part.tokens for place in places] for part in grade.parts.values()])
+        for tokens, name in zip(inside, grade.parts, strict=True):
+            row += tokens * own[name]
+        if len(inside):
+            row -= inside.any(0) * sum(own.values())
+    return result

@@ -109,9 +109,9 @@ def warn_of_cut(examples: Dataset, tokenizer: Any, max_length: int | None) -> No
 
 
 def _with_answer(prompt: Any, answer: Any, tokenizer: Any) -> int:
-    """Tokens of a prompt and its answer."""
+    """Tokens of a prompt and its answer, with the end of sequence that TRL adds to a text."""
     if isinstance(prompt, str):
-        return len(tokenizer(prompt + answer)["input_ids"])
+        return len(tokenizer(prompt + answer)["input_ids"]) + (not answer.endswith(tokenizer.eos_token))
     return len(tokenizer.apply_chat_template([*prompt, *answer], return_dict=True)["input_ids"])
 
 

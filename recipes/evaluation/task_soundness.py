@@ -28,7 +28,8 @@ def planted_wrong(problem: Problem) -> str:
 async def examine(
     reward: Reward, task: Task, problems: Sequence[Problem]
 ) -> tuple[list[dict[str, Any]], list[str], list[Grade | None]]:
-    """Grade the reference of each problem that has one, and a nonsense answer, by the task's own rewards.
+    """Grade the reference of each problem that has one, and a nonsense answer, by the task's own rewards; of a problem
+    with parts a nonsense answer to each.
 
     Returns:
         The failures ({id, what, note}); none where no channel judges correctness.
@@ -37,16 +38,18 @@ async def examine(
     """
     problems = [p for p in problems if p.reference]
     references = await reward.grade(problems, [as_answer(task, p, p.reference) for p in problems])
-    nonsense = await reward.grade(problems, [as_answer(task, p, planted_wrong(p)) for p in problems])
+    asked = [part for problem in problems for part in problem.parts or (problem,)]
+    nonsense = iter(await reward.grade(asked, [as_answer(task, p, planted_wrong(p)) for p in asked]))
     failures: list[dict[str, Any]] = []
     ungraded: list[str] = []
-    for problem, right, wrong in zip(problems, references, nonsense, strict=True):
+    for problem, right in zip(problems, references, strict=True):
         before = len(failures)
+        wrong = [next(nonsense) for _ in problem.parts or (problem,)]
         if right is not None and right.passed is False:
             failures.append({"id": problem.id, "what": "the reference fails", "note": right.verdict})
-        if wrong is not None and wrong.passed is True:
-            failures.append({"id": problem.id, "what": "nonsense passes", "note": wrong.verdict})
-        if len(failures) == before and (right is None or wrong is None):
+        if accepted := [grade for grade in wrong if grade is not None and grade.passed is True]:
+            failures.append({"id": problem.id, "what": "nonsense passes", "note": accepted[0].verdict})
+        if len(failures) == before and (right is None or None in wrong):
             ungraded.append(problem.id)
     return failures, ungraded, references
 

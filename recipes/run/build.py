@@ -84,6 +84,11 @@ def build_episode(cfg: DictConfig, sandbox: Sandbox) -> Episode | None:
     """
     if cfg.episode is None:
         return None
+    if cfg.task.env.get("functions", 1) > 1:
+        raise UserError(
+            f"episode={cfg.episode.name}: task.env.functions={cfg.task.env.functions} asks for several functions, of "
+            "which the feedback tells nothing; set episode=null or task.env.functions=1"
+        )
     if cfg.task.feedback is None:
         raise UserError(
             f"episode={cfg.episode.name}: task={cfg.task.name} tells nothing of a failing answer (task.feedback=null); "

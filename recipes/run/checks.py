@@ -47,6 +47,11 @@ def check_keep(cfg: DictConfig) -> None:
         )
 
 
+def _functions(cfg: DictConfig) -> int:
+    """How many functions a prompt asks for."""
+    return cfg.task.env.get("functions", 1)
+
+
 def check_grpo(cfg: DictConfig) -> None:
     """Raise UserError for settings that GRPO cannot follow."""
     recipe, hardware = cfg.recipe, cfg.hardware
@@ -74,6 +79,12 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
+    if on_tokens and _functions(cfg) > 1 and recipe.trl.scale_rewards != "none":
+        raise UserError(
+            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: task.env.functions={_functions(cfg)} compares each "
+            "function with its like, and the deviation of whole answers says nothing of that: set it to none, or "
+            "reward=sparse"
+        )
     if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
         raise UserError(
             "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "

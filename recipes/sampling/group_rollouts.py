@@ -20,7 +20,7 @@ from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of, encoded
-from recipes.data.parts import groups_with_parts
+from recipes.data.parts import earned, groups_that_differ
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
@@ -45,6 +45,7 @@ class RolloutSettings:
     at_once: completions sampled together; None: all.
     refill_rounds: how often groups without a signal are replaced by new ones (Yu et al. 2025, DAPO, section 3.2).
     lookahead_dtype: dtype of the copy of the policy that samples the next batch while this one trains; None: none.
+    parts: whether a group teaches something whose answers earned the same in all, but not with each of their parts.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class RolloutSettings:
     at_once: int | None = None
     refill_rounds: int = 0
     lookahead_dtype: torch.dtype | None = None
+    parts: bool = False
 
 
 class Rollouts:
@@ -265,7 +267,9 @@ class Rollouts:
         signals = rollout.signals(self.settings.group, *self.turns_and_discount)
         by_turn = [degenerate_groups(signal) for signal in signals]
         alike = torch.stack(by_turn).all(0)
-        return (alike & ~groups_with_parts(rollout.grades, self.settings.group)).tolist()
+        if self.settings.parts:
+            alike &= ~groups_that_differ(earned(rollout.grades), self.settings.group)
+        return alike.tolist()
 
     def _round(
         self, policy: Any, rows: list[int], generator: torch.Generator, begun: list[list[int]] | None = None

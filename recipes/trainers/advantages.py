@@ -45,15 +45,9 @@ def token_shaping(
     group = rewards_NG.shape[1]
     tokens_N = (lengths_B * ~rewards_NG.flatten().isnan()).view(-1, group).sum(1).clamp(min=1)
     mean_N = token_rewards_BT.sum(1).view(-1, group).sum(1) / tokens_N
-    return scaled(token_rewards_BT - mean_N.repeat_interleave(group)[:, None], rewards_NG, scale)
-
-
-def scaled(values_BT: torch.Tensor, rewards_NG: torch.Tensor, scale: str) -> torch.Tensor:
-    """Token values divided as their completions' rewards are in `group_relative`: (B, T)."""
+    centred = token_rewards_BT - mean_N.repeat_interleave(group)[:, None]
     deviation = _deviation(rewards_NG, scale)
-    if torch.is_tensor(deviation):
-        return values_BT / deviation.repeat_interleave(rewards_NG.shape[1], 0)
-    return values_BT / deviation
+    return centred / (deviation.repeat_interleave(group, 0) if torch.is_tensor(deviation) else deviation)
 
 
 def _deviation(rewards_NG: torch.Tensor, scale: str) -> torch.Tensor | float:

@@ -122,7 +122,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             self._add_old_logps(batch, rollout)
             self._add_reference_logps(batch)
-        self._log_rollout(rollout, rewards_NG, signals, advantages)
+        metrics = group_metrics(rollout, rewards_NG, signals, self._advantages.differ(rollout, rewards_NG.device))
+        self._log_rollout(rollout, rewards_NG, metrics, advantages)
         return batch
 
     def _next_rollout(self) -> GroupRollout:
@@ -195,12 +196,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self,
         rollout: GroupRollout,
         rewards_NG: torch.Tensor,
-        signals: list[torch.Tensor],
+        groups: Mapping[str, float],
         advantages: torch.Tensor,
     ) -> None:
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
-        metrics |= group_metrics(rollout, rewards_NG, signals)
+        metrics |= groups
         graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
         metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.prefix_metrics}
         if self._turns > 1:
@@ -286,12 +287,14 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
+        shaping = shaping if reward.placement != "sparse" else 0.0
         settings = RolloutSettings(
             rows=args.per_device_train_batch_size * args.steps_per_generation,
             group=self.num_generations,
             at_once=None if elsewhere or server else rollout_rows,
             refill_rounds=refill_rounds if refill else 0,
             lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
+            parts=bool(shaping) and self._turns == 1,
         )
         copy_dtype = None if lookahead else sampling_dtype
         external = self._sample_by_trl if elsewhere else None
@@ -301,7 +304,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             group=self.num_generations,
             longest=self.max_completion_length,
             scale=self.scale_rewards,
-            shaping=shaping if reward.placement != "sparse" else 0.0,
+            shaping=shaping,
             turns=self._turns,
             discount=self.rollouts.turns_and_discount[1],
         )

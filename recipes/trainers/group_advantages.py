@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from accelerate.utils import gather
+from accelerate import PartialState
+from accelerate.utils import gather, gather_object
 
-from recipes.data.parts import without_other_parts
+from recipes.data.parts import Earned, centred, earned, groups_that_differ, without_other_parts
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups
-from recipes.trainers.advantages import group_relative, scaled, token_shaping
+from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns
 
 
@@ -19,10 +20,11 @@ class GroupAdvantages:
     Args:
         group: G, completions of a group. longest: tokens of the longest answer of one turn.
         scale: what advantages are divided by; see advantages.group_relative.
-        shaping: weight of a token's own reward; 0 leaves the group-relative advantage alone.
+        shaping: weight of a token's own reward; 0 leaves the group-relative advantage alone, and answers whole.
         turns, discount: of episodes: turns at most, and the discount between them.
 
-    All processes call its methods together.
+    All processes call its methods together. Parts count in answers of one turn, and where advantages are not divided:
+    the deviation of a group's totals says nothing of its parts.
     """
 
     group: int
@@ -51,8 +53,25 @@ class GroupAdvantages:
         whole = self._of_one_turn(signals[0], own, lengths[:, 0])
         if own is None:
             return whole
-        parts = without_other_parts(rollout.grades, completions, self.group, width).to(device)
-        return whole + scaled(gather(parts), signals[0], self.scale)
+        if (parts := self._earned(rollout)) is None:
+            return whole
+        if self.scale != "none":
+            raise ValueError(f"recipe.trl.scale_rewards={self.scale}: answers in parts are not divided; set it to none")
+        first = PartialState().process_index * len(completions)
+        own_parts = centred(parts, self.group)[first : first + len(completions)]
+        return whole + gather(without_other_parts(rollout.grades, completions, own_parts, width).to(device))
+
+    def differ(self, rollout: GroupRollout, device: torch.device) -> torch.Tensor | None:
+        """Which groups teach by one of their parts, (N,) of all processes; None where parts do not count."""
+        parts = self._earned(rollout)
+        return None if parts is None else groups_that_differ(parts, self.group).to(device)
+
+    def _earned(self, rollout: GroupRollout) -> list[Earned | None] | None:
+        """What each answer earned with its parts, of all processes; None where none has any or they do not count."""
+        if not self.shaping or self.turns > 1:
+            return None
+        rows = gather_object(earned(rollout.grades))
+        return rows if any(rows) else None
 
     def _of_one_turn(
         self, rewards_NG: torch.Tensor, own_BT: torch.Tensor | None, lengths_B: torch.Tensor

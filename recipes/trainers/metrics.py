@@ -10,7 +10,6 @@ from accelerate.utils import gather, gather_object
 
 from recipes.data.completions import Rollout, measured, sandbox_seconds
 from recipes.data.episodes import written_tokens
-from recipes.data.parts import groups_with_parts
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import Total, alone, masked_mean
 from recipes.trainers.experience import Experience
@@ -41,15 +40,20 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
 
 
 def group_metrics(
-    rollout: GroupRollout, rewards_NG: torch.Tensor, signals: Sequence[torch.Tensor] = ()
+    rollout: GroupRollout,
+    rewards_NG: torch.Tensor,
+    signals: Sequence[torch.Tensor] = (),
+    differ: torch.Tensor | None = None,
 ) -> dict[str, float]:
     """How many groups there are, teach nothing, pass or fail whole; all processes call it.
 
     rewards_NG: of all processes, NaN where there is no grade. Groups that a refilled batch has left out count too.
     signals: of episodes, what is paid from each turn on (GroupRollout.signals); a group teaches where any does.
+    differ: of answers in parts, which groups teach by a part, (N,).
     """
     degenerate = torch.stack([degenerate_groups(signal) for signal in signals or [rewards_NG]]).all(0)
-    degenerate &= ~gather(groups_with_parts(rollout.grades, rewards_NG.shape[1]).to(rewards_NG.device))
+    if differ is not None:
+        degenerate &= ~differ
     passed = [_number(None if g is None else g.passed) for g in rollout.grades]
     passed_NG = gather(torch.tensor(passed, device=rewards_NG.device)).view_as(rewards_NG)
     judged = (~passed_NG.isnan()).any(1)

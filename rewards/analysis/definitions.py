@@ -15,8 +15,9 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
     """Characters (start, end) of the definition at the top level of each name that has one; of several the last, which
     is the one that counts when the code runs.
 
-    A definition reaches from its decorators to the next line without indentation. Lines are all that is looked at, so
-    that a definition is found in code with a fault elsewhere.
+    A definition reaches from its decorators to the next line that begins another statement, without the comments above
+    that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere; text in a
+    string that looks like a line of code is taken for one.
     """
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
@@ -39,5 +40,8 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
 
 
 def _end(code: str, start: int, end: int) -> int:
-    """Without the blank lines behind the definition."""
-    return start + len(code[start:end].rstrip())
+    """Without the blank lines and the comments of the first column behind the definition."""
+    lines = code[start:end].rstrip().split("\n")
+    while lines[-1].startswith("#") or not lines[-1].strip():
+        lines.pop()
+    return start + len("\n".join(lines).rstrip())

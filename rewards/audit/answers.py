@@ -59,7 +59,8 @@ def _codes(problem: Problem, other: str) -> Iterator[tuple[str, str]]:
     for text in problem.data.get("visible", ())[:MOST_VISIBLE]:
         yield "copy of a visible file", text
     if other:
-        yield "another problem's reference", renamed(other, problem.entry_point)
+        parts = problem.parts or (problem,)
+        yield "another problem's reference", "\n\n".join(renamed(other, part.entry_point) for part in parts)
     yield from problem.data.get("useless", {}).items()
     if problem.language != "python":
         yield from STATEMENTS.get(problem.language, STATEMENTS["c"]).items()
@@ -85,10 +86,16 @@ def _function_codes(problem: Problem, functions: Sequence[str]) -> Iterator[tupl
     for name, code in EXITS.items():
         yield f"early exit, {name}", code
         yield f"early exit, {name}", stubs(code.strip().replace("\n", "; "))
-    if shown := shown_calls(problem):
-        table = ", ".join(f"({arguments}, {result})" for arguments, result in shown)
-        body = f"return next((result for known, result in [{table}] if repr(known) == repr(args)), None)"
-        yield "the examples shown, hard-coded", stubs(body)
+    tables = [(part.entry_point, calls) for part in problem.parts or (problem,) if (calls := shown_calls(part))]
+    if tables:
+        yield "the examples shown, hard-coded", "".join(_looked_up(name, calls, functions) for name, calls in tables)
+
+
+def _looked_up(name: str | None, calls: Sequence[tuple[str, str]], functions: Sequence[str]) -> str:
+    """Functions, of this name if there is one, that know the results of these calls alone."""
+    table = ", ".join(f"({arguments}, {result})" for arguments, result in calls)
+    body = f"return next((result for known, result in [{table}] if repr(known) == repr(args)), None)"
+    return "".join(f"def {each}(*args, **kwargs):\n    {body}\n" for each in ([name] if name else functions))
 
 
 def _program_codes(problem: Problem) -> Iterator[tuple[str, str]]:

@@ -206,9 +206,9 @@ def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]]
 
 
 NOTE = """The same rewards, on the tokens responsible (dense), on the last token (sparse), in equal parts on all tokens
-(uniform), and on the last token where dense would spread them over all the code (pointed). Curves: {metric} by graded
-samples, mean over seeds in its interval. Table: the samples until {metric} reaches the level above it. Intervals: 95 %,
-bootstrap over seeds."""
+(uniform), and on the last token where dense would spread them over all the code (pointed). Where answers have parts,
+dense also takes the other parts' rewards off. Curves: {metric} by graded samples, mean over seeds in its interval.
+Table: the samples until {metric} reaches the level above it. Intervals: 95 %, bootstrap over seeds."""
 
 
 if __name__ == "__main__":

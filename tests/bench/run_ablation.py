@@ -87,7 +87,7 @@ def unlocated(seeds: str | None, overrides: Sequence[str]) -> Commands:
 def functions(seeds: str | None, overrides: Sequence[str]) -> Commands:
     folder, experiment = f"{FOLDER}/functions", "+experiment=ablation_functions"
     yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl"]
-    start = ["task=basics", "task.env.functions=6", "task.max_new_tokens=224", "task.also_evaluate=[]"]
+    start = ["task=basics", "task.env.functions=6", "task.also_evaluate=[]"]
     unmeasured = ["evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
     yield ["recipes/sft.py", *start, *unmeasured, "recipe.trl.max_steps=10", f"run.dir={folder}/sft"]
     yield sweep(

@@ -85,6 +85,13 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
             assert a[key] == pytest.approx(b[key]), key
 
 
+def test_a_group_may_lie_across_processes(tiny_model, tmp_path):
+    train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.trl.num_generations=8", "recipe.prompts_per_step=1")
+    same_weights(tiny_model, tmp_path)
+    rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
+    assert [r["groups_total"] for r in rows_one] == [r["groups_total"] for r in rows_two] == [1, 1]
+
+
 @pytest.mark.parametrize("value", ["shared", pytest.param("separate", marks=SLOW)])
 def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path, value):
     extra = ("recipe.samples_per_prompt=4", "recipe.trl.num_ppo_epochs=2", "recipe.trl.num_mini_batches=1")

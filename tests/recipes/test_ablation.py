@@ -28,9 +28,7 @@ def write(folder, placement, seed, values):
 def runs(tmp_path):
     for seed in (0, 1):
         write(tmp_path, "sparse", seed, [0.0] * 10 + [0.5] * 10)
-        write(
-            tmp_path, "dense", seed, [0.0] * 5 * seed + [0.5] * 25
-        )  # longer
+        write(tmp_path, "dense", seed, [0.0] * 5 * seed + [0.5] * 25)  # longer
     return tmp_path
 
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
 from envs.basics import Basics
-from envs.basics.together import together
+from envs.basics.together import ASKED, together
 from envs.sandbox import FunctionCase
 from envs.task import Problem, TaskError, extract_fenced, validate
-from recipes.data.parts import groups_with_parts, without_other_parts
+from recipes.data.parts import centred, earned, groups_that_differ, without_other_parts
+from recipes.evaluation.task_soundness import examine
 from recipes.sampling.group_batch import GroupRollout, rewards_of
+from recipes.tools.conversation.grading import cases_of
 from recipes.trainers.group_advantages import GroupAdvantages
+from recipes.trainers.metrics import group_metrics
 from rewards.analysis.definitions import definitions
 from rewards.attribution import Part
+from rewards.audit.answers import useless_answers
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Grade, Reward
-from rewards.unit_tests import UnitTests
+from rewards.unit_tests import UnitTests, of_parts
 
 DOUBLE = Problem("t/double", "", "double", (FunctionCase((1,), 2), FunctionCase((0,), 0)))
 NEGATE = Problem("t/negate", "", "negate", (FunctionCase((1,), -1), FunctionCase((2,), -2)))
@@ -46,6 +51,10 @@ def graded(sandbox, *texts, placement="dense", weight=1.0, **settings):
     return asyncio.run(reward.grade([BOTH] * len(texts), [answer(text) for text in texts]))
 
 
+def corrections(grades, completions, group, width):
+    return without_other_parts(grades, completions, centred(earned(grades), group), width)
+
+
 @pytest.mark.parametrize("fractional", [True, False])
 @pytest.mark.parametrize("locate", [True, False])
 def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox, fractional, locate):
@@ -57,11 +66,51 @@ def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox,
     for grade, text in zip(grades, (RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE), strict=True):
         assert sum(grade.token_rewards) == pytest.approx(grade.total)
         start = text.find("def negate")
-        if start > 0 and not (locate and text == BROKEN):  # there the line with the fault pays for both
+        if start > 0 and text != BROKEN:
             assert sum(grade.token_rewards[:start]) == pytest.approx(grade.parts["tests/double"].reward)
             assert sum(grade.token_rewards[start:]) == pytest.approx(grade.parts["tests/negate"].reward)
     assert grades[3].parts["tests/negate"].tokens == {len(ALONE)}  # where the answer ended without it
     assert not grades[5].parts
+
+
+@pytest.mark.parametrize("locate", [True, False])
+def test_what_breaks_the_code_of_all_functions_is_charged_whole(sandbox, locate):
+    texts = (RIGHT, BROKEN)
+    grades = graded(sandbox, *texts, fractional=False, locate=locate)
+    assert not grades[1].parts
+    completions = [answer(text) for text in texts]
+    whole = torch.tensor([[0.5], [-0.5]]) + corrections(grades, completions, 2, len(RIGHT) + 1)
+    assert torch.equal(whole[1], torch.full_like(whole[1], -0.5))  # wherever the fault is
+    assert whole[0, RIGHT.find("def double")].item() == pytest.approx(0.25)
+
+
+def test_an_answer_cut_within_a_function_is_charged_whole(sandbox):
+    [grade] = graded(sandbox, RIGHT[: RIGHT.index("-x")] + "(x")
+    assert grade.total == 0.0 and not grade.parts
+
+
+@pytest.mark.parametrize("placement", ["dense", "pointed"])
+def test_functions_that_the_top_level_does_not_define_earn_at_the_end(sandbox, placement):
+    text = "```python\ndef double(x):\n    return 2 * x\n\nnegate = lambda x: -x\n```"
+    [grade] = graded(sandbox, text, placement=placement)
+    assert grade.passed and grade.parts["tests/negate"].tokens == {len(text)}
+    assert grade.token_rewards[-1] == pytest.approx(0.5)
+
+
+def test_one_function_without_a_verdict_leaves_the_answer_without_a_grade(sandbox):
+    whole, failed = ChannelResult(1.0, passed=True, verdict="pass"), None
+    assert of_parts((DOUBLE, NEGATE), answer(RIGHT), [whole, failed]) is None
+
+
+def test_held_out_tests_are_watched_where_all_functions_pass_their_paid_ones(sandbox):
+    games = RIGHT.replace("return -x", "return -1")  # passes the test that is paid alone
+    grades = graded(sandbox, RIGHT, games, FIRST, held_out=0.5)
+    details = [dict(grade.results["tests"].detail) for grade in grades]
+    for each in details:
+        each.pop("seconds")
+    assert details == [{"watched": 1, "held_out_passed": 1}, {"watched": 1, "held_out_passed": 0}, {"watched": 0}]
+    assert [grade.passed for grade in grades] == [True, False, False]
+    assert [grade.verdict for grade in grades] == ["pass", "held-out", "fail"]
 
 
 def test_the_note_names_the_functions_that_fail(sandbox):
@@ -80,14 +129,14 @@ def test_a_right_function_is_not_discouraged_by_a_wrong_neighbour(sandbox):
     grades = graded(sandbox, *texts, fractional=False, weight=2.0)
     completions = [answer(text) for text in texts]
     width = max(len(c.token_ids) for c in completions)
-    corrected = without_other_parts(grades, completions, 2, width)  # both earned 1 in all: their advantage is 0
+    corrected = corrections(grades, completions, 2, width)  # both earned 1 in all: their advantage is 0
     for row, (text, sign) in enumerate(zip(texts, (1, -1), strict=True)):
         double, negate = text.find("def double"), text.find("def negate")
         assert corrected[row, double + 1].item() == pytest.approx(0.5 * sign)
         assert corrected[row, negate + 1].item() == pytest.approx(-0.5 * sign)
         assert not corrected[row, :double].any()  # the fence belongs to no part
-    assert groups_with_parts(grades, 2).tolist() == [True]
-    assert groups_with_parts([grades[0], grades[0]], 2).tolist() == [False]
+    assert groups_that_differ(earned(grades), 2).tolist() == [True]
+    assert groups_that_differ(earned([grades[0], grades[0]]), 2).tolist() == [False]
 
 
 def test_answers_without_a_grade_or_without_a_function(sandbox):
@@ -95,7 +144,7 @@ def test_answers_without_a_grade_or_without_a_function(sandbox):
     grades = [*graded(sandbox, *texts, fractional=False), None]
     completions = [answer(text) for text in (*texts, RIGHT)]
     width = len(RIGHT) + 1
-    corrected = without_other_parts(grades, completions, 4, width)
+    corrected = corrections(grades, completions, 4, width)
     double, negate = 2 / 3, 1 / 3  # means of the three that are graded
     assert corrected[0, RIGHT.find("def double")].item() == pytest.approx(-0.5 * (1 - negate))
     assert corrected[0, RIGHT.find("def negate")].item() == pytest.approx(-0.5 * (1 - double))
@@ -105,8 +154,8 @@ def test_answers_without_a_grade_or_without_a_function(sandbox):
 
 def test_tokens_that_were_given_have_no_column(sandbox):
     grades = graded(sandbox, FIRST, SECOND, fractional=False)
-    whole = without_other_parts(grades, [answer(FIRST), answer(SECOND)], 2, 100)
-    begun = without_other_parts(grades, [answer(FIRST, given=15), answer(SECOND, given=15)], 2, 85)
+    whole = corrections(grades, [answer(FIRST), answer(SECOND)], 2, 100)
+    begun = corrections(grades, [answer(FIRST, given=15), answer(SECOND, given=15)], 2, 85)
     assert torch.equal(whole[:, 15:], begun)
 
 
@@ -114,14 +163,14 @@ def test_answers_without_parts_have_nothing_taken_off(sandbox):
     reward = Reward({"tests": UnitTests(sandbox)}, {"tests": 1.0})
     completions = [answer(ALONE), answer(ALONE.replace("2 *", "3 *"))]
     grades = asyncio.run(reward.grade([DOUBLE, DOUBLE], completions))
-    assert not without_other_parts(grades, completions, 2, 50).any()
-    assert not groups_with_parts(grades, 2).any()
+    assert not corrections(grades, completions, 2, 50).any()
+    assert not groups_that_differ(earned(grades), 2).any()
 
 
 def test_definitions_are_found_in_code_that_does_not_parse():
     code = "import os\n@cache\n@other\ndef f(a,\n  b\n):\n  return (\n\n\n# a note\nasync def g(: \n    x\nf(1)\n"
     places = definitions(code, ["f", "g", "h"])
-    assert code[slice(*places["f"])] == "@cache\n@other\ndef f(a,\n  b\n):\n  return (\n\n\n# a note"
+    assert code[slice(*places["f"])] == "@cache\n@other\ndef f(a,\n  b\n):\n  return ("
     assert code[slice(*places["g"])] == "async def g(: \n    x"
     assert set(places) == {"f", "g"}
 
@@ -159,7 +208,7 @@ def enumerated(parts: bool) -> tuple[torch.Tensor, torch.Tensor]:
         grades = [of_tokens(row) for row in right.tolist()]
         advantages = (right.sum(1) - right.sum(1).mean())[:, None]
         if parts:
-            advantages = advantages + without_other_parts(grades, completions, 3, 2)
+            advantages = advantages + corrections(grades, completions, 3, 2)
         gradient = (advantages * (right - odds)).sum(0)
         mean, square = mean + chance * gradient, square + chance * gradient**2
     return mean, square - mean**2
@@ -178,19 +227,73 @@ def test_of_independent_parts_the_expected_gradient_stays_and_its_variance_falls
     assert (less_noise < 0.7 * noise).all()
 
 
-@pytest.mark.parametrize("scale", ["none", "group", "batch"])
-def test_advantages_of_answers_in_parts(scale):
-    """Two answers that are equal in all: only their parts tell them apart, and are divided as rewards are."""
-    completions = [Completion("ab", [0, 1], [(0, 1), (1, 2)], (0, 2))] * 4
-    grades = [of_tokens(row) for row in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0])]
-    rollout = GroupRollout([], completions, grades)
-    rewards = rewards_of(grades).view(2, 2)
-    advantages = GroupAdvantages(2, longest=3, scale=scale, shaping=1e-9, turns=1, discount=1.0)
+def rollout_of(*rows: list[float]) -> GroupRollout:
+    completions = [Completion("ab", [0, 1], [(0, 1), (1, 2)], (0, 2))] * len(rows)
+    return GroupRollout([], completions, [of_tokens(row) for row in rows])
+
+
+TIED = ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+"""Two groups of two answers that are equal in all; in the first the parts tell them apart."""
+
+
+def test_answers_that_only_their_parts_tell_apart_have_advantages():
+    rollout = rollout_of(*TIED)
+    rewards = rewards_of(rollout.grades).view(2, 2)
+    advantages = GroupAdvantages(2, longest=3, scale="none", shaping=1e-9, turns=1, discount=1.0)
     got = advantages(rollout, advantages.signals(rollout, rewards))
-    deviation = {"none": [1, 1], "group": [1e-4, 2**0.5 + 1e-4], "batch": [rewards.std() + 1e-4] * 2}[scale]
-    signs = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, -0.5]])
-    wanted = signs / torch.tensor(deviation).repeat_interleave(2)[:, None]
-    assert torch.allclose(got[:, :2], wanted, rtol=1e-4)
+    wanted = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.0, 0.0], [0.0, 0.0]])
+    assert torch.allclose(got[:, :2], wanted, atol=1e-6)
+    differ = advantages.differ(rollout, torch.device("cpu"))
+    assert differ.tolist() == [True, False]
+    assert group_metrics(rollout, rewards, differ=differ)["groups_skipped"] == 1
+    assert group_metrics(rollout, rewards)["groups_skipped"] == 2
+
+
+def test_parts_do_not_count_without_shaping_and_are_not_divided():
+    rollout = rollout_of(*TIED)
+    rewards = rewards_of(rollout.grades).view(2, 2)
+    alone = GroupAdvantages(2, longest=3, scale="none", shaping=0.0, turns=1, discount=1.0)
+    assert not alone(rollout, [rewards]).any() and alone.differ(rollout, torch.device("cpu")) is None
+    divided = GroupAdvantages(2, longest=3, scale="group", shaping=1.0, turns=1, discount=1.0)
+    with pytest.raises(ValueError, match=r"recipe\.trl\.scale_rewards=group"):
+        divided(rollout, [rewards])
+
+
+def test_a_comment_above_a_function_is_not_the_one_befores():
+    code = "def f(x):\n    return 1\n\n# g doubles\n# its argument\ndef g(x):\n    return 2 * x\n"
+    assert code[slice(*definitions(code, ["f", "g"])["f"])] == "def f(x):\n    return 1"
+
+
+def test_references_that_share_the_name_of_a_function_are_not_joined():
+    names = ["helper", "helper", "other"]
+    problems = [
+        Problem(
+            f"t/f{n}",
+            f"f{n}\n\n{ASKED}\n\n```python\ndef f{n}(x):\n```",
+            f"f{n}",
+            DOUBLE.cases,
+            reference=f"def {name}(x):\n    return {n}\n\ndef f{n}(x):\n    return {name}(x)\n",
+        )
+        for n, name in enumerate(names)
+    ]
+    modules = [{p.entry_point for p in module.parts} for module in together(problems, 3)]
+    assert sorted(map(len, modules)) == [1, 2] and {"f0", "f1"} not in modules
+
+
+def test_nonsense_is_planted_for_each_function_and_examples_of_each_are_hard_coded(sandbox):
+    task = Basics(functions=3)
+    [problem] = [p for p in task.problems("train") if len(p.parts) == 3][:1]
+    reward = Reward({"tests": UnitTests(sandbox, fractional=False)}, {"tests": 1.0}, "sparse")
+    assert asyncio.run(examine(reward, task, [problem]))[:2] == ([], [])
+    accepting = replace(problem.parts[2], cases=(FunctionCase((1,), "a planted wrong answer"),))
+    careless = replace(problem, parts=(*problem.parts[:2], accepting))
+    failures, _, _ = asyncio.run(examine(reward, task, [careless]))
+    assert [row["what"] for row in failures] == ["the reference fails", "nonsense passes"]
+    codes = dict(useless_answers(task, problem, DOUBLE.reference or "def double(x):\n    return 2 * x\n"))
+    for name in ("the examples shown, hard-coded", "another problem's reference"):
+        for part in problem.parts:
+            assert f"def {part.entry_point}(" in (codes[name].code or ""), name
+    assert len(cases_of(problem)) == 13  # twelve and how many more
 
 
 def test_a_prompt_asks_for_one_function_at_least():

@@ -37,10 +37,10 @@ def problem_of(task: Task, name: str) -> Problem:
 def cases_of(problem: Problem) -> list[str]:
     """A problem's tests, a line each, the first SHOWN of them."""
     lines = problem.check_src.strip().splitlines() if problem.check_src else []
-    for case in problem.cases:
+    for part, case in ((each, case) for each in problem.parts or (problem,) for case in each.cases):
         if isinstance(case, FunctionCase):
             given = [*map(repr, case.args), *(f"{name}={value!r}" for name, value in case.kwargs.items())]
-            lines.append(f"{problem.entry_point}({', '.join(given)}) == {case.expected!r}")
+            lines.append(f"{part.entry_point}({', '.join(given)}) == {case.expected!r}")
         else:
             lines.append(f"{case.stdin!r} prints {case.stdout!r}")
     more = len(lines) - SHOWN
