@@ -24,7 +24,7 @@ from recipes.records.jsonl import read_jsonl
 METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
 METRICS += ("loss", "loss/policy_avg", "loss/value_avg", "completion_tokens", "seconds/total")
 SETTINGS = ("recipe.name", "recipe.trl.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
-SETTINGS += ("recipe.trl.num_generations", "recipe.trl.learning_rate", "task.name", "model.name")
+SETTINGS += ("recipe.trl.num_generations", "recipe.trl.learning_rate", "task.name", "task.env.functions", "model.name")
 SETTINGS += ("reward.placement", "seed")
 SETTINGS += ("evaluation",)
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
