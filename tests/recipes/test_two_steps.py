@@ -17,6 +17,7 @@ ONLINE = ["recipe.prompts_per_step=2", "task.max_new_tokens=6"]
 RECIPES = {
     "grpo": [*ONLINE, "recipe.trl.num_generations=4", "hardware.precision=bf16"],
     "grpo beta": [*ONLINE, "recipe.trl.num_generations=4", "recipe.trl.beta=0.1", "recipe.packing_max_tokens=0"],
+    "grpo parts": [*ONLINE, "recipe.trl.num_generations=4", "task.env.functions=3", "recipe.refill=true"],
     "ppo": [*ONLINE, "value=separate"],
     "reinforce": [*ONLINE, "recipe.samples_per_prompt=2"],
     "sft": ["recipe.batch_size=4"],
