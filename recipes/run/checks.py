@@ -82,8 +82,8 @@ def check_grpo(cfg: DictConfig) -> None:
     if on_tokens and _functions(cfg) > 1 and recipe.trl.scale_rewards != "none":
         raise UserError(
             f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: task.env.functions={_functions(cfg)} compares each "
-            "function with its like, and the deviation of whole answers says nothing of that: set it to none, or "
-            "reward=sparse"
+            "function with the same function of other answers, and the deviation of whole answers says nothing of it: "
+            "set it to none, or reward=sparse"
         )
     if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
         raise UserError(

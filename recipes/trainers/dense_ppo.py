@@ -370,9 +370,12 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         )
         self._drawn_again = 0
         self._loop = asyncio.Runner()
-        self.turns: PpoTurns | None = None
-        if episode is not None and episode.turns > 1:
-            grader = Grader(reward, grading_chunk)
-            episodes = Episodes(episode, task, processing_class, {}, self._end_ids, grader)
-            self.turns = PpoTurns(episodes, self.sampler, args.gamma, args.lam)
+        self.turns = self._turns_of(episode, Grader(reward, grading_chunk))
         self.steps = steps_of(self, zero_stage)
+
+    def _turns_of(self, episode: Episode | None, grader: Grader) -> PpoTurns | None:
+        """What plays episodes of several turns; None where answers have one."""
+        if episode is None or episode.turns == 1:
+            return None
+        episodes = Episodes(episode, self.task, self.processing_class, {}, self._end_ids, grader)
+        return PpoTurns(episodes, self.sampler, self.args.gamma, self.args.lam)
