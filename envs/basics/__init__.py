@@ -18,7 +18,7 @@ from envs.basics import families
 from envs.basics.together import ASKED, together
 from envs.json_lines import json_lines
 from envs.sandbox import FunctionCase
-from envs.task import CodeBlockTask, Problem, Split, TaskError
+from envs.task import CodeBlockTask, Problem, Split, TaskError, seeded_split
 
 PROBLEMS = Path(__file__).parent / "problems"
 FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}
@@ -36,10 +36,12 @@ class Basics(CodeBlockTask):
         generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
         held_out_families: number of generated families that are held out, one problem each.
         functions: how many problems are asked for in one prompt (together.py), each graded by itself.
+        validation: the share of the training families, hand-written and generated, that is kept for the split
+            "validation", one problem of each generated one, to choose settings and checkpoints by.
 
     Raises:
         TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, no generated family is
-            left to train on, or `functions` is below 1.
+            left to train on, `functions` is below 1, or `validation` leaves nothing on one side.
     """
 
     name = "basics"
@@ -55,6 +57,7 @@ class Basics(CodeBlockTask):
         generated_level: int = 3,
         held_out_families: int = 200,
         functions: int = 1,
+        validation: float = 0.0,
     ):
         if functions < 1:
             raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
@@ -65,25 +68,45 @@ class Basics(CodeBlockTask):
         self.generated = 0 if path else generated
         trained, self._test_families = families.split(held_out_families, split_seed)
         self._train_families = [family for family in trained if family.level <= generated_level]
+        self._validation_families: list[families.Family] = []
+        if validation:
+            self._keep_for_validation(validation, split_seed)
         if self.generated and not self._train_families:
             raise TaskError(
                 f"task.env.held_out_families={held_out_families} and task.env.generated_level={generated_level} leave "
                 f"none of the {len(families.FAMILIES)} families for training: lower the first, or set the second to 3"
             )
 
+    def _keep_for_validation(self, share: float, seed: int) -> None:
+        """Move a share of the training families to the split "validation". Raises TaskError."""
+        written = self._splits["train"]
+        most = round(share * len(written))
+        if not 0 < most < len(written):
+            raise TaskError(
+                f"task.env.validation={share}: it is the share of {len(written)} training problems that is kept "
+                "apart; above 0 and below 1, or 0 for none"
+            )
+        parted = seeded_split(written, len(written) - most, seed)
+        self._splits |= {"train": parted["train"], "validation": parted["test"]}
+        kept = round(share * len(self._train_families))
+        self._validation_families = self._train_families[:kept]
+        self._train_families = self._train_families[kept:]
+
     def problems(self, split: Split) -> list[Problem]:
         """The hand-written problems of one side of the split, the generated ones, which are made on first use, and the
         further ones."""
         problems = list(super().problems(split))
-        if self.generated and split != "validation":
-            problems += self._generated_test if split == "test" else self._generated_train
+        if self.generated:
+            problems += self._generated_train if split == "train" else self._generated_apart(split)
         if self._further and split == "train":
             problems += self._further_train
         return together(problems, self.functions) if self.functions > 1 else problems
 
-    @functools.cached_property
-    def _generated_test(self) -> list[Problem]:
-        return [_generated(families.row(family, 0)) for family in self._test_families]
+    @functools.cache  # noqa: B019 (tasks live as long as the program)
+    def _generated_apart(self, split: Split) -> list[Problem]:
+        """One problem of each family that is held out, or kept for validation."""
+        apart = self._test_families if split == "test" else self._validation_families
+        return [_generated(families.row(family, 0)) for family in apart]
 
     @functools.cached_property
     def _generated_train(self) -> list[Problem]:
@@ -96,8 +119,9 @@ class Basics(CodeBlockTask):
 
     @functools.cached_property
     def _shapes_held_out(self) -> set[str]:
-        """The shapes of held-out references, which no problem to train on has."""
-        return {families.shape_of(part.reference) for p in self.problems("test") for part in p.parts or (p,)}
+        """The shapes of references that are held out or kept for validation, which no problem to train on has."""
+        held_out = [*self.problems("test"), *self.problems("validation")]
+        return {families.shape_of(part.reference) for p in held_out for part in p.parts or (p,)}
 
 
 def _further(rows: list[dict[str, Any]]) -> list[Problem]:
