@@ -12,24 +12,10 @@ from envs.basics.collected.functions import Arguments, Found
 
 MOST = 24
 """Different arguments for a function."""
-WORDS = [
-    "apple",
-    "tree",
-    "river",
-    "stone",
-    "bird",
-    "light",
-    "seven",
-    "moon",
-    "garden",
-    "Cloud",
-    "level",
-    "noon",
-    "a",
-    "banana",
-    "kayak",
-    "sun",
-]
+WORDS = (
+    *("apple", "tree", "river", "stone", "bird", "light", "seven", "moon", "garden", "Cloud", "level", "noon", "a"),
+    *("banana", "kayak", "sun"),
+)
 
 Draw = Callable[[random.Random], Any]
 

@@ -5,37 +5,22 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Arguments = tuple[Any, ...]
 LIBRARIES = frozenset(
-    [
-        "bisect",
-        "calendar",
-        "cmath",
-        "collections",
-        "copy",
-        "datetime",
-        "decimal",
-        "fractions",
-        "functools",
-        "heapq",
-        "itertools",
-        "json",
-        "math",
-        "operator",
-        "re",
-        "statistics",
-        "string",
-        "typing",
-        "unicodedata",
-    ]
+    {
+        *("bisect", "calendar", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools"),
+        *("heapq", "itertools", "json", "math", "operator", "re", "statistics", "string", "typing", "unicodedata"),
+    }
 )
 """Modules that a solution may import: those without effects on anything else."""
 EFFECTS = frozenset(
-    ["print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "breakpoint", "exit", "quit"]
+    {
+        *("print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "breakpoint", "exit"),
+        "quit",
+    }
 )
 """Builtins that a solution may not name."""
 
@@ -86,7 +71,8 @@ def cut_out(tree: ast.Module, source: str, node: ast.FunctionDef) -> tuple[str, 
         first -= 1
     indent = len(lines[body[0].lineno - 1]) - len(lines[body[0].lineno - 1].lstrip())
     text = "\n".join(_reindented(line, indent) for line in lines[first : node.end_lineno])
-    solution = "\n".join([*dict.fromkeys(imports), head, text]).rstrip() + "\n"
+    before = [*dict.fromkeys(imports), ""] if imports else []
+    solution = "\n".join([*before, head, text]).rstrip() + "\n"
     try:
         ast.parse(solution)
     except SyntaxError as error:
@@ -186,8 +172,8 @@ def paragraph(text: str) -> str:
     """The first paragraph of a description in one line, without what follows on arguments, types and links."""
     kept: list[str] = []
     for line in text.strip().splitlines():
-        line = line.strip()
-        if not line or line.startswith((":", "@", ">>>", "-", "*", "http", "==", "--")) or _HEADING.match(line):
+        line = line.strip().removeprefix("| ")
+        if not line or line.startswith((":", "@", ">>>", "-", "*", "==")) or _NO_SENTENCE.search(line):
             if kept:
                 break
             continue
@@ -195,9 +181,6 @@ def paragraph(text: str) -> str:
     return re.sub(r"\s+", " ", " ".join(kept)).strip()
 
 
-_HEADING = re.compile(r"(args|arguments|parameters|params|returns?|raises|examples?|input|output|source)\s*:", re.I)
-
-
-def first_line(solution: str, names: Sequence[str] = ()) -> str:
-    """The signature in a solution, for messages."""
-    return next(line for line in solution.splitlines() if line.startswith("def "))
+_NO_SENTENCE = re.compile(
+    r"^(args|arguments|parameters|params|returns?|raises|examples?|input|output|source)\s*:|https?://|wikipedia", re.I
+)

@@ -20,6 +20,8 @@ from envs.task import Problem
 PROGRAM = Path(__file__).with_name("program.py").read_text(encoding="utf-8")
 LIMITS = Limits(wall_s=30.0, cpu_s=20.0, memory_mib=1024)
 TESTS, FEWEST = 8, 4
+LONG = 120
+"""Characters of a call with its result, beyond which it is a poor example."""
 SHORTEST, LONGEST = 15, 299
 """Characters of a description."""
 
@@ -112,7 +114,7 @@ def _cases(function: Found, answered: Sequence[Case]) -> list[Case]:
     turns = in_turns(answered)
     if len(turns) < FEWEST or len({repr(answer) for _, answer in turns}) < 2:
         return []
-    first = min(turns, key=lambda case: (dull(case), repr(case[0]) not in shown))
+    first = min(turns, key=lambda case: (dull(case) or len(repr(case)) > LONG, repr(case[0]) not in shown))
     return [first, *(case for case in turns if case is not first)][:TESTS]
 
 
