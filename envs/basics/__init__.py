@@ -97,16 +97,25 @@ class Basics(CodeBlockTask):
         further ones."""
         problems = list(super().problems(split))
         if self.generated:
-            problems += self._generated_train if split == "train" else self._generated_apart(split)
+            problems += self._generated(split)
         if self._further and split == "train":
             problems += self._further_train
         return together(problems, self.functions) if self.functions > 1 else problems
 
-    @functools.cache  # noqa: B019 (tasks live as long as the program)
-    def _generated_apart(self, split: Split) -> list[Problem]:
-        """One problem of each family that is held out, or kept for validation."""
-        apart = self._test_families if split == "test" else self._validation_families
-        return [_generated(families.row(family, 0)) for family in apart]
+    def _generated(self, split: Split) -> list[Problem]:
+        if split == "train":
+            return self._generated_train
+        return self._generated_test if split == "test" else self._generated_validation
+
+    @functools.cached_property
+    def _generated_test(self) -> list[Problem]:
+        return [_generated(families.row(family, 0)) for family in self._test_families]
+
+    @functools.cached_property
+    def _generated_validation(self) -> list[Problem]:
+        made = [_generated(families.row(family, 0)) for family in self._validation_families]
+        written = {families.shape_of(problem.reference) for problem in super().problems("train")}
+        return [problem for problem in made if families.shape_of(problem.reference) not in written]
 
     @functools.cached_property
     def _generated_train(self) -> list[Problem]:

@@ -8,8 +8,10 @@ base           the model as it is
 sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
 sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
 own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
-broad          the same with 355 of MBPP's problems 511 to 974 beside, and 180 updates in place of 120; it needs
-               python -m envs.mbpp.training_rows mbpp.jsonl -o runs/learning/mbpp_rows.jsonl
+broad          the same with MBPP's problems of 511 to 974 beside, and 180 updates in place of 120; it needs
+               python -m envs.basics.collected mbpp mbpp.jsonl -o runs/learning/mbpp.jsonl
+collected      the same with all five collections of envs/basics/collected beside (in runs/learning/collected.jsonl),
+               two problems of each generated family, and 360 updates
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -53,8 +55,17 @@ TRAINING = (*DATA, "evaluation.before=false", *SAMPLED)
 UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
-LONGER = "recipe.trl.max_steps=180"
-FURTHER = RUNS / "mbpp_rows.jsonl"
+WITH_FURTHER = {
+    "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
+    "collected_answers": (
+        f"task.env.further={RUNS / 'collected.jsonl'}",
+        "task.env.generated=2",
+        "task.env.validation=0.2",
+        "recipe.trl.max_steps=360",
+        "+recipe.trl.train_sampling_strategy=group_by_length",
+    ),
+}
+"""Trainings with collected problems beside, and what they set besides."""
 DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
@@ -84,9 +95,9 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     """The scripts of one arm with their arguments, in order; the last training run lies in `folder(arm, seed)`."""
     where = f"run.dir={folder(arm, seed)}"
     weights = [f"adapter={folder(arm, seed)}"]
-    if arm == "broad_answers":
+    if arm in WITH_FURTHER:
         yield DRAW
-        yield [*SFT, LONGER, OWN, f"task.env.further={FURTHER}", *UNEVALUATED, f"seed={seed}", where, *overrides]
+        yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
     if arm == "base":
         weights = []
@@ -124,12 +135,12 @@ def finished(command: Sequence[str]) -> bool:
     return (Path(values["run.dir"]) / last).exists()
 
 
-ARMS = ("base", "sft", "sft_averaged", "own", "broad", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-AVERAGED = {"sft_averaged": "sft", "own": "own_answers", "broad": "broad_answers"}
+AVERAGED = {"sft_averaged": "sft", "own": "own_answers", "broad": "broad_answers", "collected": "collected_answers"}
 """Arms that average the weights of a training with those before it, and that training."""
-BEFORE = {"sft_averaged": ("sft",), "own": ("own_answers",), "broad": ("broad_answers",), "own_grpo": ("own_answers",)}
+BEFORE = {arm: (training,) for arm, training in AVERAGED.items()} | {"own_grpo": ("own_answers",)}
 """The trainings that an arm needs besides its own."""
-DRAWS = ("own", "broad", "own_grpo", "rejection")
+ARMS = ("base", "sft", *AVERAGED, "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 

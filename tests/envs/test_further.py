@@ -1,24 +1,13 @@
-"""More problems to train on beside those of basics, and MBPP's training problems as such."""
+"""More problems to train on beside those of basics, and problems that are kept for validation."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from envs.basics import Basics
-from envs.mbpp.training_rows import main, training_rows
+from envs.basics import Basics, families
 from envs.task import TaskError
-
-MBPP = Path(__file__).parents[2].parent / "shared" / "data" / "mbpp" / "mbpp.jsonl.gz"
-ROW = {
-    "text": "Write a function to double a number. ",
-    "code": "def twice(x):\r\n\treturn 2 * x\r\n",
-    "task_id": 700,
-    "test_setup_code": "",
-    "test_list": ["assert twice(2) == 4", "assert twice(-1) == -2", "assert twice(0) == 0"],
-}
 
 
 def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
@@ -46,27 +35,19 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
         Basics(further=str(tmp_path / "absent"))
 
 
-def test_rows_of_mbpp(tmp_path, capsys):
-    other = [
-        {**ROW, "task_id": 510},
-        {**ROW, "task_id": 701, "test_list": ["assert twice((1, 2)) == 4"]},
-        {**ROW, "task_id": 702, "test_list": ["assert not twice(0)"]},
-        {**ROW, "task_id": 703, "test_setup_code": "import os"},
-    ]
-    (tmp_path / "mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [ROW, *other]))
-    [row] = training_rows(tmp_path / "mbpp.jsonl")
-    assert (row["id"], row["name"], row["signature"]) == ("mbpp/700", "twice", "def twice(x):")
-    assert row["solution"] == "def twice(x):\n    return 2 * x\n" and row["description"].endswith("number.")
-    assert row["examples"][1] == {"args": [-1], "expected": -2} and len(row["hidden"]) == 1
-    assert main([str(tmp_path / "mbpp.jsonl"), "-o", str(tmp_path / "rows.jsonl")]) == 0
-    assert Basics(further=str(tmp_path / "rows.jsonl")).problems("train")[-1].id == "mbpp/700"
-    assert main([str(tmp_path / "absent"), "-o", str(tmp_path / "x")]) == 1
-    (tmp_path / "none.jsonl").write_text(json.dumps(other[0]))
-    assert main([str(tmp_path / "none.jsonl"), "-o", str(tmp_path / "x")]) == 1
-    assert "no problem of 511 to 974" in capsys.readouterr().err and not (tmp_path / "x").exists()
-
-
-@pytest.mark.skipif(not MBPP.exists(), reason="shared/data/mbpp is not beside this clone")
-def test_the_real_file():
-    rows = list(training_rows(MBPP))
-    assert len(rows) == 355 and len({row["id"] for row in rows}) == 355
+def test_a_share_of_the_families_for_validation():
+    apart = Basics(generated=2, validation=0.2)
+    whole = Basics(generated=2)
+    train, validation, test = (apart.problems(split) for split in ("train", "validation", "test"))
+    assert [p.id for p in test] == [p.id for p in whole.problems("test")]
+    assert {p.id for p in train} < {p.id for p in whole.problems("train")}
+    assert {p.id for p in validation} < {p.id for p in whole.problems("train")}
+    assert not {p.family for p in train} & {p.family for p in validation} and len(train) > 600 and len(validation) > 80
+    new = [[p for p in side if p.id.startswith("basics/new/")] for side in (train, validation)]
+    kept, trained = ({families.shape_of(p.reference) for p in side} for side in (validation, new[0]))
+    assert not kept & trained
+    assert not {families.shape_of(p.reference) for p in new[1]} & {families.shape_of(p.reference) for p in train}
+    assert whole.problems("validation") == []
+    for share in (1.0, -0.1, 0.0001):
+        with pytest.raises(TaskError, match=rf"task\.env\.validation={share}"):
+            Basics(validation=share)

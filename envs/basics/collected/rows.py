@@ -11,6 +11,7 @@ from pathlib import Path
 
 from envs.basics.collected.arguments import candidates
 from envs.basics.collected.functions import Arguments, Found, plain
+from envs.basics.collected.set_order import depends
 from envs.basics.families import shape_of
 from envs.basics.families.cases import Case, dull, in_turns
 from envs.json_lines import Row
@@ -52,6 +53,8 @@ async def rows(found: Iterable[Found], held_out: Sequence[Problem], sandbox: San
             made.left_out["no description of a sentence or two"] += 1
         elif (shape := shape_of(each.solution)) in shapes:
             made.left_out["the same as another, or as a held-out one"] += 1
+        elif depends(each.solution):
+            made.left_out["the order of a set decides"] += 1
         elif not (tried := candidates(each)):
             made.left_out["no arguments to try"] += 1
         else:

@@ -1,0 +1,245 @@
+"""Problems from collections of functions: what is cut out, how tests are made, and what is left out."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from envs.basics import Basics
+from envs.basics.collected import doctests, instructions, mbpp, snippets
+from envs.basics.collected.__main__ import main
+from envs.basics.collected.arguments import MOST, candidates
+from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, paragraph, plain
+from envs.basics.collected.rows import rows
+from envs.basics.collected.set_order import depends
+from envs.sandbox import LocalSandbox
+from envs.task import Problem, validate
+
+MBPP = Path(__file__).parents[2].parent / "shared" / "data" / "mbpp" / "mbpp.jsonl.gz"
+FILE = '''
+import math as m
+import os
+from collections import Counter
+
+LIMIT = 3
+
+def area(radius: float) -> float:
+  """
+  Area of a circle,
+  rounded to two places.
+
+  :param radius: any number
+  >>> area(1)
+  3.14
+  >>> area(2)
+  12.57
+  >>> area("x")
+  Traceback (most recent call last):
+  TypeError: no
+  """
+  # twice
+  if radius < 0:
+    return 0.0
+  return round(m.pi * radius ** 2, 2)
+
+def most(words):
+    "The most frequent word."
+    return Counter(words).most_common(1)[0][0]
+'''
+
+
+def cut(source: str, name: str) -> tuple[str, str]:
+    tree = ast.parse(source)
+    [node] = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    return cut_out(tree, source, node)
+
+
+def test_a_function_with_its_imports_and_without_its_docstring():
+    head, solution = cut(FILE, "area")
+    assert head == "def area(radius: float) -> float:"
+    assert solution == (
+        "import math as m\n\ndef area(radius: float) -> float:\n    # twice\n    if radius < 0:\n        return 0.0\n"
+        "    return round(m.pi * radius ** 2, 2)\n"
+    )
+    assert cut(FILE, "most")[1].startswith("from collections import Counter\n\ndef most(words):\n    return")
+
+
+@pytest.mark.parametrize(
+    "function, reason",
+    [
+        ("def f(x):\n    return x < LIMIT", "needs LIMIT"),
+        ("def f(x):\n    return os.remove(x)", "imports os"),
+        ("def f(x):\n    print(x)\n    return x", "calls print"),
+        ("def f(x):\n    x.sort()", "returns nothing"),
+        ("def f():\n    return 1", "no arguments"),
+        ("def f(x, y=1):\n    return x", "other than plain"),
+        ("def f(*x):\n    return x", "other than plain"),
+        ("@m.cache\ndef f(x):\n    return x", "decorated"),
+        ("def f(x): return x", "in one line"),
+        ("def f(x):\n    import os\n    return x", "imports, or names"),
+    ],
+)
+def test_what_makes_no_problem(function, reason):
+    with pytest.raises(Unusable, match=reason):
+        cut(FILE + function, "f")
+
+
+def test_calls_of_literals():
+    text = "xs = [1, 2]\nf(xs, 'a')\nprint(f([], 'b'))\nf(unknown, 'c')\nf(1, b='d')\nf(xs, 'a')\nf((1,), 'e')"
+    assert literal_calls(text, "f") == [([1, 2], "a"), ([], "b")]
+    assert literal_calls("f(", "f") == []
+    assert not plain({1: 2}) and not plain(float("nan")) and plain([{"a": None}])
+
+
+def test_the_first_paragraph_alone():
+    assert paragraph("\n Adds two\n numbers.\n\n More.") == "Adds two numbers."
+    assert paragraph("Adds.\n:param x: a\n") == "Adds."
+    assert paragraph("| Adds.\n| Wikipedia reference: https://a.b") == "Adds."
+
+
+def test_forms_of_collections(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.py").write_text(FILE)
+    (tmp_path / "broken.py").write_text("def f(")
+    area, most = doctests.found(tmp_path)
+    assert (area.id, area.description) == (f"{tmp_path.name}/sub/a/area", "Area of a circle, rounded to two places.")
+    assert area.calls == ((1,), (2,)) and most.calls == ()
+
+    answers = [
+        ("Add two numbers.", "1, 2", "Here it is:\n```python\ndef add(a, b):\n    return a + b\n```\nDone."),
+        ("Double it.", "", "This doubles.\n\ndef twice(x):\n    return 2 * x\n\nprint(twice(4))"),
+        ("Two.", "", "def one(x):\n    return x\ndef two(x):\n    return x"),
+        ("A class.", "", "class A: pass\ndef two(x):\n    return x"),
+        ("No Python.", "", "function f(x) { return x; }"),
+    ]
+    written = [{"instruction": asked, "input": given, "output": answer} for asked, given, answer in answers]
+    (tmp_path / "a.json").write_text(json.dumps(written))
+    add, twice = instructions.found(tmp_path / "a.json")
+    assert (add.id, add.calls, add.signature) == ("a/0", ((1, 2),), "def add(a, b):")
+    assert (twice.description, twice.calls) == ("Double it.", ((4,),))
+    (tmp_path / "wrong.json").write_text('{"a": 1}')
+    with pytest.raises(ValueError, match="no list of objects"):
+        list(instructions.found(tmp_path / "wrong.json"))
+
+    (tmp_path / "twice.md").write_text(
+        "---\ntitle: x\n---\n\nDoubles a number.\n\n- Use `*`.\n\n```py\ndef twice(x):\n  return 2 * x\n```\n\n"
+        "```py\ntwice(3) # 6\n```\n"
+    )
+    [snippet] = snippets.found(tmp_path)
+    assert (snippet.description, snippet.calls) == ("Doubles a number.", ((3,),))
+    assert snippet.solution == "def twice(x):\n    return 2 * x\n"
+
+
+def test_rows_of_mbpp(tmp_path):
+    row = {
+        "text": "Write a function to double a number. ",
+        "code": "def twice(x):\r\n\treturn 2 * x\r\n",
+        "task_id": 700,
+        "test_setup_code": "",
+        "test_list": ["assert twice(2) == 4", "assert twice(-1) == -2", "assert twice((1, 2)) == 0"],
+    }
+    others = [{**row, "task_id": 510}, {**row, "task_id": 703, "test_setup_code": "import os"}]
+    (tmp_path / "mbpp.jsonl").write_text("".join(json.dumps(each) + "\n" for each in [row, *others]))
+    [twice] = mbpp.found(tmp_path / "mbpp.jsonl")
+    assert (twice.id, twice.calls, twice.description[-7:]) == ("mbpp/700", ((2,), (-1,)), "number.")
+    assert twice.solution == "def twice(x):\n    return 2 * x\n"
+
+
+def function(solution: str, *calls: tuple, name: str = "f") -> Found:
+    head = next(line for line in solution.splitlines() if line.startswith("def "))
+    return Found(f"test/{name}/{hash(solution)}", name, head, "Do what is asked here.", solution, calls)
+
+
+def test_arguments_are_the_same_in_every_run_and_of_the_shown_types():
+    shown = function("def f(a, b, c):\n    return a\n", ([1, 2, 3], "two words", {"k": 1.5}))
+    tried = candidates(shown)
+    assert tried == candidates(shown) and tried[0] == shown.calls[0] and len(tried) == MOST
+    assert all(isinstance(a, list) and isinstance(b, str) and isinstance(c, dict) for a, b, c in tried)
+    assert len({repr(each) for each in tried}) == MOST and all(map(plain, map(list, tried)))
+    by_name = candidates(function("def f(numbers, text):\n    return text\n"))
+    assert by_name and all(isinstance(a, list) and isinstance(b, str) for a, b in by_name)
+    assert candidates(function("def f(quux):\n    return quux\n")) == []
+
+
+def test_tests_are_answers_and_held_out_problems_are_left_out(tmp_path):
+    check = "def check(f):\n    assert f(3) == 10\n"
+    held_out = [
+        *Basics().problems("test"),
+        Problem("check", "", "g", check_src=check, reference="def g(x):\n    return x + 7\n"),
+    ]
+    good = function("def f(x, y):\n    if x > y:\n        return [x, y]\n    return [y]\n", (3, 1))
+    left_out = {
+        "def f(text):\n    return text.find(' ') >= 0\n": ("a b",),  # contains_space, written otherwise
+        "def f(x):\n    y = x + 6\n    return y + 1\n": (4,),  # what check_src asks for
+        "def f(x):\n    while x:\n        x = abs(x)\n    return x\n": (3,),
+        "def f(x):\n    return list(set(x))\n": ([3, 1],),
+        "def f(x):\n    return lambda: x\n": (3,),
+        "def f(x):\n    return x\n" + "#" * 500: (3,),
+    }
+    found = [good, *(function(solution, call) for solution, call in left_out.items())]
+
+    async def made():
+        sandbox = LocalSandbox(2)
+        try:
+            result = await rows(found, held_out, sandbox, 400)
+            (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in result.rows))
+            problems = Basics(further=str(tmp_path / "rows.jsonl")).problems("train")[-len(result.rows) :]
+            return result, await validate(sandbox, problems)
+        finally:
+            await sandbox.close()
+
+    result, outcomes = asyncio.run(made())
+    [row] = result.rows
+    assert row["id"] == good.id and [outcome.verdict for outcome in outcomes] == ["pass"]
+    for test in (tests := [*row["examples"], *row["hidden"]]):
+        x, y = test["args"]
+        assert test["expected"] == ([x, y] if x > y else [y])
+    assert len(tests) == 8
+    assert result.left_out == {
+        "passes the tests of a held-out problem": 2,
+        "not 4 tests with different answers": 2,
+        "the order of a set decides": 1,
+        "longer than asked for": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("return list(set(x))", True),
+        ("return [a for a in set(x)]", True),
+        ("y = set(x)\n    z = y - {1}\n    for a in z:\n        return a", True),
+        ("return ' '.join(set(x))", True),
+        ("return set(x).pop()", True),
+        ("return [*set(x)]", True),
+        ("return sorted(set(x))", False),
+        ("return sum(a for a in set(x))", False),
+        ("return len(set(x) & set('ab'))", False),
+        ("seen = set()\n    for a in x:\n        seen.add(a)\n    return 3 in seen", False),
+    ],
+)
+def test_answers_that_depend_on_the_order_of_a_set(body, expected):
+    assert depends(f"def f(x):\n    {body}\n") is expected
+
+
+def test_the_command(tmp_path, capsys):
+    (tmp_path / "a.py").write_text(FILE)
+    assert main(["doctests", str(tmp_path), "-o", str(tmp_path / "rows.jsonl"), "--workers", "1"]) == 0
+    assert "2 problems of 2 functions" in capsys.readouterr().out
+    area, most = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert area["name"] == "area" and area["examples"][0]["expected"] == 3.14 and most["name"] == "most"
+    (tmp_path / "none.json").write_text("[]")
+    for path, reason in (("absent.json", "No such file"), ("none.json", "no function that makes a problem")):
+        assert main(["instructions", str(tmp_path / path), "-o", str(tmp_path / "x.jsonl")]) == 1
+        assert reason in capsys.readouterr().err and not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.skipif(not MBPP.exists(), reason="shared/data/mbpp is not beside this clone")
+def test_the_real_file_of_mbpp():
+    found = list(mbpp.found(MBPP))
+    assert len(found) == 426 and len({each.id for each in found}) == 426
+    assert all(511 <= int(each.id.removeprefix("mbpp/")) <= 974 for each in found)
