@@ -69,26 +69,31 @@ class Basics(CodeBlockTask):
         trained, self._test_families = families.split(held_out_families, split_seed)
         self._train_families = [family for family in trained if family.level <= generated_level]
         self._validation_families: list[families.Family] = []
-        if validation:
-            self._keep_for_validation(validation, split_seed)
         if self.generated and not self._train_families:
             raise TaskError(
                 f"task.env.held_out_families={held_out_families} and task.env.generated_level={generated_level} leave "
                 f"none of the {len(families.FAMILIES)} families for training: lower the first, or set the second to 3"
             )
+        if validation:
+            self._keep_for_validation(validation, split_seed)
 
     def _keep_for_validation(self, share: float, seed: int) -> None:
         """Move a share of the training families to the split "validation". Raises TaskError."""
         written = self._splits["train"]
-        most = round(share * len(written))
-        if not 0 < most < len(written):
+        left = len(written) - round(share * len(written))
+        if not 0 < share < 1 or not 0 < left < len(written):
             raise TaskError(
-                f"task.env.validation={share}: it is the share of {len(written)} training problems that is kept "
-                "apart; above 0 and below 1, or 0 for none"
+                f"task.env.validation={share} would keep {len(written) - left} of {len(written)} training problems "
+                "apart: set it to a share above 0 and below 1 that leaves some on both sides, or to 0 for none"
             )
-        parted = seeded_split(written, len(written) - most, seed)
+        parted = seeded_split(written, left, seed)
+        if not parted["train"]:
+            raise TaskError(
+                f"task.env.validation={share}: the {len(written)} training problems are of too few families to be "
+                "parted; lower it, or set it to 0"
+            )
         self._splits |= {"train": parted["train"], "validation": parted["test"]}
-        kept = round(share * len(self._train_families))
+        kept = min(round(share * len(self._train_families)), max(0, len(self._train_families) - 1))
         self._validation_families = self._train_families[:kept]
         self._train_families = self._train_families[kept:]
 

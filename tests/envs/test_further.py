@@ -35,7 +35,7 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
         Basics(further=str(tmp_path / "absent"))
 
 
-def test_a_share_of_the_families_for_validation():
+def test_a_share_of_the_families_for_validation(tmp_path):
     apart = Basics(generated=2, validation=0.2)
     whole = Basics(generated=2)
     train, validation, test = (apart.problems(split) for split in ("train", "validation", "test"))
@@ -51,3 +51,9 @@ def test_a_share_of_the_families_for_validation():
     for share in (1.0, -0.1, 0.0001):
         with pytest.raises(TaskError, match=rf"task\.env\.validation={share}"):
             Basics(validation=share)
+    row = {"family": "a", "signature": "def f(x):", "description": "Do.", "solution": "def f(x):\n    return x\n"}
+    cases = {"examples": [{"args": [1], "expected": 1}], "hidden": []}
+    rows = [{**row, **cases, "name": f"f{n}", "family": "one" if n else "other"} for n in range(11)]
+    (tmp_path / "one.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    with pytest.raises(TaskError, match="too few families"):
+        Basics(path=str(tmp_path / "one.jsonl"), train_size=10, validation=0.5)

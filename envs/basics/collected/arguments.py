@@ -1,11 +1,11 @@
-"""Arguments to try a function on: variations of those that its collection shows, or values that fit its parameters."""
+"""Arguments to try a function on: variations of those that its collection shows, or values that fit the names of its
+parameters."""
 
 from __future__ import annotations
 
-import ast
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from envs.basics.collected.functions import Arguments, Found
@@ -21,11 +21,11 @@ Draw = Callable[[random.Random], Any]
 
 
 def candidates(function: Found) -> list[Arguments]:
-    """The shown arguments first, then others, at most MOST; the same in every run."""
+    """The shown arguments first, then others, at most MOST; the same in every run. Empty where nothing fits."""
     source = random.Random(function.id)
-    seen = {repr(call): call for call in function.calls}
-    shown = list(seen.values())
-    drawn = shown or [tuple(draw(source) for draw in each) for each in _guesses(function) for _ in range(4)]
+    seen = {repr(call): call for call in function.calls[:MOST]}
+    shown, draws = list(seen.values()), _guesses(function)
+    drawn = shown or [tuple(draw(source) for draw in draws) for _ in range(4) if draws]
     seen.update((repr(call), call) for call in drawn)
     for _ in range(8 * MOST):
         if len(seen) >= MOST or not drawn:
@@ -120,20 +120,11 @@ BY_NAME: tuple[tuple[str, Draw], ...] = (
         _number,
     ),
 )
-"""Parameters whose name or annotation begins like this usually take such values."""
+"""Parameters whose name begins like this usually take such values."""
 
 
-def _guesses(function: Found) -> list[Sequence[Draw]]:
-    """Ways to draw arguments that the names and annotations of the parameters suggest."""
-    tree = ast.parse(f"{function.signature}\n    pass").body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    drawn: list[Draw] = []
-    for parameter in tree.args.args:
-        annotated = ast.unparse(parameter.annotation).lower() if parameter.annotation else ""
-        kinds = {"int": _number, "float": _number, "str": _word, "list[int]": _numbers, "list[str]": _words}
-        by_name = next((draw for pattern, draw in BY_NAME if re.match(pattern, parameter.arg.lower())), None)
-        chosen = kinds.get(annotated) or by_name
-        if chosen is None:
-            return []
-        drawn.append(chosen)
-    return [drawn]
+def _guesses(function: Found) -> list[Draw]:
+    """For each parameter a way to draw it that its name suggests; empty if one has none."""
+    lower = [name.lower() for name in function.parameters]
+    draws = [next((draw for pattern, draw in BY_NAME if re.match(pattern, name)), None) for name in lower]
+    return [draw for draw in draws if draw] if all(draws) else []

@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Arguments = tuple[Any, ...]
@@ -16,95 +17,138 @@ LIBRARIES = frozenset(
     }
 )
 """Modules that a solution may import: those without effects on anything else."""
-EFFECTS = frozenset(
+REFUSED = frozenset(
     {
         *("print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "breakpoint", "exit"),
-        "quit",
+        *("quit", "help", "getattr", "setattr", "delattr", "hash", "id", "super"),
+        *("now", "today", "utcnow", "fromtimestamp"),
     }
 )
-"""Builtins that a solution may not name."""
+"""Names and attributes that a solution may not have: with effects, or with other results on another day or machine."""
+
+SCOPES = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.AsyncFunctionDef, ast.Yield)
 
 
 @dataclass(frozen=True)
 class Found:
     """A function with what it is for.
 
-    id: unique among all collections. name, signature: of the function; the signature is a line `def ...:`.
-    description: one paragraph. solution: its source without the docstring, behind the imports that it needs.
-    calls: arguments that its collection shows, positional.
+    id: unique in its collection. name, signature: of the function; the signature is a line `def ...:`. parameters:
+        their names. description: one paragraph. solution: its source without the docstring, behind the imports that it
+        needs. calls: arguments that its collection shows, positional.
     """
 
     id: str
     name: str
     signature: str
+    parameters: tuple[str, ...]
     description: str
     solution: str
     calls: tuple[Arguments, ...]
 
 
 class Unusable(ValueError):
-    """A function that makes no problem; the message says why."""
+    """A function that makes no problem; the message is a reason that many share."""
 
 
-def cut_out(tree: ast.Module, source: str, node: ast.FunctionDef) -> tuple[str, str]:
-    """(signature, solution) of a function of a file: its source without docstring, behind the imports it needs.
+def read(file: Path) -> str:
+    """A file's text with "\\n" at the ends of its lines. Raises OSError."""
+    return file.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parsed(source: str) -> ast.Module | None:
+    """The tree of a program; None for what Python cannot read, or not within its depth."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked: str, calls: list[Arguments]) -> Found:
+    """A function of a file with its source, without docstring, behind the imports that it needs.
 
     Raises Unusable where it needs other names of the file, has decorators, or takes other than positional arguments.
     """
     given = node.args
     if node.decorator_list or given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or given.defaults:
-        raise Unusable("decorated, or with other than plain arguments")
+        raise Unusable("it is decorated, or takes other than plain arguments")
     if not given.args:
-        raise Unusable("no arguments")
+        raise Unusable("it takes no arguments")
     if not any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(node)):
-        raise Unusable("returns nothing")
-    imports = [_import(tree, name) for name in sorted(_free(node))]
-    lines = source.splitlines()
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    if not body:
-        raise Unusable("no body")
+        raise Unusable("it returns nothing")
+    imports = [_import(tree, name) for name in sorted(_outside(tree, node))]
     head = f"def {node.name}({ast.unparse(given)}){f' -> {ast.unparse(node.returns)}' if node.returns else ''}:"
+    before = [*dict.fromkeys(imports), ""] if imports else []
+    solution = "\n".join([*before, head, _body(source, node)]).rstrip() + "\n"
+    again = parsed(solution)
+    if again is None:
+        raise Unusable("its source cannot be cut out")
+    names = tuple(each.arg for each in given.args)
+    return Found(id, node.name, head, names, asked, solution, tuple(call for call in calls if len(call) == len(names)))
+
+
+def _body(source: str, node: ast.FunctionDef) -> str:
+    """A function's lines without its docstring, with four spaces a level. Raises Unusable."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    if not body or body[0].lineno == node.lineno:
+        raise Unusable("its source cannot be cut out")
+    strings = (
+        each for statement in body for each in ast.walk(statement) if isinstance(each, ast.JoinedStr | ast.Constant)
+    )
+    if any(each.lineno != each.end_lineno for each in strings):
+        raise Unusable("it has a string of several lines")
+    lines = source.split("\n")
     first = body[0].lineno - 1
-    if first < node.lineno:  # the body stands on the line of the signature
-        raise Unusable("in one line")
     while first > node.lineno and lines[first - 1].strip().startswith("#"):
         first -= 1
-    indent = len(lines[body[0].lineno - 1]) - len(lines[body[0].lineno - 1].lstrip())
-    text = "\n".join(_reindented(line, indent) for line in lines[first : node.end_lineno])
-    before = [*dict.fromkeys(imports), ""] if imports else []
-    solution = "\n".join([*before, head, text]).rstrip() + "\n"
-    try:
-        ast.parse(solution)
-    except SyntaxError as error:
-        raise Unusable(f"cannot be cut out: {error}") from None
-    return head, solution
+    indent = len(_leading(lines[body[0].lineno - 1])) or 4
+    return "\n".join(_reindented(line, indent) for line in lines[first : node.end_lineno])
+
+
+def _leading(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())].expandtabs(4)
 
 
 def _reindented(line: str, indent: int) -> str:
-    """A line of a body with four spaces a level, where the file uses `indent`."""
-    stripped = line.expandtabs(indent or 4).rstrip()
-    depth = len(stripped) - len(stripped.lstrip())
-    whole, rest = divmod(depth, indent or 4)
-    return " " * (4 * whole + rest) + stripped.lstrip() if stripped else ""
+    """A line with four spaces a level, where its file has `indent`."""
+    whole, rest = divmod(len(_leading(line)), indent)
+    return (" " * (4 * whole + rest) + line.strip()) if line.strip() else ""
 
 
-def _free(node: ast.FunctionDef) -> set[str]:
-    """Names that a function takes from outside itself, builtins apart. Raises Unusable for names with effects."""
-    bound = {node.name}
-    read = set()
+def _outside(tree: ast.Module, node: ast.FunctionDef) -> set[str]:
+    """Names that a function takes from outside itself, builtins apart that the file leaves as they are.
+
+    Raises Unusable for names of REFUSED.
+    """
+    bound, used = {node.name}, set()
     for each in ast.walk(node):
         match each:
             case ast.Name(name, ast.Load()):
-                read.add(name)
-            case ast.Name(name, _) | ast.arg(name) | ast.ExceptHandler(name=str(name)):
+                used.add(name)
+            case ast.Name(name, _) | ast.arg(name) | ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
                 bound.add(name)
-            case ast.FunctionDef(name=name):
-                bound.add(name)
-            case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal() | ast.ClassDef():
-                raise Unusable("imports, or names of other scopes, inside")
-    if used := (read - bound) & EFFECTS:
-        raise Unusable(f"calls {', '.join(sorted(used))}")
-    return {name for name in read - bound if not hasattr(builtins, name)}
+            case ast.Attribute(_, name) if name in REFUSED or name.startswith("__"):
+                raise Unusable("it uses what has effects, or other results another time")
+            case _ if isinstance(each, SCOPES):
+                raise Unusable("it imports, yields, or defines more than functions")
+    outside = used - bound
+    if any(name in REFUSED or name.startswith("__") for name in outside):
+        raise Unusable("it uses what has effects, or other results another time")
+    return {name for name in outside if not hasattr(builtins, name) or name in _of_file(tree)}
+
+
+def _of_file(tree: ast.Module) -> set[str]:
+    """Names that the top level of a file binds."""
+    names = set()
+    for node in tree.body:
+        match node:
+            case ast.Import(aliases) | ast.ImportFrom(names=aliases):
+                names |= {alias.asname or alias.name for alias in aliases}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case _:
+                names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names
 
 
 def _import(tree: ast.Module, name: str) -> str:
@@ -114,13 +158,12 @@ def _import(tree: ast.Module, name: str) -> str:
             for alias in node.names:
                 if (alias.asname or alias.name) != name:
                     continue
-                module = node.module if isinstance(node, ast.ImportFrom) else alias.name
-                if (module or "").split(".")[0] not in LIBRARIES:
-                    raise Unusable(f"imports {module}")
-                renamed = f" as {alias.asname}" if alias.asname else ""
+                module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+                if module.split(".")[0] not in LIBRARIES:
+                    raise Unusable("it needs more than itself and the standard library")
                 start = f"from {module} import" if isinstance(node, ast.ImportFrom) else "import"
-                return f"{start} {alias.name}{renamed}"
-    raise Unusable(f"needs {name}")
+                return f"{start} {alias.name}{f' as {alias.asname}' if alias.asname else ''}"
+    raise Unusable("it needs more than itself and the standard library")
 
 
 def plain(value: Any) -> bool:
@@ -135,15 +178,12 @@ def plain(value: Any) -> bool:
 
 
 def literal_calls(text: str, name: str) -> list[Arguments]:
-    """Arguments of the calls of a function in a program, where all are literals, or names that the program binds to
-    literals."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return []
+    """Arguments of the calls of a function at the top level of a program, where all are literals, or names that it
+    binds to literals."""
+    tree = parsed(text)
     known: dict[str, Any] = {}
     found: dict[str, Arguments] = {}
-    for statement in tree.body:
+    for statement in tree.body if tree else ():
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             continue
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -182,5 +222,7 @@ def paragraph(text: str) -> str:
 
 
 _NO_SENTENCE = re.compile(
-    r"^(args|arguments|parameters|params|returns?|raises|examples?|input|output|source)\s*:|https?://|wikipedia", re.I
+    r"^(args|arguments|parameters|params|returns?|raises|(usage )?examples?|usage|input|output|source)\s*:"
+    r"|https?://|wikipedia",
+    re.I,
 )

@@ -6,28 +6,36 @@ Its 500 test problems (11 to 510) and its examples for prompts are not among the
 from __future__ import annotations
 
 import ast
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls
+from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, parsed
 from envs.json_lines import json_lines
 
 IDS = range(511, 975)
 
 
-def found(path: Path) -> Iterator[Found]:
-    """The functions of mbpp.jsonl(.gz) that its asserts call, where they need no other function. Raises OSError."""
-    for _, row in json_lines(path):
-        if isinstance(row, Exception) or row.get("task_id") not in IDS or row.get("test_setup_code"):
+def found(path: Path) -> Iterator[Found | Unusable]:
+    """The functions of mbpp.jsonl(.gz) that its asserts call. Raises OSError, ValueError."""
+    try:
+        rows = [row for _, row in json_lines(path)]
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"it cannot be read: {error}") from None
+    for row in rows:
+        if isinstance(row, Exception) or not {"task_id", "code", "test_list"} <= set(row):
+            raise ValueError("a line is no object with `task_id`, `text`, `code` and `test_list`")
+        if row["task_id"] not in IDS or row.get("test_setup_code"):
             continue
-        source = row["code"].replace("\r\n", "\n").expandtabs(4)
-        asserts = "\n".join(row["test_list"])
+        source, asserts = row["code"].replace("\r\n", "\n"), "\n".join(row["test_list"])
+        tree, tests = parsed(source), parsed(asserts)
+        called = {node.id for node in ast.walk(tests) if isinstance(node, ast.Name)} if tests else set()
+        nodes = [n for n in (tree.body if tree else ()) if isinstance(n, ast.FunctionDef) and n.name in called]
+        if not tree or not nodes:
+            yield Unusable("its asserts call none of its functions")
+            continue
+        asked, calls = str(row.get("text") or row.get("prompt") or "").strip(), literal_calls(asserts, nodes[0].name)
         try:
-            tree = ast.parse(source)
-            called = {node.id for node in ast.walk(ast.parse(asserts)) if isinstance(node, ast.Name)}
-            nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in called]
-            signature, solution = cut_out(tree, source, nodes[0])
-        except (SyntaxError, IndexError, Unusable):
-            continue
-        calls = tuple(literal_calls(asserts, nodes[0].name))
-        yield Found(f"mbpp/{row['task_id']}", nodes[0].name, signature, row["text"].strip(), solution, calls)
+            yield cut_out(f"mbpp/{row['task_id']}", tree, source, nodes[0], asked, calls)
+        except Unusable as reason:
+            yield reason

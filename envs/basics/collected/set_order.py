@@ -8,61 +8,91 @@ from __future__ import annotations
 import ast
 
 MADE_BY = frozenset({"set", "frozenset"})
-METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference"})
+GIVE_SETS = frozenset({"union", "intersection", "difference", "symmetric_difference"})
+METHODS = GIVE_SETS | {"add", "remove", "discard", "clear", "update", "issubset", "issuperset", "isdisjoint", "copy"}
 UNORDERED = frozenset({"sorted", "len", "sum", "min", "max", "any", "all", "set", "frozenset", "bool", "isinstance"})
-"""Functions of a set that do not see its order."""
+"""Functions of a set that do not see its order, without a `key`."""
+OPERATORS = (ast.BitAnd, ast.BitOr, ast.Sub, ast.BitXor)
 
 
 def depends(solution: str) -> bool:
-    """Whether a set's elements are taken one by one, other than by a function that does not see their order."""
+    """Whether a set is used in any way that is not known to be the same for every order of its elements."""
     tree = ast.parse(solution)
     sets: set[str] = set()
     while more := _bound(tree, sets) - sets:
         sets |= more
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.For(iter=taken) if _is_set(taken, sets):
-                return True
-            case ast.ListComp() | ast.GeneratorExp() | ast.DictComp():
-                if any(_is_set(each.iter, sets) for each in node.generators) and not _unordered(parents.get(node)):
-                    return True
-            case ast.Call() if not _unordered(node) and not _unordered(parents.get(node)):
-                taken_by_method = isinstance(node.func, ast.Attribute) and node.func.attr != "join"
-                if any(_is_set(each, sets) for each in node.args) and not taken_by_method:
-                    return True
-                if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and _is_set(node.func.value, sets):
-                    return True
-            case ast.Starred(value=taken) if _is_set(taken, sets):
-                return True
-    return False
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.expr) and _is_set(node, sets))
+    return any(not _harmless(node, parents) for node in found)
 
 
 def _bound(tree: ast.Module, sets: set[str]) -> set[str]:
     """Names that are bound to a set somewhere."""
-    return {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _is_set(node.value, sets)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets, value) if _is_set(value, sets):
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
+                pairs = zip(targets, values, strict=False)
+                names |= {t.id for t, value in pairs if isinstance(t, ast.Name) and _is_set(value, sets)}
+            case ast.AnnAssign(ast.Name(name), _, value) | ast.NamedExpr(ast.Name(name), value) if value:
+                if _is_set(value, sets):
+                    names.add(name)
+    return names
 
 
 def _is_set(node: ast.expr, sets: set[str]) -> bool:
     match node:
         case ast.Set() | ast.SetComp():
             return True
-        case ast.Name(name):
+        case ast.Name(name, ast.Load()):
             return name in sets
         case ast.Call(ast.Name(name)):
             return name in MADE_BY
-        case ast.Call(ast.Attribute(_, name)):
-            return name in METHODS
-        case ast.BinOp(left, ast.BitAnd() | ast.BitOr() | ast.Sub() | ast.BitXor(), right):
-            return _is_set(left, sets) or _is_set(right, sets)
+        case ast.Call(ast.Attribute(of, name)):
+            return name in GIVE_SETS or (name == "copy" and _is_set(of, sets))
+        case ast.BinOp(left, operator, right) if isinstance(operator, OPERATORS):
+            return any(_is_set(side, sets) or _is_view(side) for side in (left, right))
+        case ast.IfExp(_, body, other):
+            return _is_set(body, sets) or _is_set(other, sets)
     return False
 
 
-def _unordered(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNORDERED
+def _is_view(node: ast.expr) -> bool:
+    """Whether this is the keys or items of a dictionary, of which operators make sets."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
+
+
+def _harmless(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether the place of a set in the program does not see the order of its elements."""
+    parent = parents[node]
+    match parent:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(ast.Not()) | ast.If() | ast.While() | ast.Return() | ast.Expr():
+            return True
+        case ast.Assign(targets):
+            return all(isinstance(target, ast.Name | ast.Attribute | ast.Subscript) for target in targets)
+        case ast.AnnAssign() | ast.NamedExpr() | ast.IfExp() | ast.Subscript():
+            return True
+        case ast.Tuple():  # a, b = set(), set()
+            above = parents[parent]
+            return isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Tuple)
+        case ast.BinOp(_, operator) | ast.AugAssign(_, operator):
+            return isinstance(operator, OPERATORS)
+        case ast.Attribute(attr=name):
+            return name in METHODS
+        case ast.comprehension():
+            consumer = parents[parent]
+            return isinstance(consumer, ast.SetComp) or _sees_no_order(parents[consumer])
+        case ast.Call():
+            return _sees_no_order(parent)
+    return False
+
+
+def _sees_no_order(node: ast.AST) -> bool:
+    """Whether a call's result is the same for every order of a set that it is given."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr in METHODS
+    return isinstance(node.func, ast.Name) and node.func.id in UNORDERED

@@ -7,31 +7,25 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, paragraph
+from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, paragraph, parsed, read
 
 BLOCK = re.compile(r"```(?:python|py)\n(.*?)```", re.DOTALL)
 FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
-def found(path: Path) -> Iterator[Found]:
+def found(path: Path) -> Iterator[Found | Unusable]:
     """The functions of all .md files below a folder, in the order of their paths. Raises OSError."""
     for file in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-        text = FRONT.sub("", file.read_text(encoding="utf-8", errors="replace"))
-        blocks = [block.expandtabs(4) for block in BLOCK.findall(text)]
-        if len(blocks) < 2:
+        text = FRONT.sub("", read(file))
+        blocks = BLOCK.findall(text)
+        tree = parsed(blocks[0]) if len(blocks) > 1 else None
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
+        if not tree or len(functions) != 1:
             continue
+        [node] = functions
+        name = (file.relative_to(path) if path.is_dir() else Path(file.name)).with_suffix("").as_posix()
+        calls, asked = literal_calls(blocks[1], node.name), paragraph(text.split("```")[0])
         try:
-            tree = ast.parse(blocks[0])
-        except (SyntaxError, ValueError):
-            continue
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-        if len(functions) != 1:
-            continue
-        node = functions[0]
-        try:
-            signature, solution = cut_out(tree, blocks[0], node)
-        except Unusable:
-            continue
-        calls = literal_calls(blocks[1], node.name)
-        asked = paragraph(text.split("```")[0])
-        yield Found(f"{path.name}/{file.stem}", node.name, signature, asked, solution, tuple(calls))
+            yield cut_out(f"snippets/{name}", tree, blocks[0], node, asked, calls)
+        except Unusable as reason:
+            yield reason
