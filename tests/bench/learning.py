@@ -10,8 +10,9 @@ sft_averaged   halfway between the model and sft: recipes/export.py with share=0
 own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
 broad          the same with MBPP's problems of 511 to 974 beside, and 180 updates in place of 120; it needs
                python -m envs.basics.collected mbpp mbpp.jsonl -o runs/learning/mbpp.jsonl
-collected      the same with all five collections of envs/basics/collected beside (in runs/learning/collected.jsonl),
-               two problems of each generated family, and 360 updates
+collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
+               fifth of the training families kept for validation, examples of similar length together, and a share of
+               0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -79,8 +80,8 @@ GRPO_ARMS = {
 EASY = ("task.env.generated_level=1",)
 """Problems that a policy of this size may solve sometimes."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-SHARE = 0.5
-"""Of the trained weights where they are averaged with those before."""
+SHARE, SHARES = 0.5, {"collected": 0.7}
+"""Of the trained weights where they are averaged with those before; `collected` has its own, chosen on validation."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
@@ -115,7 +116,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         before = AVERAGED[arm]
         yield from commands(before, seed, overrides)
         weights = [f"model.path={averaged(arm, seed)}"]
-        yield ["recipes/export.py", f"run={folder(before, seed)}", f"to={averaged(arm, seed)}", f"share={SHARE}"]
+        share = f"share={SHARES.get(arm, SHARE)}"
+        yield ["recipes/export.py", f"run={folder(before, seed)}", f"to={averaged(arm, seed)}", share]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm == "own_grpo":
         yield from commands("own", seed, overrides)
