@@ -19,7 +19,7 @@ written for."""
 TOLERANCE = 1e-6
 
 
-too_long = []
+too_long: list[str] = []
 """The calls that took too long."""
 
 
