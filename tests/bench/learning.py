@@ -9,7 +9,7 @@ sft            all weights on references: of the 200 hand-written problems, and 
 sft_averaged   halfway between the model and sft: recipes/export.py with share=0.5
 own            SFT on the base model's own right answers, and on references where it has none; then averaged as above
 broad          the same with MBPP's problems of 511 to 974 beside, and 180 updates in place of 120; it needs
-               python -m envs.basics.collected mbpp mbpp.jsonl -o runs/learning/mbpp.jsonl
+               runs/learning/mbpp.jsonl, which results/learning.md says how to make
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make

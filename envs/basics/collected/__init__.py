@@ -8,7 +8,8 @@ doctests: TheAlgorithms/Python (MIT). instructions, in Alpaca's form: teknium1/G
 None of them is part of this repository.
 
 A collection gives functions with a description and some arguments; the tests are what a function answers to these
-arguments and to variations of them, run in the sandbox. Left out are functions that need more than themselves and
+arguments and to variations of them, run in the sandbox; where none are shown, to values that the names of its
+parameters suggest. Left out are functions that need more than themselves and
 their imports, that print instead of returning, whose answer may depend on the order of a set, that are too long for
 small models, or that pass all the tests of a problem that is held out.
 """

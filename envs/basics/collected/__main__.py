@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def _found(collections: Sequence[tuple[str, Path]]) -> list[Found | Unusable]:
             if not path.exists():
                 raise OSError("there is no such file or folder")
             functions += KINDS[kind](path)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise Wrong(f"{kind}={path}: {error}") from None
     return functions
 
@@ -70,8 +71,10 @@ def _held_out(options: argparse.Namespace) -> list[Problem]:
         try:
             made = task()
             problems += [*made.problems("test"), *(made.problems("validation") if isinstance(made, Basics) else [])]
-        except (TaskError, OSError, ValueError, EOFError) as error:
+        except (TaskError, OSError, ValueError, OverflowError, EOFError, zlib.error) as error:
             raise Wrong(f"{option}: {error}") from None
+        except KeyError as error:
+            raise Wrong(f"{option}: a row has no {error}") from None
     return problems
 
 

@@ -21,7 +21,7 @@ REFUSED = frozenset(
     {
         *("print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "breakpoint", "exit"),
         *("quit", "help", "getattr", "setattr", "delattr", "hash", "id", "super"),
-        *("now", "today", "utcnow", "fromtimestamp"),
+        *("now", "today", "utcnow", "fromtimestamp", "timestamp", "astimezone"),
     }
 )
 """Names and attributes that a solution may not have: with effects, or with other results on another day or machine."""
@@ -77,7 +77,10 @@ def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked
     if not any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(node)):
         raise Unusable("it returns nothing")
     imports = [_import(tree, name) for name in sorted(_outside(tree, node))]
-    head = f"def {node.name}({ast.unparse(given)}){f' -> {ast.unparse(node.returns)}' if node.returns else ''}:"
+    try:
+        head = f"def {node.name}({ast.unparse(given)}){f' -> {ast.unparse(node.returns)}' if node.returns else ''}:"
+    except RecursionError:
+        raise Unusable("its source cannot be cut out") from None
     before = [*dict.fromkeys(imports), ""] if imports else []
     solution = "\n".join([*before, head, _body(source, node)]).rstrip() + "\n"
     again = parsed(solution)
@@ -92,6 +95,8 @@ def _body(source: str, node: ast.FunctionDef) -> str:
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     if not body or body[0].lineno == node.lineno:
         raise Unusable("its source cannot be cut out")
+    if getattr(body[0], "decorator_list", None):
+        raise Unusable("it begins with a decorated function")
     strings = (
         each for statement in body for each in ast.walk(statement) if isinstance(each, ast.JoinedStr | ast.Constant)
     )
@@ -154,7 +159,7 @@ def _of_file(tree: ast.Module) -> set[str]:
 def _import(tree: ast.Module, name: str) -> str:
     """The line that imports a name. Raises Unusable where no line of the file imports it from LIBRARIES."""
     for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
             for alias in node.names:
                 if (alias.asname or alias.name) != name:
                     continue

@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, parsed
-from envs.json_lines import json_lines
+from envs.json_lines import Row, json_lines
 
 IDS = range(511, 975)
+
+
+def _has_fields(row: Row) -> bool:
+    return isinstance(row.get("code"), str) and isinstance(row.get("test_list"), list) and "task_id" in row
 
 
 def found(path: Path) -> Iterator[Found | Unusable]:
@@ -23,11 +27,11 @@ def found(path: Path) -> Iterator[Found | Unusable]:
     except (EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read: {error}") from None
     for row in rows:
-        if isinstance(row, Exception) or not {"task_id", "code", "test_list"} <= set(row):
+        if isinstance(row, Exception) or not _has_fields(row):
             raise ValueError("a line is no object with `task_id`, `text`, `code` and `test_list`")
         if row["task_id"] not in IDS or row.get("test_setup_code"):
             continue
-        source, asserts = row["code"].replace("\r\n", "\n"), "\n".join(row["test_list"])
+        source, asserts = row["code"].replace("\r\n", "\n"), "\n".join(map(str, row["test_list"]))
         tree, tests = parsed(source), parsed(asserts)
         called = {node.id for node in ast.walk(tests) if isinstance(node, ast.Name)} if tests else set()
         nodes = [n for n in (tree.body if tree else ()) if isinstance(n, ast.FunctionDef) and n.name in called]

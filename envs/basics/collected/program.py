@@ -14,8 +14,7 @@ import sys
 SECONDS = {"call": 0.5, "check": 3.0}
 """CPU time of one call, and of one held-out check."""
 MOST_TOO_LONG, AFTERWARDS = 4, 0.05
-"""So often a call may take too long; afterwards all have less time, since the function does not end on what it was not
-written for."""
+"""So often a call may take too long; then calls have less time, since it does not end on what it is not made for."""
 TOLERANCE = 1e-6
 
 
@@ -34,8 +33,8 @@ def stop(number, frame):
 def timed(kind, call):
     """(whether a call ended well, its result)."""
     try:
-        seconds = SECONDS[kind] if len(too_long) < MOST_TOO_LONG else AFTERWARDS
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        hurried = kind == "call" and too_long.count(kind) >= MOST_TOO_LONG
+        signal.setitimer(signal.ITIMER_VIRTUAL, AFTERWARDS if hurried else SECONDS[kind])
         return True, call()
     except TooLong:
         too_long.append(kind)

@@ -22,8 +22,12 @@ def depends(solution: str) -> bool:
     while more := _bound(tree, sets) - sets:
         sets |= more
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.expr) and _is_set(node, sets))
-    return any(not _harmless(node, parents) for node in found)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and _is_set(node, sets)]
+    named = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in MADE_BY)
+    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    passed_on = any(name not in called for name in named)
+    inner = any(isinstance(node, ast.FunctionDef) and parents[node] is not tree for node in ast.walk(tree))
+    return passed_on or (inner and bool(found)) or any(not _harmless(node, parents) for node in found)
 
 
 def _bound(tree: ast.Module, sets: set[str]) -> set[str]:
@@ -36,9 +40,8 @@ def _bound(tree: ast.Module, sets: set[str]) -> set[str]:
             case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
                 pairs = zip(targets, values, strict=False)
                 names |= {t.id for t, value in pairs if isinstance(t, ast.Name) and _is_set(value, sets)}
-            case ast.AnnAssign(ast.Name(name), _, value) | ast.NamedExpr(ast.Name(name), value) if value:
-                if _is_set(value, sets):
-                    names.add(name)
+            case ast.AnnAssign(ast.Name(name), _, value) if value is not None and _is_set(value, sets):
+                names.add(name)
     return names
 
 
@@ -68,12 +71,12 @@ def _harmless(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
     """Whether the place of a set in the program does not see the order of its elements."""
     parent = parents[node]
     match parent:
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(ast.Not()) | ast.If() | ast.While() | ast.Return() | ast.Expr():
+        case ast.Compare() | ast.UnaryOp(ast.Not()) | ast.If() | ast.While() | ast.Return() | ast.Expr() | ast.IfExp():
             return True
         case ast.Assign(targets):
-            return all(isinstance(target, ast.Name | ast.Attribute | ast.Subscript) for target in targets)
-        case ast.AnnAssign() | ast.NamedExpr() | ast.IfExp() | ast.Subscript():
-            return True
+            return all(isinstance(target, ast.Name) for target in targets)
+        case ast.AnnAssign():
+            return isinstance(parent.target, ast.Name)
         case ast.Tuple():  # a, b = set(), set()
             above = parents[parent]
             return isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Tuple)
