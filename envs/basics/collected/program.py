@@ -114,4 +114,5 @@ def main():
     print(json.dumps({"answers": answers, "passes": passed}))
 
 
-main()
+if __name__ == "__main__":
+    main()
