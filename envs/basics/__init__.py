@@ -102,12 +102,12 @@ class Basics(CodeBlockTask):
         further ones."""
         problems = list(super().problems(split))
         if self.generated:
-            problems += self._generated(split)
+            problems += self._generated_of(split)
         if self._further and split == "train":
             problems += self._further_train
         return together(problems, self.functions) if self.functions > 1 else problems
 
-    def _generated(self, split: Split) -> list[Problem]:
+    def _generated_of(self, split: Split) -> list[Problem]:
         if split == "train":
             return self._generated_train
         return self._generated_test if split == "test" else self._generated_validation

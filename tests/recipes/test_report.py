@@ -4,15 +4,13 @@ import json
 import math
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recipes.cli.console import MINUS_SIGN, number
+from recipes.cli.console import MINUS_SIGN
 from recipes.records.jsonl import by_step, stream_jsonl
-from recipes.tools.report import charts, curves
 from recipes.tools.report.page import main, write_report
 
 CONFIG = """
@@ -346,58 +344,3 @@ def test_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == str(run / "report.html")
     assert main([str(run / "absent")]) == 1
     assert "config.yaml" in capsys.readouterr().err
-
-
-def test_ticks_are_round_and_enclose_the_values() -> None:
-    for low, high in ((0, 1), (0.03, 0.97), (-0.013, 0.02), (1, 60), (0, 3.7e-6), (99, 100), (-5, -1)):
-        drawing = charts.curve_chart([("x", [(1, low), (2, high)])], (1, 2))
-        ticks = [float(plain(text)) for text in re.findall(r"text-anchor: end[^>]*>([^<]*)<", drawing)]
-        assert ticks[0] <= low + 1e-9 and ticks[-1] >= high - 1e-9 and 2 <= len(ticks) <= 6
-        assert ticks == sorted(set(ticks)) and len({round((b - a) / high, 6) for a, b in pairwise(ticks)}) == 1
-
-
-def test_smoothing_is_a_centred_mean() -> None:
-    assert charts.smooth([1.0, 2.0, 6.0, 3.0], 3) == pytest.approx([1.5, 3.0, 11 / 3, 4.5])
-    assert charts.smooth([1.0, 5.0], 1) == [1.0, 5.0]
-    assert [charts.smooth_window(count) for count in (1, 8, 60, 4000)] == [1, 5, 7, 51]
-
-
-@pytest.mark.parametrize("count", [1, 60, 4000])
-def test_a_chart_keeps_every_value(count: int) -> None:
-    points = [(step, float(step % 7)) for step in range(1, count + 1)]
-    drawing = charts.curve_chart([("x", points)], (1, count))
-    (dots,) = re.findall(r'<g class="dots faint">\s*<path d="([^"]*)"', drawing)
-    assert dots.count("M") == count
-
-
-def test_charts_are_the_same_each_time_and_share_no_name() -> None:
-    points = [(1, 0.5), (2, 0.75)]
-    band = {"<run> $x$": [(0.4, 0.6), (0.7, 0.8)]}
-    first, second = (charts.comparison_chart({"<run> $x$": points}, "x", bands=band) for _ in range(2))
-    assert first == second and "id=" not in first and "url(" not in first and "href" not in first
-    assert "&lt;run&gt; $x$</text>" in first and "#0000" not in first and "var(--line0)" in first
-
-
-def test_number_and_duration_texts() -> None:
-    texts = {0.31274: "0.3127", 3840: "3,840", 1.5e-6: "1.5e-6", -0.0: "0", 71.2: "71.2", -2.0: "-2"}
-    assert {value: plain(number(value)) for value in texts} == texts
-    assert [curves.duration(value) for value in (0.26, 48.2, 594, 7501)] == [
-        "0.3 s",
-        "48 s",
-        "9 min 54 s",
-        "2 h 05 min",
-    ]
-    assert [charts.tick_label(value) for value in (5000, 150_000.0, 1.5e6)] == ["5,000", "150k", "1.5M"]
-
-
-def test_phases_that_ran_beside_the_update_are_not_counted_twice():
-    in_turn = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 8.0, "seconds/update": 2.0}
-    results = curves.phases([in_turn | {"seconds/total": 10.0}])
-    assert [(name, share) for name, _, share in results["parts"]] == [
-        ("rollout", "60%"),
-        ("grade", "20%"),
-        ("update", "20%"),
-    ]
-    beside = {"seconds/rollout": 6.0, "seconds/grade": 2.0, "seconds/wait": 1.0, "seconds/update": 9.0}
-    results = curves.phases([beside | {"seconds/total": 10.0}])
-    assert [(name, share) for name, _, share in results["parts"]] == [("wait", "10%"), ("update", "90%")]

@@ -11,7 +11,7 @@ import pytest
 from recipes.cli.overrides import compose
 from recipes.cli.schema import register
 from recipes.records.jsonl import write_jsonl
-from tests.recipes.test_after_training import ROWS
+from tests.recipes.after_training.short_run import ROWS
 
 ROOT = Path(__file__).parents[2]
 

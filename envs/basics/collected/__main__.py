@@ -50,7 +50,7 @@ def _found(collections: Sequence[tuple[str, Path]]) -> list[Found | Unusable]:
             if not path.exists():
                 raise OSError("there is no such file or folder")
             functions += KINDS[kind](path)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise Wrong(f"{kind}={path}: {error}") from None
     return functions
 

@@ -27,6 +27,7 @@ REFUSED = frozenset(
 """Names and attributes that a solution may not have: with effects, or with other results on another day or machine."""
 
 SCOPES = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.AsyncFunctionDef, ast.Yield)
+"""What a solution may not have inside: names of other places, or what is no plain call."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked
         raise Unusable("its source cannot be cut out") from None
     before = [*dict.fromkeys(imports), ""] if imports else []
     solution = "\n".join([*before, head, _body(source, node)]).rstrip() + "\n"
-    again = parsed(solution)
-    if again is None:
+    if parsed(solution) is None:
         raise Unusable("its source cannot be cut out")
     names = tuple(each.arg for each in given.args)
     return Found(id, node.name, head, names, asked, solution, tuple(call for call in calls if len(call) == len(names)))
