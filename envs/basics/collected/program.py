@@ -11,37 +11,45 @@ import json
 import signal
 import sys
 
-SECONDS = {"call": 0.5, "check": 3.0}
-"""CPU time of one call, and of one held-out check."""
-MOST_TOO_LONG, AFTERWARDS = 4, 0.05
-"""So often a call may take too long; then calls have less time, since it does not end on what it is not made for."""
+STEPS = {"call": 100_000, "check": 1_000_000}
+"""Lines that one call, and one held-out check, may execute: the same on every machine, unlike a time."""
+SECONDS = 5.0
+"""CPU time after which a call is stopped whose lines are few and long."""
 TOLERANCE = 1e-6
 
 
-too_long: list[str] = []
-"""The calls that took too long."""
-
-
 class TooLong(BaseException):
-    """A call takes more than its time."""
+    """A call takes more than its lines, or its time."""
 
 
 def stop(number, frame):
     raise TooLong
 
 
+def counter(most):
+    """A trace function that raises TooLong at line `most` + 1."""
+    left = most
+
+    def count(frame, event, argument):
+        nonlocal left
+        left -= event == "line"
+        if left < 0:
+            raise TooLong
+        return count
+
+    return count
+
+
 def timed(kind, call):
     """(whether a call ended well, its result)."""
     try:
-        hurried = kind == "call" and too_long.count(kind) >= MOST_TOO_LONG
-        signal.setitimer(signal.ITIMER_VIRTUAL, AFTERWARDS if hurried else SECONDS[kind])
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        sys.settrace(counter(STEPS[kind]))
         return True, call()
-    except TooLong:
-        too_long.append(kind)
-        return False, None
-    except Exception:
+    except (Exception, TooLong):
         return False, None
     finally:
+        sys.settrace(None)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
