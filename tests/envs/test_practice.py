@@ -1,0 +1,70 @@
+"""The problems of envs/basics/practice/: sound, and none of them asks for what another problem of basics asks for."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import dataclasses
+import functools
+
+from envs.basics import Basics
+from envs.basics.collected.functions import Found
+from envs.basics.collected.rows import Made, rows
+from envs.sandbox import LocalSandbox
+from envs.task import Problem, validate
+from tests.envs.near_duplicates import near_duplicates
+from tests.envs.test_basics_families import of
+
+
+@functools.cache
+def practice() -> list[Problem]:
+    return [p for p in Basics(practice=True).problems("train") if p.id.startswith("basics/practice/")]
+
+
+@functools.cache
+def others() -> list[Problem]:
+    """All hand-written problems, and one of each generated family."""
+    basics = Basics(generated=1)
+    return [*basics.problems("train"), *basics.problems("test")]
+
+
+def found(problem: Problem) -> Found:
+    """A problem's reference as a function of a collection."""
+    [node] = [n for n in ast.parse(problem.reference).body if isinstance(n, ast.FunctionDef)]
+    calls = tuple(case.args for case in problem.cases)
+    signature, parameters = problem.question.split("```python\n")[1][:-4], tuple(a.arg for a in node.args.args)
+    return Found(problem.id, node.name, signature, parameters, "A description of it.", problem.reference, calls)
+
+
+def test_they_are_trained_on_where_they_are_asked_for():
+    alone, more = Basics(), Basics(practice=True)
+    assert [p.id for p in more.problems("test")] == [p.id for p in alone.problems("test")]
+    assert more.problems("train") == alone.problems("train") + practice()
+    assert len(practice()) >= 1000
+    assert len({p.id for p in practice()}) == len({p.question for p in practice()}) == len(practice())
+
+
+def test_references_pass_their_tests_and_nonsense_does_not(sandbox):
+    right = asyncio.run(validate(sandbox, practice()))
+    assert [o.id for o in right if o.verdict != "pass"] == []
+    wrong = asyncio.run(validate(sandbox, practice(), "def {name}(*arguments):\n    return None\n"))
+    assert [o.id for o in wrong if o.verdict == "pass"] == []
+
+
+def test_none_has_the_words_or_the_tree_of_another_problem():
+    assert list(near_duplicates([of(p) for p in practice()], [of(p) for p in others()])) == []
+
+
+def test_none_passes_the_tests_of_another_problem():
+    """Of a tenth of them: whatever the split, what is held out is not trained on."""
+    made = asyncio.run(_made([found(p) for p in practice()[::10]]))
+    assert made.left_out["it passes the tests of a held-out problem"] == 0
+
+
+async def _made(functions: list[Found]) -> Made:
+    sandbox = LocalSandbox(1)
+    answered = [dataclasses.replace(p, reference="") for p in others()]  # so that only their tests are compared
+    try:
+        return await rows(functions, answered, sandbox, longest=400)
+    finally:
+        await sandbox.close()
