@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from rewards.analysis.code_tokens import tokens
+
 LINE = re.compile(r"[^\n]*\n?")
 DEFINES = re.compile(r"(?:async[ \t]+)?def[ \t]+(\w+)")
 CLOSES = (")", "]", "}", "#")
@@ -16,15 +18,17 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
     is the one that counts when the code runs.
 
     A definition reaches from its decorators to the next line that begins another statement, without the comments above
-    that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere; text in a
-    string that looks like a line of code is taken for one.
+    that. Lines outside strings are all that is looked at, so that a definition is found in code with a fault elsewhere.
     """
+    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text]
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start, decorated = 0, None
     for match in LINE.finditer(code):
         line = match.group()
         if not line.strip() or line[0].isspace() or line.startswith(CLOSES):
+            continue
+        if any(start < match.start() < end for start, end in strings):
             continue
         if name is not None:
             found[name] = (start, _end(code, start, match.start()))

@@ -175,6 +175,14 @@ def test_definitions_are_found_in_code_that_does_not_parse():
     assert set(places) == {"f", "g"}
 
 
+def test_what_a_string_says_is_no_definition():
+    code = 'def f(x):\n    """Text\ndef g(x):\n    return 1\n"""\n    return 2\n\ndef g(x):\n    return """\nf = 1\n"""\n'
+    places = definitions(code, ["f", "g"])
+    assert code[slice(*places["f"])].endswith("return 2") and code[slice(*places["g"])].endswith('f = 1\n"""')
+    assert set(definitions('a = "\\\ndef f(x):\\\n"\n', ["f"])) == set()
+    assert set(definitions('def f(x):\n    """not closed\ndef g(x):\n    return 1\n', ["f", "g"])) == {"f", "g"}
+
+
 def test_of_two_definitions_the_last_counts():
     code = "def f(x):\n    return 1\n\ndef f(x):\n    return 2\n"
     assert code[slice(*definitions(code, ["f"])["f"])] == "def f(x):\n    return 2"
