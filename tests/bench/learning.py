@@ -13,8 +13,7 @@ broad          the same with MBPP's problems of 511 to 974 beside, and 180 updat
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
-practice       the same with the problems of envs/basics/practice/ beside those, the model's own right answers to all of
-               them, and 540 updates; it needs runs/learning/collected.jsonl as well
+practice       the same with the problems of envs/basics/practice/ beside those, and 540 updates
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -59,17 +58,17 @@ UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
 COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", "task.env.generated=2", "task.env.validation=0.2")
-PRACTICE = (*COLLECTED, "task.env.practice=true")
 SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
 WITH_FURTHER = {
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-    "practice_answers": (*PRACTICE, "recipe.trl.max_steps=540", SIMILAR_LENGTHS),
+    "practice_answers": (*COLLECTED, "task.env.practice=true", "recipe.trl.max_steps=540", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
-DRAWN, PRACTICE_DRAWN = RUNS / "own-answers-drawn", RUNS / "practice-answers-drawn"
-DRAW = ("recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0")
+DRAWN = RUNS / "own-answers-drawn"
+DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
+OWN = f"recipe.answers={DRAWN}"
 GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.max_steps=20")
 GRPO_ARMS = {
     "grpo": (),
@@ -95,10 +94,9 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     """The scripts of one arm with their arguments, in order; the last training run lies in `folder(arm, seed)`."""
     where = f"run.dir={folder(arm, seed)}"
     weights = [f"adapter={folder(arm, seed)}"]
-    draw, own = [*DRAW, f"run.dir={drawn(arm)}"], f"recipe.answers={drawn(arm)}"
     if arm in WITH_FURTHER:
-        yield [*draw, *(PRACTICE if drawn(arm) == PRACTICE_DRAWN else ())]
-        yield [*SFT, *WITH_FURTHER[arm], own, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        yield DRAW
+        yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
     if arm == "base":
         weights = []
@@ -106,11 +104,11 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     elif arm == "sft":
         yield [*SFT, f"seed={seed}", where, *overrides]
     elif arm == "rejection":
-        yield draw
-        yield [*SFT, own, "recipe.references=false", f"seed={seed}", where, *overrides]
+        yield DRAW
+        yield [*SFT, OWN, "recipe.references=false", f"seed={seed}", where, *overrides]
     elif arm == "own_answers":
-        yield draw
-        yield [*SFT, own, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        yield DRAW
+        yield [*SFT, OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
     elif arm in AVERAGED:
         before = AVERAGED[arm]
@@ -152,11 +150,6 @@ DRAWS = ("own", "broad", "collected", "practice", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 
-def drawn(arm: str) -> Path:
-    """The evaluation that has the base model's answers for an arm."""
-    return PRACTICE_DRAWN if arm.startswith("practice") else DRAWN
-
-
 def averaged(arm: str, seed: int) -> Path:
     """Where the averaged weights of an arm lie."""
     return RUNS / f"{arm}-model-seed{seed}"
@@ -177,8 +170,8 @@ def store(arm: str, seed: int) -> None:
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
     seconds, samples = sum(row.get("seconds/total", 0.0) for row in steps), 0.0
     if arm in DRAWS:
-        seconds += sum(row["seconds"] for row in read_jsonl(drawn(arm) / "evals.jsonl"))
-        samples += len(read_jsonl(drawn(arm) / "samples.jsonl"))
+        seconds += sum(row["seconds"] for row in read_jsonl(DRAWN / "evals.jsonl"))
+        samples += len(read_jsonl(DRAWN / "samples.jsonl"))
     precision = read_config(run / "config.yaml")[0]["hardware"]["precision"]
     kept = {
         "arm": arm,
