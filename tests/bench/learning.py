@@ -13,7 +13,7 @@ broad          the same with MBPP's problems of 511 to 974 beside, and 180 updat
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
-practice       the same with the problems of envs/basics/practice/ beside those, and 540 updates
+practice       the same with the problems of envs/basics/practice/ beside those, and 480 updates
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -62,7 +62,7 @@ SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
 WITH_FURTHER = {
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-    "practice_answers": (*COLLECTED, "task.env.practice=true", "recipe.trl.max_steps=540", SIMILAR_LENGTHS),
+    "practice_answers": (*COLLECTED, "task.env.practice=true", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
 DRAWN = RUNS / "own-answers-drawn"
