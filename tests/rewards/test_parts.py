@@ -176,7 +176,9 @@ def test_definitions_are_found_in_code_that_does_not_parse():
 
 
 def test_what_a_string_says_is_no_definition():
-    code = 'def f(x):\n    """Text\ndef g(x):\n    return 1\n"""\n    return 2\n\ndef g(x):\n    return """\nf = 1\n"""\n'
+    code = (
+        'def f(x):\n    """Text\ndef g(x):\n    return 1\n"""\n    return 2\n\ndef g(x):\n    return """\nf = 1\n"""\n'
+    )
     places = definitions(code, ["f", "g"])
     assert code[slice(*places["f"])].endswith("return 2") and code[slice(*places["g"])].endswith('f = 1\n"""')
     assert set(definitions('a = "\\\ndef f(x):\\\n"\n', ["f"])) == set()
