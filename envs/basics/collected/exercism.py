@@ -1,4 +1,4 @@
-"""Functions of Exercism's Python track: instructions, an example solution, and tests that say what it is called with."""
+"""Functions of Exercism's Python track: instructions, an example solution, and tests that say how it is called."""
 
 from __future__ import annotations
 

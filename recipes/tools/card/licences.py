@@ -65,6 +65,7 @@ DATA: Mapping[str, Source] = {
     "mbppplus": Source(
         "OpenCodeInstruct to train on, MBPP+ to evaluate", "CC BY 4.0 (OpenCodeInstruct), Apache-2.0 (MBPP+)"
     ),
+    "puzzles": Source("Python Programming Puzzles (microsoft/PythonProgrammingPuzzles)", "MIT"),
     "deepcoder": Source("DeepCoder's competition problems", "the statements belong to the contest sites"),
     "roboeval": Source(
         f"robot programs {SHIPPED}; RoboEval's prompts and worlds where a copy of them was evaluated on",
