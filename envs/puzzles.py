@@ -97,10 +97,8 @@ def _problems(rows: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
         first = instances[0]
         given = [arguments for each in instances if (arguments := _arguments(each)) is not None]
         if first["sol_bodies"] and given and name not in UNSOLVED:
-            check = "".join(
-                f"    assert _solves(candidate(*{arguments}), {first['ans_type']!r}, {arguments})\n"
-                for arguments in given
-            )
+            kind = first["ans_type"]
+            tests = [f"    assert _solves(candidate(*{each}), {kind!r}, {each})\n" for each in given]
             yield Problem(
                 id=f"puzzles/{name}",
                 question=_question(first, len(given) > 1),
@@ -113,7 +111,7 @@ def _problems(rows: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
 
 
 def _arguments(instance: Mapping[str, Any]) -> str | None:
-    """The arguments of an instance behind the first, as the source of a list; None for numbers that Python does not read."""
+    """The arguments of an instance behind the first, as a list's source; None for numbers that Python does not read."""
     try:
         function = ast.parse(instance["sat"]).body[-1]
     except SyntaxError:
