@@ -43,8 +43,9 @@ class Basics(CodeBlockTask):
             "validation", one problem of each generated one, to choose settings and checkpoints by.
 
     Raises:
-        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, no generated family is
-            left to train on, `functions` is below 1, or `validation` leaves nothing on one side.
+        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, `practice` is set beside
+            `path`, no generated family is left to train on, `functions` is below 1, or `validation` leaves nothing on
+            one side.
     """
 
     name = "basics"
@@ -67,8 +68,13 @@ class Basics(CodeBlockTask):
             raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
         self.functions = functions
         rows = _read(Path(path) if path else PROBLEMS, "path")
-        self._practice = _beside(_read(PRACTICE, "practice"), "practice") if practice else []
-        self._further = _beside(_read(Path(further), "further"), "further") if further else []
+        if path and practice:
+            raise TaskError(
+                f"task.env.practice=true with task.env.path={path}: the practice problems are for training beside the "
+                "task's own; leave one of the two out"
+            )
+        self._practice = _training_problems(_read(PRACTICE, "practice"), "practice") if practice else []
+        self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
         self.generated = 0 if path else generated
         trained, self._test_families = families.split(held_out_families, split_seed)
@@ -143,7 +149,7 @@ class Basics(CodeBlockTask):
         return {families.shape_of(part.reference) for p in held_out for part in p.parts or (p,)}
 
 
-def _beside(rows: list[dict[str, Any]], key: str) -> list[Problem]:
+def _training_problems(rows: list[dict[str, Any]], key: str) -> list[Problem]:
     """Problems of the rows that task.env.{key} names, which may have an `id`. Raises TaskError."""
     problems = {}
     for row in rows:

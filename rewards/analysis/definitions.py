@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 
@@ -18,9 +19,10 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
     is the one that counts when the code runs.
 
     A definition reaches from its decorators to the next line that begins another statement, without the comments above
-    that. Lines outside strings are all that is looked at, so that a definition is found in code with a fault elsewhere.
+    that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere; lines within a
+    string do not count, but in code that does not parse nobody can tell which these are.
     """
-    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text]
+    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text] if _parses(code) else []
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start, decorated = 0, None
@@ -28,7 +30,7 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
         line = match.group()
         if not line.strip() or line[0].isspace() or line.startswith(CLOSES):
             continue
-        if any(start < match.start() < end for start, end in strings):
+        if any(begin < match.start() < end for begin, end in strings):
             continue
         if name is not None:
             found[name] = (start, _end(code, start, match.start()))
@@ -41,6 +43,14 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
     if name is not None:
         found[name] = (start, _end(code, start, len(code)))
     return found
+
+
+def _parses(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _end(code: str, start: int, end: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envs.basics import Basics
-from envs.basics.collected import doctests, exercism, instructions, mbpp, snippets
+from envs.basics.collected import doctests, instructions, mbpp, snippets
 from envs.basics.collected.__main__ import main
 from envs.basics.collected.arguments import MOST, candidates
 from envs.basics.collected.functions import Found, Unusable, cut_out, literal_calls, paragraph, parsed, plain
@@ -152,26 +152,6 @@ def test_forms_of_collections(tmp_path):
     [snippet] = functions_of(snippets.found(tmp_path))
     assert (snippet.description, snippet.calls) == ("Doubles a number.", ((3,),))
     assert snippet.solution == "def twice(x):\n    return 2 * x\n"
-
-
-def test_exercises_of_exercism(tmp_path):
-    exercise = tmp_path / "exercises" / "practice" / "twice"
-    for folder in (".meta", ".docs"):
-        (exercise / folder).mkdir(parents=True)
-    asked = "# Instructions\n\nDouble a\n[number](https://a.b).\n\nIt may be negative.\n\nFor example:\n\n- 2 gives 4\n"
-    (exercise / ".docs" / "instructions.md").write_text(asked)
-    (exercise / ".meta" / "example.py").write_text("def twice(x):\n  return 2 * x\n\ndef other(x):\n  return x\n")
-    (exercise / "twice_test.py").write_text(
-        "import unittest\nfrom twice import twice\n\nclass TwiceTest(unittest.TestCase):\n"
-        "    def test_two(self):\n        number = 2\n        self.assertEqual(twice(number), 4)\n\n"
-        "    def test_others(self):\n        self.assertEqual(twice(-1), -2)\n        self.assertTrue(twice(x))\n"
-    )
-    (tmp_path / "exercises" / "practice" / "empty" / ".meta").mkdir(parents=True)
-    (tmp_path / "exercises" / "practice" / "empty" / ".meta" / "example.py").write_text("def f(")
-    [twice] = functions_of(exercism.found(tmp_path))
-    assert (twice.id, twice.calls) == ("exercism/twice/twice", ((2,), (-1,)))
-    assert twice.description == "Double a number. It may be negative."
-    assert exercism.description(f"A.\n\n{'b' * 299}") == "A."
 
 
 def test_rows_of_mbpp(tmp_path):

@@ -57,3 +57,8 @@ def test_a_share_of_the_families_for_validation(tmp_path):
     (tmp_path / "one.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
     with pytest.raises(TaskError, match="too few families"):
         Basics(path=str(tmp_path / "one.jsonl"), train_size=10, validation=0.5)
+
+
+def test_practice_beside_ones_own_problems_is_refused(tmp_path):
+    with pytest.raises(TaskError, match=r"task\.env\.practice=true with task\.env\.path="):
+        Basics(path=str(tmp_path), practice=True)

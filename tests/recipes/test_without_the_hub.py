@@ -12,7 +12,7 @@ from tests import warm
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(f.stem for f in (ROOT / "conf" / "task").glob("*.yaml") if f.stem != "schema")
-FROM_THE_HUB = ("mbpp", "mbpp_sanitized", "mbppplus", "deepcoder")
+FROM_THE_HUB = ("mbpp", "mbpp_sanitized", "mbppplus", "deepcoder", "puzzles")
 """Tasks whose rows, or some of them, come from the hub or from a file that the user names."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import envs.basics.collected as package
 from envs.basics import Basics
-from envs.basics.collected import doctests, exercism, instructions, mbpp, snippets
+from envs.basics.collected import doctests, instructions, mbpp, snippets
 from envs.basics.collected.functions import Found, Unusable
 from envs.basics.collected.rows import Made, rows
 from envs.humaneval import HumanEval
@@ -23,7 +23,6 @@ from envs.task import Problem, TaskError
 
 KINDS: dict[str, Callable[[Path], Iterator[Found | Unusable]]] = {
     "doctests": doctests.found,
-    "exercism": exercism.found,
     "instructions": instructions.found,
     "mbpp": mbpp.found,
     "snippets": snippets.found,

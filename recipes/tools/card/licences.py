@@ -77,6 +77,9 @@ DATA: Mapping[str, Source] = {
 }
 """The data of conf/task/, by task.name or the file's name."""
 
+ALWAYS_A_FILE = ("puzzles",)
+"""Tasks whose published data is on no hub, so that task.env.path names it."""
+
 
 def base_of(path: str) -> Source:
     """The model that `model.path` names; of a folder, with the licence that the card in it gives."""
@@ -95,11 +98,10 @@ def base_of(path: str) -> Source:
 def data_of(config: Record) -> Source:
     """The data of a run's task."""
     path: Any = setting(config, "task.env.path")
-    if path:
-        return Source(
-            f"{OWN.name} ({Path(str(path)).name}), in the form of {setting(config, 'task.name')}", OWN.licence
-        )
-    return named(str(setting(config, "task.name")))
+    task = str(setting(config, "task.name"))
+    if path and task not in ALWAYS_A_FILE:
+        return Source(f"{OWN.name} ({Path(str(path)).name}), in the form of {task}", OWN.licence)
+    return named(task)
 
 
 def named(task: str) -> Source:
