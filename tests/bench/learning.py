@@ -13,7 +13,7 @@ broad          the same with MBPP's problems of 511 to 974 beside, and 180 updat
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
-practice       the same with the problems of envs/basics/practice/ beside those, and 480 updates
+practice       the same with the problems of envs/basics/practice/ beside those, 480 updates, and a share of 1: no average
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -78,8 +78,8 @@ GRPO_ARMS = {
 EASY = ("task.env.generated_level=1",)
 """Problems that a policy of this size may solve sometimes."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-SHARE, SHARES = 0.5, {"collected": 0.7}
-"""Of the trained weights where they are averaged with those before; `collected` has its own, chosen on validation."""
+SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0}
+"""Of the trained weights where they are averaged with those before; two arms have their own, chosen on validation."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
