@@ -13,7 +13,7 @@ broad          the same with MBPP's problems of 511 to 974 beside, and 180 updat
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
-practice       the same with the problems of envs/basics/practice/ beside those, 480 updates, and no average (a share of 1)
+practice       the same with the problems of envs/basics/practice/ beside those, 480 updates, and a share of 1
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
