@@ -205,8 +205,8 @@ def of_parts(
         return None
     names = [part.entry_point or "" for part in parts]
     start, end = completion.code_span or (0, 0)
-    found = definitions(completion.code or "", names)
     broken = all(result.note.startswith(DOES_NOT_PARSE) for result in graded)
+    found = definitions(completion.code or "", names, parses=not broken)
     spans: list[Span] = []
     for name, result in zip(names, graded, strict=True):
         first, last = found.get(name, (end - start, end - start))

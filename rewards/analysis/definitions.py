@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 
@@ -14,15 +13,17 @@ CLOSES = (")", "]", "}", "#")
 """A line that begins with one of these does not end the definition before it."""
 
 
-def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mapping[str, tuple[int, int]]:
     """Characters (start, end) of the definition at the top level of each name that has one; of several the last, which
     is the one that counts when the code runs.
 
     A definition reaches from its decorators to the next line that begins another statement, without the comments above
-    that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere; lines within a
-    string do not count, but in code that does not parse nobody can tell which these are.
+    that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere.
+
+    parses: whether Python can read the code, which the sandbox finds out. Then lines within a string do not count; in
+        other code nobody can tell which these are.
     """
-    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text] if _parses(code) else []
+    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text] if parses else []
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start, decorated = 0, None
@@ -43,14 +44,6 @@ def definitions(code: str, names: Sequence[str]) -> Mapping[str, tuple[int, int]
     if name is not None:
         found[name] = (start, _end(code, start, len(code)))
     return found
-
-
-def _parses(code: str) -> bool:
-    try:
-        ast.parse(code)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
-    return True
 
 
 def _end(code: str, start: int, end: int) -> int:

@@ -179,9 +179,9 @@ def test_what_a_string_says_is_no_definition():
     code = (
         'def f(x):\n    """Text\ndef g(x):\n    return 1\n"""\n    return 2\n\ndef g(x):\n    return """\nf = 1\n"""\n'
     )
-    places = definitions(code, ["f", "g"])
+    places = definitions(code, ["f", "g"], parses=True)
     assert code[slice(*places["f"])].endswith("return 2") and code[slice(*places["g"])].endswith('f = 1\n"""')
-    assert set(definitions('a = "\\\ndef f(x):\\\n"\n', ["f"])) == set()
+    assert set(definitions('a = "\\\ndef f(x):\\\n"\n', ["f"], parses=True)) == set()
     broken = 'def f(x):\n    """not closed\ndef g(x):\n    """One."""\n    return 1\n'
     assert set(definitions(broken, ["f", "g"])) == {"f", "g"}
 

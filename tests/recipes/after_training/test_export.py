@@ -21,7 +21,7 @@ from recipes import export
 from recipes.cli.schema import native_precision
 from recipes.models.load import load_policy
 from recipes.records.jsonl import read_jsonl, write_jsonl
-from recipes.tools.card.licences import DATA, MODELS
+from recipes.tools.card.licences import DATA, MODELS, data_of
 from recipes.tools.export.gguf import CONVERTER
 from recipes.tools.export.weights import compare, full_weights
 from tests.recipes.after_training.short_run import ROOT, python, refused
@@ -67,6 +67,11 @@ def test_every_model_and_task_of_conf_has_its_licence():
     tasks = {file.stem for file in (ROOT / "conf" / "task").glob("*.yaml")}
     models = {OmegaConf.load(file).path for file in (ROOT / "conf" / "model").glob("*.yaml")}
     assert tasks == set(DATA) and models == set(MODELS)
+
+
+def test_a_file_of_the_users_is_the_users_and_a_published_one_is_not():
+    licences = [data_of({"task": {"name": name, "env": {"path": "a.json"}}}).licence for name in ("basics", "puzzles")]
+    assert licences == ["the user's; not recorded", "MIT"]
 
 
 def test_an_exported_folder_is_whole_and_evaluates_as_the_run_does(run, exported, place):
