@@ -5,13 +5,14 @@ returns a first argument for which `sat` returns True. The file puzzles/puzzles.
 github.com/microsoft/PythonProgrammingPuzzles holds several instances of most puzzles, which differ in these arguments;
 here they are one problem, which is solved if all its instances are that Python can read. As in the work, the answer
 must have exactly the type that the puzzle names, at every depth. Puzzles that were made of HumanEval's problems are
-left out, and those of LEFT_OUT.
+left out, those of LEFT_OUT, and those that run the answer as code.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,6 @@ TYPES = ("bool", "float", "int", "str")
 HUMANEVAL_MODULE = "human_eval.py"
 LEFT_OUT = frozenset(
     {
-        # sat runs the answer as code, in the process that checks it
-        *("Quine", "RevQuine"),
         # sat returns True for any number
         *("BirthdayParadoxMonteCarlo",),
         # their own solution does not solve all instances
@@ -36,6 +35,10 @@ LEFT_OUT = frozenset(
     }
 )
 """Puzzles that would be graded wrong."""
+RUNS_TEXT = re.compile(r"\b(eval|exec|compile)\b")
+CHECKED_TEXT = ("CardGame24", "Easy63", "Harder63")
+"""A `sat` that runs its answer as code would do so in the process that checks it: left out, but for these, which allow
+digits and operators alone."""
 RELATED = (
     ("BirthdayParadox", "BirthdayParadoxMonteCarlo"),
     ("CombinationLock", "CombinationLockObfuscated"),
@@ -133,7 +136,8 @@ def _problems(rows: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     puzzles: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         name = row["name"].split(":")[0]
-        if row["module"] != HUMANEVAL_MODULE and name not in LEFT_OUT:
+        runs_text = RUNS_TEXT.search(row["sat"]) and name not in CHECKED_TEXT
+        if row["module"] != HUMANEVAL_MODULE and name not in LEFT_OUT and not runs_text:
             puzzles.setdefault(name, []).append(row)
     for name, instances in puzzles.items():
         first, answer_type = instances[0], instances[0]["ans_type"]

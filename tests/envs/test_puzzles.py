@@ -35,6 +35,7 @@ ROWS = [
     puzzle("Open:0", sol_bodies=[]),
     puzzle("OfHumanEval:0", module="human_eval.py"),
     puzzle("DiscreteLog:0"),
+    puzzle("Quine:0", sat="def sat(x: str):\n    return eval(x) == x"),
 ]
 WRONG = (
     "def {name}(n=4):\n    return 2",
