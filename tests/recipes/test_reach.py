@@ -1,0 +1,86 @@
+"""tests/bench/reach.py: which problems it keeps, which commands it runs, what its summary counts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from recipes.records.jsonl import read_jsonl
+from tests.bench import reach
+
+
+def sample(name: str, passed: bool | None, temperature: float = 1.0) -> dict:
+    return {"task_id": f"basics/{name}", "passed": passed, "temperature": temperature}
+
+
+def finish(folder, samples: list[dict]) -> None:
+    folder.mkdir(parents=True)
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    (folder / "evals.jsonl").write_text("{}\n")
+
+
+def test_problems_are_kept_that_no_sampled_answer_solves():
+    rows = [{"name": name} for name in ("never", "once", "greedily", "unknown", "missing")]
+    samples = [
+        *(sample("never", False) for _ in range(3)),
+        *(sample("once", passed) for passed in (False, True)),
+        *(sample("greedily", passed, temperature) for passed, temperature in ((False, 1.0), (True, 0.0))),
+        sample("unknown", None),
+    ]
+    assert [row["name"] for row in reach.unsolved(rows, samples)] == ["never", "greedily"]
+
+
+def test_solved_problems_are_counted_by_side_and_writer():
+    none, some = (
+        {"sampled": {"a": 0.0, "b": 0.0}, "greedy": {"a": 0.0}},
+        {
+            "sampled": {"a": 0.25, "b": 0.0},
+            "greedy": {"a": 1.0},
+        },
+    )
+    found = {
+        (writer, side): some if (writer, side) == ("after", "train") else none
+        for writer in reach.WRITERS
+        for side in reach.SIDES
+    }
+    line = reach.summary(found, [{"seconds/total": 90.0, "graded_samples": 64}] * 2)
+    assert (line["updates"], line["minutes"], line["graded_samples"]) == (2, 3.0, 128)
+    assert (line["train_after_solved"], line["train_after_greedy"], line["train_problems"]) == (1, 1, 2)
+    assert line["train_after_sampled_percent"] == 12.5 and line["train_again_solved"] == line["test_after_solved"] == 0
+
+
+def test_its_commands_are_printed_and_nothing_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert reach.main(["--dry-run", "--steps", "7", "recipe.trl.learning_rate=1e-4"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("recipes/eval.py") == 5 and printed.count("adapter=") == 2
+    assert "recipe.prefix.enabled=true" in printed and "max_steps=7" in printed and not list(tmp_path.iterdir())
+
+
+def test_a_set_that_is_solved_leaves_nothing_to_train_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reach.RUNS.mkdir(parents=True)
+    reach.write_rows(reach.CANDIDATES, [{"name": "once"}, {"name": "never"}])
+    finish(reach.RUNS / "drawn", [sample("once", True), sample("never", False)])
+    with pytest.raises(SystemExit, match="1 problems are without a right answer, and --train 48 leaves none"):
+        reach.main([])
+    assert not reach.CHOSEN.exists()
+
+
+def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "b", "c"]
+    reach.write_rows(reach.CANDIDATES, [{"name": name} for name in names])
+    finish(reach.RUNS / "drawn", [sample(name, False) for name in names])
+    run = reach.trained(0)
+    run.mkdir()
+    (run / "report.html").touch()
+    (run / "metrics.jsonl").write_text(json.dumps({"seconds/total": 60.0}) + "\n")
+    for writer in reach.WRITERS:
+        finish(reach.evaluation(writer, "train", 0), [sample("a", writer == "after"), sample("b", False)])
+        finish(reach.evaluation(writer, "test", 0), [sample("c", False)])
+    assert reach.main(["--train", "2"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["train_after_solved"] == 1 and line["train_again_solved"] == line["test_after_solved"] == 0
+    assert [row["name"] for row in read_jsonl(reach.CHOSEN)] == names
