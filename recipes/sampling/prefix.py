@@ -7,6 +7,8 @@ its own answer, the policy has less left to write, so that some answers pass (BR
 
 from __future__ import annotations
 
+import itertools
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -25,7 +27,8 @@ MEMORY = 0.9
 class PrefixSettings:
     """
     enabled: whether groups are drawn again.
-    share: part of the reference, in tokens, that is shown at first, between 0 and 1.
+    share: part of the reference's code, in tokens, that is shown at first, between 0 and 1. Of code that begins with
+        lines of the prompt, such as a signature, the part after them counts; these lines are shown in any case.
     step: how far a problem's share moves: up by this where nothing passed, down by it where all did.
     until: part of the training after which nothing is shown. The most that may be shown falls evenly towards it.
 
@@ -110,8 +113,26 @@ class ReferencePrefixes:
         """The first tokens of the reference as an answer: at least one, never all, none that leaves no room."""
         assert problem.reference is not None
         answer = demonstration(self._task.messages(problem), problem.reference)
-        ids = list(self._tokenizer(answer, add_special_tokens=False)["input_ids"])
-        return ids[: max(1, min(round(share * len(ids)), len(ids) - 1, self._longest - 1))] if len(ids) > 1 else []
+        ids, code = self._ids(answer), problem.reference.rstrip()
+        first = self._tokens_until(ids, answer, len(_lines_of_prompt(answer, problem.question)))
+        end = answer.rfind(code)
+        last = self._tokens_until(ids, answer, end + len(code)) if end >= 0 else len(ids)
+        shown = first + round(share * max(0, last - first))
+        return ids[: max(1, min(shown, len(ids) - 1, self._longest - 1))] if len(ids) > 1 else []
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _tokens_until(self, ids: Sequence[int], answer: str, end: int) -> int:
+        """How many of the answer's tokens lie before its character `end`, but for one that reaches across it."""
+        return len(os.path.commonprefix([list(ids), self._ids(answer[:end])]))
+
+
+def _lines_of_prompt(answer: str, question: str) -> str:
+    """The first lines of an answer that say nothing new: fences, and lines that the question has as well."""
+    asked = {line.strip() for line in question.splitlines()}
+    lines = answer.splitlines(keepends=True)
+    return "".join(itertools.takewhile(lambda line: line.startswith("```") or line.strip() in asked, lines))
 
 
 def prefixes_of(

@@ -38,8 +38,11 @@ def test_only_groups_in_which_nothing_passes_are_drawn_again(smollm2_tokenizer):
     chosen = prefixes(smollm2_tokenizer).failed(asked, earned, 2)
     assert [p.group for p in chosen] == [0, 2]  # 1 has a pass, 3 no grade, 4 no reference
     for prefixed, problem in zip(chosen, (PROBLEMS[0], PROBLEMS[2]), strict=True):
-        whole = answer(problem, smollm2_tokenizer)
-        assert prefixed.begun == whole[: round(0.5 * len(whole))] and prefixed.share == 0.5
+        signature, body = problem.reference.rstrip().split("\n", 1)
+        text = smollm2_tokenizer.decode(prefixed.begun)
+        assert text.startswith(f"```python\n{signature}\n") and prefixed.share == 0.5
+        begun = text.removeprefix(f"```python\n{signature}\n")
+        assert body.startswith(begun) and 0.2 < len(begun) / len(body) < 0.8
 
 
 def test_the_share_moves_towards_a_pass_rate_of_one_half(smollm2_tokenizer):
@@ -65,8 +68,23 @@ def test_the_most_that_is_shown_falls_to_nothing(smollm2_tokenizer):
     seen = [shown.failed([PROBLEMS[0]], grades(False), 1) for _ in range(8)]
     assert [round(chosen[0].share, 2) for chosen in seen[:4]] == [1.0, 0.75, 0.5, 0.25]
     assert seen[4:] == [[]] * 4
-    whole = answer(PROBLEMS[0], smollm2_tokenizer)
-    assert seen[0][0].begun == whole[:-1]  # never all of it
+    assert smollm2_tokenizer.decode(seen[0][0].begun) == f"```python\n{PROBLEMS[0].reference.rstrip()}"
+    assert PROBLEMS[0].reference.startswith("def ")  # all of the code, but not the end of its block
+
+
+def test_code_without_lines_of_the_prompt_is_counted_from_its_beginning(smollm2_tokenizer):
+    problem = replace(PROBLEMS[0], question="Anything.")
+    (chosen,) = prefixes(smollm2_tokenizer).failed([problem], grades(False), 1)
+    fence = len(smollm2_tokenizer("```python\n", add_special_tokens=False)["input_ids"])
+    code = len(answer(problem, smollm2_tokenizer)) - fence - 2  # without the newline and the fence behind it
+    assert chosen.begun == answer(problem, smollm2_tokenizer)[: fence + round(0.5 * code)]
+
+
+def test_a_reference_that_the_prompt_shows_leaves_one_token(smollm2_tokenizer):
+    problem = replace(PROBLEMS[0], question=PROBLEMS[0].reference)
+    (chosen,) = prefixes(smollm2_tokenizer).failed([problem], grades(False), 1)
+    assert chosen.begun == answer(problem, smollm2_tokenizer)[: len(chosen.begun)]
+    assert len(chosen.begun) < len(answer(problem, smollm2_tokenizer))
 
 
 def test_a_prefix_leaves_room_for_a_token(smollm2_tokenizer):
