@@ -8,7 +8,6 @@ its own answer, the policy has less left to write, so that some answers pass (BR
 from __future__ import annotations
 
 import itertools
-import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -125,7 +124,8 @@ class ReferencePrefixes:
 
     def _tokens_until(self, ids: Sequence[int], answer: str, end: int) -> int:
         """How many of the answer's tokens lie before its character `end`, but for one that reaches across it."""
-        return len(os.path.commonprefix([list(ids), self._ids(answer[:end])]))
+        pairs = zip(ids, self._ids(answer[:end]), strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _lines_of_prompt(answer: str, question: str) -> str:
