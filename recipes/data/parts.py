@@ -2,9 +2,10 @@
 
 An answer of three functions, each graded by its own tests, has three rewards. GRPO's advantage puts their sum on every
 token, so that a right function is discouraged where its neighbours fail. Here the tokens of a part keep what that part
-earned and what the answer earned beside all parts: the other parts' rewards, centred in the group, are taken off. If
-parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many times as
-there are parts. How one part helps or harms a later one is not credited to it.
+earned and what the answer earned beside all parts: the other parts' rewards, centred in the group, are taken off. Tokens
+between parts, which decide whether and how the answer goes on, lose only the rewards of parts that had ended before
+them. If parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many
+times as there are parts. How one part helps or harms a later one is not credited to it.
 
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """
@@ -50,18 +51,21 @@ def groups_that_differ(rewards: Sequence[Earned | None], group: int) -> torch.Te
 def without_other_parts(
     grades: Sequence[Grade | None], completions: Sequence[Completion], rewards: Sequence[Earned], width: int
 ) -> torch.Tensor:
-    """What is added to the whole answer's advantage at each token: minus the other parts' rewards, (B, width).
+    """What is added to the whole answer's advantage at each token, (B, width): minus the rewards of parts that it does
+    not shape.
 
-    0 at tokens of no part and in completions without a grade. rewards: `centred`, of these completions.
+    Of tokens in a part these are all other parts, of tokens between parts those that have ended before them. So the
+    token that ends an answer keeps what is lost with the parts that are missing. 0 in answers that name no part and in
+    those without a grade. rewards: `centred`, of these completions.
     """
     result = torch.zeros(len(grades), width)
     for row, grade, completion, own in zip(result, grades, completions, rewards, strict=True):
-        if grade is None:
+        if grade is None or not grade.parts:
             continue
-        places = [completion.given + column for column in range(width)]
-        inside = torch.tensor([[place in part.tokens for place in places] for part in grade.parts.values()])
-        for tokens, name in zip(inside, grade.parts, strict=True):
-            row += tokens * own[name]
-        if len(inside):
-            row -= inside.any(0) * sum(own.values())
+        places = completion.given + torch.arange(width)
+        inside = {name: torch.isin(places, torch.tensor(sorted(p.tokens))) for name, p in grade.parts.items()}
+        in_any = torch.stack(list(inside.values())).any(0)
+        for name, part in grade.parts.items():
+            row -= own[name] * torch.where(in_any, ~inside[name], places > max(part.tokens))
+        row -= in_any * sum(value for name, value in own.items() if name not in grade.parts)
     return result

@@ -134,7 +134,7 @@ def test_a_right_function_is_not_discouraged_by_a_wrong_neighbour(sandbox):
         double, negate = text.find("def double"), text.find("def negate")
         assert corrected[row, double + 1].item() == pytest.approx(0.5 * sign)
         assert corrected[row, negate + 1].item() == pytest.approx(-0.5 * sign)
-        assert not corrected[row, :double].any()  # the fence belongs to no part
+        assert not corrected[row, :double].any()  # the fence is before all parts
     assert groups_that_differ(earned(grades), 2).tolist() == [True]
     assert groups_that_differ(earned([grades[0], grades[0]]), 2).tolist() == [False]
 
@@ -150,6 +150,31 @@ def test_answers_without_a_grade_or_without_a_function(sandbox):
     assert corrected[0, RIGHT.find("def negate")].item() == pytest.approx(-0.5 * (1 - double))
     assert corrected[1, len(ALONE)].item() == pytest.approx(-0.5 * (1 - double))  # where `negate` is missing
     assert not corrected[2:].any()
+
+
+def test_the_tokens_that_end_an_answer_keep_what_the_missing_function_costs(sandbox):
+    texts = (RIGHT, ALONE)
+    grades = graded(sandbox, *texts, fractional=False)
+    completions = [answer(text) for text in texts]
+    whole = torch.tensor([[0.25], [-0.25]])  # both have `double`, one of two has `negate`
+    advantages = whole + corrections(grades, completions, 2, len(RIGHT) + 1)
+    fence, after = ALONE.index("\n```"), RIGHT.index("\n\n\ndef negate")
+    assert advantages[1, fence : len(ALONE) + 1].tolist() == pytest.approx([-0.25] * (len(ALONE) + 1 - fence))
+    assert advantages[0, after : after + 3].tolist() == pytest.approx([0.25] * 3)  # going on is what pays
+    assert advantages[0, RIGHT.index("\n```") :].abs().max().item() == pytest.approx(0)  # nothing is left to earn
+
+
+def test_what_a_function_earned_is_not_credited_to_what_stands_behind_it(sandbox):
+    texts = (RIGHT, SECOND)
+    grades = graded(sandbox, *texts, fractional=False)
+    advantages = torch.tensor([[0.25], [-0.25]]) + corrections(
+        grades, [answer(text) for text in texts], 2, len(RIGHT) + 1
+    )
+    for row, text in enumerate(texts):
+        start, end = text.index("def double"), text.index("\n\n\ndef negate")
+        assert advantages[row, :end].tolist() == pytest.approx([0.25 - 0.5 * row] * end)
+        assert advantages[row, end:].abs().max().item() == pytest.approx(0)
+        assert start > 0
 
 
 def test_tokens_that_were_given_have_no_column(sandbox):
