@@ -76,12 +76,39 @@ class UnitTests:
         """One result for each completion; of a problem with parts it comes from the results of its parts."""
         alone = [(part, i) for i, problem in enumerate(problems) for part in problem.parts or (problem,)]
         scored = iter(await self._score([part for part, _ in alone], [completions[i] for _, i in alone]))
+        results = [[next(scored) for _ in problem.parts or (problem,)] for problem in problems]
+        by_itself = await self._each_by_itself(problems, completions, results)
         return [
-            of_parts(problem.parts, completion, [next(scored) for _ in problem.parts])
-            if problem.parts
-            else next(scored)
-            for problem, completion in zip(problems, completions, strict=True)
+            of_parts(problem.parts, completion, own, by_itself.get(i, {})) if problem.parts else own[0]
+            for i, (problem, completion, own) in enumerate(zip(problems, completions, results, strict=True))
         ]
+
+    async def _each_by_itself(
+        self,
+        problems: Sequence[Problem],
+        completions: Sequence[Completion],
+        results: Sequence[Sequence[ChannelResult | None]],
+    ) -> dict[int, dict[str, ChannelResult]]:
+        """Of answers with parts whose code does not parse, by index: what each function that the text has earns without
+        the rest of the code. Those with a function that could not be graded are left out."""
+        single: list[tuple[int, Problem, Completion]] = []
+        for i, (problem, completion) in enumerate(zip(problems, completions, strict=True)):
+            if problem.parts and completion.code_span is not None and _breaks_all(results[i]):
+                start = completion.code_span[0]
+                places = definitions(completion.code or "", [str(part.entry_point) for part in problem.parts])
+                for part in problem.parts:
+                    if place := places.get(str(part.entry_point)):
+                        span = (start + place[0], start + place[1])
+                        single.append((i, part, replace(completion, code_span=span)))
+        scored = await self._score([part for _, part, _ in single], [completion for _, _, completion in single])
+        found: dict[int, dict[str, ChannelResult | None]] = {}
+        for (i, part, _), result in zip(single, scored, strict=True):
+            found.setdefault(i, {})[str(part.entry_point)] = result
+        return {
+            i: {name: result for name, result in own.items() if result is not None}
+            for i, own in found.items()
+            if None not in own.values()
+        }
 
     async def _score(
         self, problems: Sequence[Problem], completions: Sequence[Completion]
@@ -192,28 +219,39 @@ def paid_share(outcome: Outcome, shown: int) -> float:
 
 
 def of_parts(
-    parts: Sequence[Problem], completion: Completion, results: Sequence[ChannelResult | None]
+    parts: Sequence[Problem],
+    completion: Completion,
+    results: Sequence[ChannelResult | None],
+    by_itself: Mapping[str, ChannelResult] | None = None,
 ) -> ChannelResult | None:
     """Joins the results of an answer's functions into one: the mean of their scores, each on its own definition.
 
     What a function earns for which the top level has no `def` lies on the last token, where the answer ended without
-    it. Code that does not parse has no parts: the fault costs all functions, and all tokens share that. None if a
-    function could not be graded.
+    it. Code that does not parse earns nothing. If some of its functions do not parse by themselves either, each of the
+    others has what it earns by itself, and those pay for all of them; else all tokens share the loss, and no function
+    is a part. None if a function could not be graded.
+
+    by_itself: of code that does not parse, what each function earns without the rest of it.
     """
     graded = [result for result in results if result is not None]
     if len(graded) < len(results):
         return None
     names = [part.entry_point or "" for part in parts]
     start, end = completion.code_span or (0, 0)
-    broken = all(result.note.startswith(DOES_NOT_PARSE) for result in graded)
+    broken, earned = _breaks_all(graded), dict(zip(names, graded, strict=True))
+    faulty = [name for name, result in (by_itself or {}).items() if _does_not_parse(result)] if broken else []
+    if faulty:
+        earned |= by_itself or {}
     found = definitions(completion.code or "", names, parses=not broken)
     spans: list[Span] = []
-    for name, result in zip(names, graded, strict=True):
+    for name, result in earned.items():
         first, last = found.get(name, (end - start, end - start))
         whole, *charged = result.spans or (Span(0, 0, result.score),)
-        part = "" if broken else name
+        part = "" if broken and not faulty else name
         spans.append(Span(start + first, start + last, whole.value / len(parts), part))
         spans += [replace(span, value=span.value / len(parts), part=part) for span in charged]
+    lost = sum(span.value for span in spans)
+    spans += [Span(start + found[name][0], start + found[name][1], -lost / len(faulty), name) for name in faulty]
     right = sum(result.passed is True for result in graded)
     wrong = [(name, result) for name, result in zip(names, graded, strict=True) if not result.passed]
     return ChannelResult(
@@ -224,6 +262,15 @@ def of_parts(
         note="; ".join([f"{right} of {len(parts)} functions", *(f"{name}: {result.note}" for name, result in wrong)]),
         detail=_watched(graded) | {"seconds": round(sum(result.detail.get("seconds", 0.0) for result in graded), 4)},
     )
+
+
+def _does_not_parse(result: ChannelResult | None) -> bool:
+    return result is not None and result.note.startswith(DOES_NOT_PARSE)
+
+
+def _breaks_all(results: Sequence[ChannelResult | None]) -> bool:
+    """Whether none of an answer's functions could be loaded, since the code does not parse."""
+    return all(map(_does_not_parse, results))
 
 
 def _watched(results: Sequence[ChannelResult]) -> dict[str, int]:

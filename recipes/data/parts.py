@@ -2,10 +2,10 @@
 
 An answer of three functions, each graded by its own tests, has three rewards. GRPO's advantage puts their sum on every
 token, so that a right function is discouraged where its neighbours fail. Here the tokens of a part keep what that part
-earned and what the answer earned beside all parts: the other parts' rewards, centred in the group, are taken off. Tokens
-between parts, which decide whether and how the answer goes on, lose only the rewards of parts that had ended before
-them. If parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as many
-times as there are parts. How one part helps or harms a later one is not credited to it.
+earned and what the answer earned beside all parts: the other parts' rewards, centred in the group, are taken off.
+Tokens between parts, which decide whether and how the answer goes on, lose only the rewards of parts that had ended
+before them. If parts do not depend on each other, the expected gradient stays and its variance shrinks, at best by as
+many times as there are parts. How one part helps or harms a later one is not credited to it.
 
 Leaving out rewards that an action has no part in: Spooner et al. 2021, "Factored Policy Gradients", arXiv 2102.10362.
 """

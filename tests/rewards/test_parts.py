@@ -66,7 +66,7 @@ def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox,
     for grade, text in zip(grades, (RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE), strict=True):
         assert sum(grade.token_rewards) == pytest.approx(grade.total)
         start = text.find("def negate")
-        if start > 0 and text != BROKEN:
+        if start > 0:
             assert sum(grade.token_rewards[:start]) == pytest.approx(grade.parts["tests/double"].reward)
             assert sum(grade.token_rewards[start:]) == pytest.approx(grade.parts["tests/negate"].reward)
     assert grades[3].parts["tests/negate"].tokens == {len(ALONE)}  # where the answer ended without it
@@ -74,19 +74,34 @@ def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox,
 
 
 @pytest.mark.parametrize("locate", [True, False])
-def test_what_breaks_the_code_of_all_functions_is_charged_whole(sandbox, locate):
+def test_a_function_that_does_not_parse_pays_for_all_others(sandbox, locate):
     texts = (RIGHT, BROKEN)
     grades = graded(sandbox, *texts, fractional=False, locate=locate)
-    assert not grades[1].parts
+    assert grades[1].total == 0.0 and grades[1].passed is False
+    assert {name: part.reward for name, part in grades[1].parts.items()} == {"tests/double": -0.5, "tests/negate": 0.5}
     completions = [answer(text) for text in texts]
-    whole = torch.tensor([[0.5], [-0.5]]) + corrections(grades, completions, 2, len(RIGHT) + 1)
-    assert torch.equal(whole[1], torch.full_like(whole[1], -0.5))  # wherever the fault is
-    assert whole[0, RIGHT.find("def double")].item() == pytest.approx(0.25)
+    advantages = torch.tensor([[0.5], [-0.5]]) + corrections(grades, completions, 2, len(RIGHT) + 1)
+    for row, (text, sign) in enumerate(zip(texts, (1, -1), strict=True)):
+        assert advantages[row, text.find("def double")].item() == pytest.approx(0.5 * sign)
+        assert advantages[row, text.find("def negate")].item() == pytest.approx(0.0)  # both are right
 
 
-def test_an_answer_cut_within_a_function_is_charged_whole(sandbox):
+def test_where_each_function_parses_the_fault_is_charged_to_the_whole_answer(sandbox):
+    between = RIGHT.replace("\n\n\ndef negate", "\n\n1 +\n\ndef negate")
+    grades = graded(sandbox, RIGHT, between, fractional=False)
+    assert grades[1].total == 0.0 and not grades[1].parts
+    whole = torch.tensor([[0.5], [-0.5]]) + corrections(grades, [answer(RIGHT), answer(between)], 2, len(between))
+    assert torch.equal(whole[1], torch.full_like(whole[1], -0.5))
+
+
+def test_an_answer_cut_within_a_function_is_charged_to_that_function(sandbox):
     [grade] = graded(sandbox, RIGHT[: RIGHT.index("-x")] + "(x")
-    assert grade.total == 0.0 and not grade.parts
+    assert grade.total == 0.0 and grade.parts["tests/negate"].reward == -0.5 == -grade.parts["tests/double"].reward
+
+
+def test_an_answer_none_of_whose_functions_parses_loses_nothing_by_one_more(sandbox):
+    [grade] = graded(sandbox, BROKEN.replace("-x", "-("))
+    assert grade.total == 0.0 and {part.reward for part in grade.parts.values()} == {0.0}
 
 
 @pytest.mark.parametrize("placement", ["dense", "pointed"])
