@@ -6,9 +6,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from recipes.sampling.group_batch import degenerate_groups
+from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
 from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.log_probs import Rows, packed_logps, token_logps
+from rewards.channel import ChannelResult, Completion
+from rewards.compose import Grade
 
 NAN = float("nan")
 
@@ -92,3 +95,20 @@ def test_a_tokens_own_reward_is_relative_to_the_mean_over_the_groups_tokens():
     assert shaping[0, :2].tolist() == [1.0, -1.0] and shaping[1, 0] == 0.0  # 6 over 3 tokens
     assert shaping[2].tolist() == [0.0, 0.0, 0.0]  # 3 over 3 tokens: those of the completion without a grade are none
     assert token_shaping(own, lengths, rewards, "group").isfinite().all()
+
+
+def test_what_a_fence_earns_is_no_reason_to_end_early():
+    """The closing fence of an answer earns the same whenever it comes."""
+    text = "ab```"
+    completion = Completion(text, list(range(5)), [(i, i + 1) for i in range(5)], (0, 2))
+    grades = [
+        Grade({"form": ChannelResult(sum(r))}, {"form": r}, {"form": 1.0})
+        for r in ([0.5, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, -0.25, 0.0, 1.0])
+    ]
+    advantages = GroupAdvantages(2, longest=5, scale="none", shaping=1.0, turns=1, discount=1.0)
+    rollout = GroupRollout([], [completion] * 2, list(grades))
+    rewards = rewards_of(grades).view(1, 2)
+    got = advantages(rollout, advantages.signals(rollout, rewards))
+    mean = (0.5 - 0.25) / 10  # of the tokens' own rewards
+    assert got[0].tolist() == pytest.approx([0.375 + own - mean for own in (0.5, 0.0, 0.0, 0.0, 0.0)])
+    assert got[1].tolist() == pytest.approx([-0.375 + own - mean for own in (0.0, 0.0, -0.25, 0.0, 0.0)])
