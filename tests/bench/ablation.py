@@ -3,9 +3,9 @@
     python tests/bench/run_ablation.py all
     python tests/bench/ablation.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo --level 0.7 [--html FILE]
 
-For each recipe and task: graded samples until `metric`, averaged over five updates, reaches `level` (a run that never
-does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds with 95 %
-bootstrap intervals, and the differences of dense to the others, seed by seed. The last line is one JSON object.
+For each recipe and task: graded samples until `metric`, averaged over --window updates, reaches `level` (a run that
+never does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds with
+95 % bootstrap intervals, and the differences of dense to the others, seed by seed. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from recipes.tools.report.templates import render
 
 PLACEMENTS = ("dense", "sparse", "uniform", "pointed")
 WINDOW = 5
+"""Updates that are averaged. Where an update has one prompt, take as many as there are prompts."""
 Runs = dict[str, dict[int, "Curve"]]
 
 
 class Curve:
     """One run: the metric of each update, and how many samples an update grades."""
 
-    def __init__(self, folder: Path, metric: str):
+    def __init__(self, folder: Path, metric: str, window: int):
+        self.window = window
         cfg = yaml.safe_load((folder / "config.yaml").read_text())
         recipe = cfg["recipe"]
         self.samples = recipe["prompts_per_step"] * (completions_per_prompt(cfg) or 1)
@@ -55,9 +57,9 @@ class Curve:
         return statistics.mean(self.values)
 
     def updates_to(self, level: float) -> int | None:
-        """The first update whose last five have a mean of `level`."""
-        for i in range(WINDOW - 1, len(self.values)):
-            if statistics.mean(self.values[i - WINDOW + 1 : i + 1]) >= level:
+        """The first update of which and those before it `window` have a mean of `level`."""
+        for i in range(self.window - 1, len(self.values)):
+            if statistics.mean(self.values[i - self.window + 1 : i + 1]) >= level:
                 return i + 1
         return None
 
@@ -72,9 +74,10 @@ def main() -> None:
     )
     parser.add_argument("--metric", default="reward")
     parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
+    parser.add_argument("--window", type=int, default=WINDOW, help=f"updates that are averaged; {WINDOW}")
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
-    matches = read(args.folders, args.metric)
+    matches = read(args.folders, args.metric, args.window)
     if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
     levels = {key: level_of(runs) if args.level == "sparse" else args.level for key, runs in matches.items()}
@@ -86,11 +89,11 @@ def main() -> None:
     print(json.dumps({"metric": args.metric, "level": args.level, "results": results}))
 
 
-def read(folders: Sequence[Path], metric: str) -> dict[tuple[str, str], Runs]:
+def read(folders: Sequence[Path], metric: str, window: int = WINDOW) -> dict[tuple[str, str], Runs]:
     """The runs below `folders` by recipe and task, each as long as the shortest of them."""
     matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
     for config in (c for folder in folders for c in sorted(folder.glob("*/config.yaml"))):
-        curve = Curve(config.parent, metric)
+        curve = Curve(config.parent, metric, window)
         matches[curve.key][curve.placement][curve.seed] = curve
     for runs in matches.values():
         curves = [curve for seeds in runs.values() for curve in seeds.values()]
@@ -108,7 +111,7 @@ def level_of(runs: Runs) -> float:
     """The mean of the last updates of the sparse runs: what they reach at their end."""
     if not runs["sparse"]:
         sys.exit("--level sparse: there are no sparse runs; give a number, or make them with reward=sparse")
-    return statistics.mean(statistics.mean(curve.values[-WINDOW:]) for curve in runs["sparse"].values())
+    return statistics.mean(statistics.mean(curve.values[-curve.window :]) for curve in runs["sparse"].values())
 
 
 def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:

@@ -85,6 +85,8 @@ NEW = "basics/new/"
 SETS = ("written", "generated", "humaneval")
 FUNCTIONS = Path(__file__).parent / "results" / "ablation" / "functions" / "grpo"
 """What `run_ablation.py functions` stored."""
+MODULES = 8
+"""Its prompts; an update has one of them."""
 
 Shares = dict[str, float]
 """Share of right answers by problem."""
@@ -260,7 +262,7 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[
 
 def samples_ratio(folder: Path) -> float | None:
     """How many times the graded samples of sparse dense takes to the level that sparse reaches at its end."""
-    for runs in read([folder], "scores/unit_tests").values():
+    for runs in read([folder], "scores/unit_tests", MODULES).values():
         times = compared(("", ""), runs, level_of(runs))["dense_minus"].get("sparse")
         return times and times["times"]["value"]
     return None

@@ -87,13 +87,15 @@ def unlocated(seeds: str | None, overrides: Sequence[str]) -> Commands:
 def functions(seeds: str | None, overrides: Sequence[str]) -> Commands:
     folder, experiment = f"{FOLDER}/functions", "+experiment=ablation_functions"
     yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl"]
-    start = ["task=basics", "task.env.functions=6", "task.also_evaluate=[]"]
-    unmeasured = ["evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
-    yield ["recipes/sft.py", *start, *unmeasured, "recipe.trl.max_steps=10", f"run.dir={folder}/sft"]
+    yield ["tests/bench/short_functions.py", f"{folder}/form.jsonl", "--generated"]
+    form = ["task=basics", f"task.env.path={folder}/form.jsonl", "task.env.train_size=233", "task.env.functions=6"]
+    unmeasured = ["task.also_evaluate=[]", "evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
+    steps = ["recipe.trl.max_steps=30", "recipe.batch_size=4", "recipe.trl.learning_rate=5e-4"]
+    yield ["recipes/sft.py", *form, "task.max_new_tokens=192", *unmeasured, *steps, f"run.dir={folder}/sft"]
     yield sweep(
         "grpo", "functions/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides
     )
-    yield table("functions", f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse")
+    yield table("functions", f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
 
 
 def channels(seeds: str | None, overrides: Sequence[str]) -> Commands:

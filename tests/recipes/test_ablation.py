@@ -44,6 +44,12 @@ def test_dense_is_compared_at_the_level_that_sparse_reaches_at_its_end(runs):
     assert times["value"] == 0.5 and times["low"] == pytest.approx(5 / 15) and times["high"] == pytest.approx(10 / 15)
 
 
+def test_a_wider_window_takes_longer_to_reach_a_level(runs):
+    [matches] = ablation.read([runs], "share", 8).values()
+    assert {curve.samples_to(0.5) for curve in matches["sparse"].values()} == {18 * 16}
+    assert ablation.level_of(matches) == 0.5
+
+
 def test_the_table_names_the_level_and_the_ratio(runs, monkeypatch, capsys):
     page = runs / "page.html"
     command = ["ablation.py", str(runs), "--metric", "share", "--level", "sparse", "--html", str(page)]
@@ -65,5 +71,5 @@ def test_without_sparse_runs_there_is_no_level_of_theirs(tmp_path, monkeypatch):
 def test_learnings_summary_reads_the_stored_runs(runs, tmp_path, monkeypatch):
     for file in runs.glob("*/metrics.jsonl"):
         file.write_text(file.read_text().replace("share", "scores/unit_tests"))
-    assert learning.samples_ratio(runs) == 0.5
+    assert learning.samples_ratio(runs) == (8 + 13) / (18 + 18)  # eight updates at the level
     assert learning.samples_ratio(tmp_path / "nowhere") is None
