@@ -23,13 +23,15 @@ class Grade:
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
-    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart.
+    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart. form: the
+    channels that judge the form of the answer, where placement puts their rewards on the responsible tokens.
     """
 
     results: Mapping[str, ChannelResult]
     rewards: Mapping[str, list[float]]
     weights: Mapping[str, float]
     parts: Mapping[str, Part] = field(default_factory=dict)
+    form: frozenset[str] = frozenset()
 
     @property
     def total(self) -> float:
@@ -65,6 +67,18 @@ class Grade:
     def token_rewards(self) -> list[float]:
         """Weighted sum over channels, T numbers whose sum is `total`."""
         weighted = ([self.weights[name] * r for r in rewards] for name, rewards in self.rewards.items())
+        return [sum(column) for column in zip(*weighted, strict=True)]
+
+    @property
+    def own_rewards(self) -> list[float]:
+        """`token_rewards` without what form earns, T numbers; what it costs is in them.
+
+        A complete block earns the same wherever it ends, so as the closing fence's own it would be a reason to end.
+        """
+        weighted = (
+            [self.weights[name] * (min(0.0, r) if name in self.form else r) for r in rewards]
+            for name, rewards in self.rewards.items()
+        )
         return [sum(column) for column in zip(*weighted, strict=True)]
 
 
@@ -132,7 +146,8 @@ class Reward:
         if self.placement in ("dense", "pointed"):
             spread = self.placement == "dense"
             rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
-            return Grade(results, rewards, weights, self._parts(completion, results, weights))
+            form = frozenset(name for name in results if self.channels[name].judges_form)
+            return Grade(results, rewards, weights, self._parts(completion, results, weights), form)
         place = at_the_end if self.placement == "sparse" else evenly
         return Grade(results, {n: place(completion, r.score) for n, r in results.items()}, weights)
 

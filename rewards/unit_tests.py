@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,9 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 class UnitTests:
     """
-    A problem with parts has the mean of their scores, each on the definition of its own function (Span.part).
+    A problem with parts has the mean of their scores, each on the definition of its own function (Span.part). Where the
+    code does not parse, functions that do not parse by themselves are cut out of it, so that they cost what they would
+    have earned and not what the others do; such an answer never passes.
 
     Args:
         sandbox: where the code runs.
@@ -74,41 +76,51 @@ class UnitTests:
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """One result for each completion; of a problem with parts it comes from the results of its parts."""
-        alone = [(part, i) for i, problem in enumerate(problems) for part in problem.parts or (problem,)]
-        scored = iter(await self._score([part for part, _ in alone], [completions[i] for _, i in alone]))
-        results = [[next(scored) for _ in problem.parts or (problem,)] for problem in problems]
-        by_itself = await self._each_by_itself(problems, completions, results)
+        each = await self._score_parts(problems, completions, range(len(problems)))
+        broken = [i for i, p in enumerate(problems) if p.parts and all(map(_does_not_parse, each[i].values()))]
+        mended, faulty = await self._without_broken_functions(problems, completions, broken)
+        for i, results in (await self._score_parts(problems, mended, list(mended))).items():
+            others = {part: result for part, result in results.items() if part not in faulty[i]}
+            if not all(map(_does_not_parse, others.values())):
+                each[i] |= others
         return [
-            of_parts(problem.parts, completion, own, by_itself.get(i, {})) if problem.parts else own[0]
-            for i, (problem, completion, own) in enumerate(zip(problems, completions, results, strict=True))
+            of_parts(problem.parts, completion, list(each[i].values()))
+            if problem.parts
+            else next(iter(each[i].values()))
+            for i, (problem, completion) in enumerate(zip(problems, completions, strict=True))
         ]
 
-    async def _each_by_itself(
+    async def _score_parts(
         self,
         problems: Sequence[Problem],
-        completions: Sequence[Completion],
-        results: Sequence[Sequence[ChannelResult | None]],
-    ) -> dict[int, dict[str, ChannelResult]]:
-        """Of answers with parts whose code does not parse, by index: what each function that the text has earns without
-        the rest of the code. Those with a function that could not be graded are left out."""
-        single: list[tuple[int, Problem, Completion]] = []
-        for i, (problem, completion) in enumerate(zip(problems, completions, strict=True)):
-            if problem.parts and completion.code_span is not None and _breaks_all(results[i]):
-                start = completion.code_span[0]
-                places = definitions(completion.code or "", [str(part.entry_point) for part in problem.parts])
-                for part in problem.parts:
-                    if place := places.get(str(part.entry_point)):
-                        span = (start + place[0], start + place[1])
-                        single.append((i, part, replace(completion, code_span=span)))
-        scored = await self._score([part for _, part, _ in single], [completion for _, _, completion in single])
+        completions: Mapping[int, Completion] | Sequence[Completion],
+        which: Iterable[int],
+    ) -> dict[int, dict[str, ChannelResult | None]]:
+        """Of the completions `which`, by index: the result of each part by its id, or of the whole problem."""
+        alone = [(i, part) for i in which for part in problems[i].parts or (problems[i],)]
+        scored = await self._score([part for _, part in alone], [completions[i] for i, _ in alone])
         found: dict[int, dict[str, ChannelResult | None]] = {}
-        for (i, part, _), result in zip(single, scored, strict=True):
-            found.setdefault(i, {})[str(part.entry_point)] = result
-        return {
-            i: {name: result for name, result in own.items() if result is not None}
-            for i, own in found.items()
-            if None not in own.values()
-        }
+        for (i, part), result in zip(alone, scored, strict=True):
+            found.setdefault(i, {})[part.id] = result
+        return found
+
+    async def _without_broken_functions(
+        self, problems: Sequence[Problem], completions: Sequence[Completion], which: Sequence[int]
+    ) -> tuple[dict[int, Completion], dict[int, set[str]]]:
+        """Of the completions `which`, whose code does not parse: those with functions that do not parse by themselves
+        either, by index, with blanks in place of these; and the ids of these functions."""
+        places = {i: definitions(completions[i].code or "", _names(problems[i])) for i in which}
+        alone = [(i, part, place) for i in which for part in problems[i].parts if (place := places[i].get(_name(part)))]
+        scored = await self._score(
+            [part for _, part, _ in alone], [_only(completions[i], place) for i, _, place in alone]
+        )
+        mended: dict[int, Completion] = {}
+        faulty: dict[int, set[str]] = {}
+        for (i, part, place), result in zip(alone, scored, strict=True):
+            if _does_not_parse(result):
+                mended[i] = _blanked(mended.get(i, completions[i]), place)
+                faulty.setdefault(i, set()).add(part.id)
+        return mended, faulty
 
     async def _score(
         self, problems: Sequence[Problem], completions: Sequence[Completion]
@@ -219,39 +231,28 @@ def paid_share(outcome: Outcome, shown: int) -> float:
 
 
 def of_parts(
-    parts: Sequence[Problem],
-    completion: Completion,
-    results: Sequence[ChannelResult | None],
-    by_itself: Mapping[str, ChannelResult] | None = None,
+    parts: Sequence[Problem], completion: Completion, results: Sequence[ChannelResult | None]
 ) -> ChannelResult | None:
     """Joins the results of an answer's functions into one: the mean of their scores, each on its own definition.
 
     What a function earns for which the top level has no `def` lies on the last token, where the answer ended without
-    it. Code that does not parse earns nothing. If some of its functions do not parse by themselves either, each of the
-    others has what it earns by itself, and those pay for all of them; else all tokens share the loss, and no function
-    is a part. None if a function could not be graded.
-
-    by_itself: of code that does not parse, what each function earns without the rest of it.
+    it. Where no function could be loaded, since the code does not parse, the fault costs all of them, no function is a
+    part, and all tokens share the loss. None if a function could not be graded.
     """
     graded = [result for result in results if result is not None]
     if len(graded) < len(results):
         return None
-    names = [part.entry_point or "" for part in parts]
+    names = [_name(part) for part in parts]
     start, end = completion.code_span or (0, 0)
-    broken, earned = _breaks_all(graded), dict(zip(names, graded, strict=True))
-    faulty = [name for name, result in (by_itself or {}).items() if _does_not_parse(result)] if broken else []
-    if faulty:
-        earned |= by_itself or {}
-    found = definitions(completion.code or "", names, parses=not broken)
+    broken = all(map(_does_not_parse, graded))
+    found = definitions(completion.code or "", names, parses=not any(map(_does_not_parse, graded)))
     spans: list[Span] = []
-    for name, result in earned.items():
+    for name, result in zip(names, graded, strict=True):
         first, last = found.get(name, (end - start, end - start))
         whole, *charged = result.spans or (Span(0, 0, result.score),)
-        part = "" if broken and not faulty else name
+        part = "" if broken else name
         spans.append(Span(start + first, start + last, whole.value / len(parts), part))
         spans += [replace(span, value=span.value / len(parts), part=part) for span in charged]
-    lost = sum(span.value for span in spans)
-    spans += [Span(start + found[name][0], start + found[name][1], -lost / len(faulty), name) for name in faulty]
     right = sum(result.passed is True for result in graded)
     wrong = [(name, result) for name, result in zip(names, graded, strict=True) if not result.passed]
     return ChannelResult(
@@ -264,13 +265,31 @@ def of_parts(
     )
 
 
+def _name(part: Problem) -> str:
+    return part.entry_point or ""
+
+
+def _names(problem: Problem) -> list[str]:
+    return [_name(part) for part in problem.parts]
+
+
 def _does_not_parse(result: ChannelResult | None) -> bool:
     return result is not None and result.note.startswith(DOES_NOT_PARSE)
 
 
-def _breaks_all(results: Sequence[ChannelResult | None]) -> bool:
-    """Whether none of an answer's functions could be loaded, since the code does not parse."""
-    return all(map(_does_not_parse, results))
+def _only(completion: Completion, place: tuple[int, int]) -> Completion:
+    """The answer as if its code were the characters `place` of it alone."""
+    assert completion.code_span is not None
+    start = completion.code_span[0]
+    return replace(completion, code_span=(start + place[0], start + place[1]))
+
+
+def _blanked(completion: Completion, place: tuple[int, int]) -> Completion:
+    """The answer with blanks for the characters `place` of its code; lines stay where they are."""
+    assert completion.code_span is not None
+    first, last = (completion.code_span[0] + edge for edge in place)
+    text = completion.text
+    return replace(completion, text=text[:first] + re.sub(r"[^\r\n]", " ", text[first:last]) + text[last:])
 
 
 def _watched(results: Sequence[ChannelResult]) -> dict[str, int]:

@@ -26,8 +26,8 @@ MEMORY = 0.9
 class PrefixSettings:
     """
     enabled: whether groups are drawn again.
-    share: part of the reference's code, in tokens, that is shown at first, between 0 and 1. Of code that begins with
-        lines of the prompt, such as a signature, the part after them counts; these lines are shown in any case.
+    share: part of the reference's code, in tokens, that is shown at first, between 0 and 1. Where the question shows
+        the signature, the code behind it counts; the signature is shown in any case.
     step: how far a problem's share moves: up by this where nothing passed, down by it where all did.
     until: part of the training after which nothing is shown. The most that may be shown falls evenly towards it.
 
@@ -47,7 +47,7 @@ class PrefixSettings:
 
 @dataclass(frozen=True)
 class Prefixed:
-    """A group to draw again: its number, the ids that its answers begin with, which part of the reference that is."""
+    """A group to draw again: its number, the ids that its answers begin with, which share of the code that shows."""
 
     group: int
     begun: list[int]
@@ -113,7 +113,7 @@ class ReferencePrefixes:
         assert problem.reference is not None
         answer = demonstration(self._task.messages(problem), problem.reference)
         ids, code = self._ids(answer), problem.reference.rstrip()
-        first = self._tokens_until(ids, answer, len(_lines_of_prompt(answer, problem.question)))
+        first = self._tokens_until(ids, answer, len(_already_asked(answer, problem)))
         end = answer.rfind(code)
         last = self._tokens_until(ids, answer, end + len(code)) if end >= 0 else len(ids)
         shown = first + round(share * max(0, last - first))
@@ -128,11 +128,14 @@ class ReferencePrefixes:
         return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _lines_of_prompt(answer: str, question: str) -> str:
-    """The first lines of an answer that say nothing new: fences, and lines that the question has as well."""
-    asked = {line.strip() for line in question.splitlines()}
+def _already_asked(answer: str, problem: Problem) -> str:
+    """The first lines of an answer that say nothing new: the opening fence, and after it the lines of the question down
+    to the signature of the function that it asks for, if the question shows it."""
     lines = answer.splitlines(keepends=True)
-    return "".join(itertools.takewhile(lambda line: line.startswith("```") or line.strip() in asked, lines))
+    fence = lines[0] if lines and lines[0].startswith("```") else ""
+    asked = {line.strip() for line in problem.question.splitlines()}
+    shown = "".join(itertools.takewhile(lambda line: line.strip() in asked, lines[bool(fence) :]))
+    return fence + shown if problem.entry_point and problem.entry_point in shown else fence
 
 
 def prefixes_of(

@@ -12,7 +12,6 @@ from recipes.data.parts import Earned, centred, earned, groups_that_differ, with
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns
-from rewards.attribution import code_tokens
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,11 @@ class GroupAdvantages:
         return advantages
 
     def _own_rewards(self, rollout: GroupRollout, width: int, device: torch.device) -> torch.Tensor:
-        """What each token itself earned, of all processes: (B, width).
-
-        What tokens outside the code earn, such as a closing fence, is left out; only what they cost counts. An answer
-        earns it whenever it ends, so as the token's own it would be a reason to end early.
-        """
+        """What each token itself earned, of all processes: (B, width)."""
         own = torch.zeros(len(rollout.grades), width, device=device)
-        for row, (grade, completion) in enumerate(zip(rollout.grades, rollout.completions, strict=True)):
+        for row, grade in enumerate(rollout.grades):
             if grade is not None:
-                code, earned = set(code_tokens(completion)), grade.token_rewards
-                sampled = [
-                    earned[t] if t in code else min(0.0, earned[t]) for t in range(completion.given, len(earned))
-                ]
+                sampled = grade.own_rewards[rollout.completions[row].given :]
                 own[row, : len(sampled)] = torch.tensor(sampled, device=device)
         return gather(own)
 

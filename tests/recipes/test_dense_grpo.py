@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from envs.task import Problem
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.log_probs import Rows, packed_logps, token_logps
 from rewards.channel import ChannelResult, Completion
-from rewards.compose import Grade
+from rewards.compose import Grade, Reward
+from rewards.form import Form
 
 NAN = float("nan")
 
@@ -102,13 +106,24 @@ def test_what_a_fence_earns_is_no_reason_to_end_early():
     text = "ab```"
     completion = Completion(text, list(range(5)), [(i, i + 1) for i in range(5)], (0, 2))
     grades = [
-        Grade({"form": ChannelResult(sum(r))}, {"form": r}, {"form": 1.0})
-        for r in ([0.5, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, -0.25, 0.0, 1.0])
+        Grade({"form": ChannelResult(sum(r))}, {"form": r}, {"form": 1.0}, form=frozenset({"form"}))
+        for r in ([0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, -0.25, 0.0, 1.0])
     ]
     advantages = GroupAdvantages(2, longest=5, scale="none", shaping=1.0, turns=1, discount=1.0)
     rollout = GroupRollout([], [completion] * 2, list(grades))
     rewards = rewards_of(grades).view(1, 2)
     got = advantages(rollout, advantages.signals(rollout, rewards))
-    mean = (0.5 - 0.25) / 10  # of the tokens' own rewards
-    assert got[0].tolist() == pytest.approx([0.375 + own - mean for own in (0.5, 0.0, 0.0, 0.0, 0.0)])
-    assert got[1].tolist() == pytest.approx([-0.375 + own - mean for own in (0.0, 0.0, -0.25, 0.0, 0.0)])
+    mean = -0.25 / 10  # of the tokens' own rewards
+    assert got[0].tolist() == pytest.approx([0.125 - mean] * 5)
+    assert got[1].tolist() == pytest.approx([-0.125 + own - mean for own in (0.0, 0.0, -0.25, 0.0, 0.0)])
+
+
+@pytest.mark.parametrize("placement", ["dense", "pointed", "sparse", "uniform"])
+def test_channels_that_judge_form_are_known_where_tokens_are_told_apart(placement):
+    text = "```python\nx = 1\n```"
+    edges = [(i, i + 1) for i in range(len(text))]
+    answer = Completion(text, list(range(len(text))), edges, (10, 16), closed=True)
+    [grade] = asyncio.run(Reward({"form": Form()}, {"form": 1.0}, placement).grade([Problem("t/x", "")], [answer]))
+    apart = placement in ("dense", "pointed")
+    assert grade.form == ({"form"} if apart else set()) and sum(grade.token_rewards) == pytest.approx(1.0)
+    assert sum(grade.own_rewards) == pytest.approx(0.0 if apart else 1.0)

@@ -80,11 +80,18 @@ def test_code_without_lines_of_the_prompt_is_counted_from_its_beginning(smollm2_
     assert chosen.begun == answer(problem, smollm2_tokenizer)[: fence + round(0.5 * code)]
 
 
-def test_a_reference_that_the_prompt_shows_leaves_one_token(smollm2_tokenizer):
+def test_a_reference_that_the_question_shows_is_given_but_for_its_end(smollm2_tokenizer):
     problem = replace(PROBLEMS[0], question=PROBLEMS[0].reference)
-    (chosen,) = prefixes(smollm2_tokenizer).failed([problem], grades(False), 1)
-    assert chosen.begun == answer(problem, smollm2_tokenizer)[: len(chosen.begun)]
-    assert len(chosen.begun) < len(answer(problem, smollm2_tokenizer))
+    (chosen,) = prefixes(smollm2_tokenizer, PrefixSettings(True, 0.001, 0.2, 0.8)).failed([problem], grades(False), 1)
+    begun = smollm2_tokenizer.decode(chosen.begun)
+    assert begun.rstrip() == f"```python\n{PROBLEMS[0].reference.rstrip()}"
+
+
+def test_lines_that_stand_elsewhere_in_the_question_are_not_given(smollm2_tokenizer):
+    """Masked lines of a simulation may stand in another place of the file, and no signature is asked for."""
+    problem = replace(PROBLEMS[0], question=PROBLEMS[0].reference, entry_point=None)
+    (chosen,) = prefixes(smollm2_tokenizer, PrefixSettings(True, 0.001, 0.2, 0.8)).failed([problem], grades(False), 1)
+    assert smollm2_tokenizer.decode(chosen.begun) == "```python\n"
 
 
 def test_a_prefix_leaves_room_for_a_token(smollm2_tokenizer):

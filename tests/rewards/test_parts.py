@@ -61,7 +61,7 @@ def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox,
     grades = graded(sandbox, RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE, fractional=fractional, locate=locate)
     totals = [grade.total for grade in grades]
     half = 0.25 if fractional else 0.0  # `return x` doubles 0
-    assert totals == pytest.approx([1.0, 0.5, 0.5 + half, 0.5, 0.0, 0.0])
+    assert totals == pytest.approx([1.0, 0.5, 0.5 + half, 0.5, 0.5, 0.0])
     assert [grade.passed for grade in grades] == [True, False, False, False, False, False]
     for grade, text in zip(grades, (RIGHT, FIRST, SECOND, ALONE, BROKEN, PROSE), strict=True):
         assert sum(grade.token_rewards) == pytest.approx(grade.total)
@@ -74,16 +74,24 @@ def test_the_score_is_the_mean_of_the_functions_scores_and_lies_on_each(sandbox,
 
 
 @pytest.mark.parametrize("locate", [True, False])
-def test_a_function_that_does_not_parse_pays_for_all_others(sandbox, locate):
+@pytest.mark.parametrize("fractional", [True, False])
+def test_a_function_that_does_not_parse_costs_what_it_would_have_earned(sandbox, locate, fractional):
     texts = (RIGHT, BROKEN)
-    grades = graded(sandbox, *texts, fractional=False, locate=locate)
-    assert grades[1].total == 0.0 and grades[1].passed is False
-    assert {name: part.reward for name, part in grades[1].parts.items()} == {"tests/double": -0.5, "tests/negate": 0.5}
+    grades = graded(sandbox, *texts, fractional=fractional, locate=locate)
+    assert grades[1].total == 0.5 and grades[1].passed is False
+    assert {name: part.reward for name, part in grades[1].parts.items()} == {"tests/double": 0.0, "tests/negate": 0.5}
     completions = [answer(text) for text in texts]
-    advantages = torch.tensor([[0.5], [-0.5]]) + corrections(grades, completions, 2, len(RIGHT) + 1)
+    advantages = torch.tensor([[0.25], [-0.25]]) + corrections(grades, completions, 2, len(RIGHT) + 1)
     for row, (text, sign) in enumerate(zip(texts, (1, -1), strict=True)):
-        assert advantages[row, text.find("def double")].item() == pytest.approx(0.5 * sign)
+        assert advantages[row, text.find("def double")].item() == pytest.approx(0.25 * sign)
         assert advantages[row, text.find("def negate")].item() == pytest.approx(0.0)  # both are right
+
+
+def test_functions_keep_their_imports_where_another_does_not_parse(sandbox):
+    text = BROKEN.replace("python\n", "python\nfrom operator import neg\n\n\n").replace("return -x", "return neg(x)")
+    broken, once_more = graded(sandbox, text, text.replace("neg(x)", "neg(x"), locate=True)
+    assert broken.total == 0.5 and broken.parts["tests/negate"].reward == 0.5
+    assert once_more.total == 0.0 and {part.reward for part in once_more.parts.values()} <= {0.0}
 
 
 def test_where_each_function_parses_the_fault_is_charged_to_the_whole_answer(sandbox):
@@ -94,14 +102,26 @@ def test_where_each_function_parses_the_fault_is_charged_to_the_whole_answer(san
     assert torch.equal(whole[1], torch.full_like(whole[1], -0.5))
 
 
-def test_an_answer_cut_within_a_function_is_charged_to_that_function(sandbox):
-    [grade] = graded(sandbox, RIGHT[: RIGHT.index("-x")] + "(x")
-    assert grade.total == 0.0 and grade.parts["tests/negate"].reward == -0.5 == -grade.parts["tests/double"].reward
+def test_a_fault_between_functions_costs_all_where_a_function_is_broken_too(sandbox):
+    text = BROKEN.replace("\n\n\ndef negate", "\n\n1 +\n\ndef negate")
+    [grade] = graded(sandbox, text)
+    assert grade.total == 0.0 and not grade.parts
 
 
-def test_an_answer_none_of_whose_functions_parses_loses_nothing_by_one_more(sandbox):
-    [grade] = graded(sandbox, BROKEN.replace("-x", "-("))
-    assert grade.total == 0.0 and {part.reward for part in grade.parts.values()} == {0.0}
+def test_an_answer_cut_within_a_function_loses_that_function(sandbox):
+    reward = Reward({"tests": UnitTests(sandbox)}, {"tests": 1.0})
+    cut = replace(answer(RIGHT[: RIGHT.index("-x")] + "(x"), finished=False)
+    [grade] = asyncio.run(reward.grade([BOTH], [cut]))
+    assert grade.total == 0.5 and grade.passed is False and grade.parts["tests/negate"].reward == 0.0
+
+
+def test_a_function_is_missing_beside_one_that_does_not_parse(sandbox):
+    three = Problem("t/three", "", parts=(DOUBLE, NEGATE, replace(NEGATE, id="t/minus", entry_point="minus")))
+    reward = Reward({"tests": UnitTests(sandbox, held_out=0.5)}, {"tests": 1.0})
+    [grade] = asyncio.run(reward.grade([three], [answer(BROKEN)]))
+    rewards = {name: part.reward for name, part in grade.parts.items()}
+    assert rewards == {"tests/double": 0.0, "tests/negate": pytest.approx(1 / 3), "tests/minus": 0.0}
+    assert grade.parts["tests/minus"].tokens == {len(BROKEN)} and grade.results["tests"].detail["watched"] == 0
 
 
 @pytest.mark.parametrize("placement", ["dense", "pointed"])
@@ -186,10 +206,9 @@ def test_what_a_function_earned_is_not_credited_to_what_stands_behind_it(sandbox
         grades, [answer(text) for text in texts], 2, len(RIGHT) + 1
     )
     for row, text in enumerate(texts):
-        start, end = text.index("def double"), text.index("\n\n\ndef negate")
+        end = text.index("\n\n\ndef negate")
         assert advantages[row, :end].tolist() == pytest.approx([0.25 - 0.5 * row] * end)
         assert advantages[row, end:].abs().max().item() == pytest.approx(0)
-        assert start > 0
 
 
 def test_tokens_that_were_given_have_no_column(sandbox):
