@@ -51,8 +51,8 @@ def groups_that_differ(rewards: Sequence[Earned | None], group: int) -> torch.Te
 def without_other_parts(
     grades: Sequence[Grade | None], completions: Sequence[Completion], rewards: Sequence[Earned], width: int
 ) -> torch.Tensor:
-    """What is added to the whole answer's advantage at each token, (B, width): minus the rewards of parts that it does
-    not shape.
+    """What is added to the whole answer's advantage at each token, (B, width): minus the rewards of parts that this
+    token has no share in.
 
     Of tokens in a part these are all other parts, of tokens between parts those that have ended before them. So the
     token that ends an answer keeps what is lost with the parts that are missing. 0 in answers that name no part and in

@@ -86,7 +86,7 @@ SETS = ("written", "generated", "humaneval")
 FUNCTIONS = Path(__file__).parent / "results" / "ablation" / "functions" / "grpo"
 """What `run_ablation.py functions` stored."""
 MODULES = 8
-"""Its prompts; an update has one of them."""
+"""How many prompts those runs have; each update draws one of them."""
 
 Shares = dict[str, float]
 """Share of right answers by problem."""

@@ -1,6 +1,6 @@
 """Problems that the model never solves: does GRPO with a reference's beginning shown reach them?
 
-    python tests/bench/reach.py                       draw, choose, train, evaluate; the table and one JSON line
+    python tests/bench/reach.py                       draw, choose, train, evaluate; one JSON line
     python tests/bench/reach.py --dry-run             print the commands, run nothing
     python tests/bench/reach.py --steps 60 recipe.trl.learning_rate=1e-4
 
@@ -10,14 +10,15 @@ the first. Then both are answered again, 16 times and greedily, from nothing but
 where one of the 16 answers passes. The model itself would solve a few in another 16 answers, so it draws once more with
 another seed: that is what chance alone reaches (`again` in the JSON line).
 
-Runs lie below runs/reach/ in the current folder; one that is finished is not run again, one that was stopped goes on.
-KEY=VALUE goes to the training.
+Runs lie below runs/reach/ in the current folder, those of other settings in another folder; one that is finished is not
+run again, one that was stopped goes on. KEY=VALUE goes to the training.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -65,24 +66,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if status or args.dry_run:
         return status
     found = {
-        (writer, side): by_problem(read_jsonl(evaluation(writer, side, args.seed) / "samples.jsonl"))
+        (writer, side): by_problem(read_jsonl(folder(args) / f"{writer}-{side}" / "samples.jsonl"))
         for writer in WRITERS
         for side in SIDES
     }
-    steps = read_jsonl(trained(args.seed) / "metrics.jsonl")
-    print(json.dumps(summary(found, steps)))
+    print(json.dumps(summary(found, read_jsonl(folder(args) / "training" / "metrics.jsonl"))))
     return 0
 
 
-def draw(folder: Path, file: Path, train: int, *settings: str) -> list[str]:
+def draw(run: Path, file: Path, train: int, *settings: str) -> list[str]:
     """Sixteen sampled answers to each problem of one side, and a greedy one."""
-    where = (f"task.env.path={file}", f"task.env.train_size={train}", f"run.dir={folder}")
+    where = (f"task.env.path={file}", f"task.env.train_size={train}", f"run.dir={run}")
     return ["recipes/eval.py", *BASICS, f"evaluation.samples={ANSWERS}", *settings, *where]
 
 
 def training(args: argparse.Namespace) -> Iterator[list[str]]:
     """The training, and the answers of both writers to both sides."""
-    where = trained(args.seed)
+    where = folder(args) / "training"
     yield [
         "recipes/grpo.py",
         *BASICS,
@@ -102,15 +102,13 @@ def training(args: argparse.Namespace) -> Iterator[list[str]]:
         for side in SIDES:
             settings = [f"evaluation.split={side}", f"seed={1000 + args.seed}"]
             settings += [f"adapter={where}"] if writer == "after" else []
-            yield draw(evaluation(writer, side, args.seed), CHOSEN, args.train, *settings)
+            yield draw(folder(args) / f"{writer}-{side}", CHOSEN, args.train, *settings)
 
 
-def trained(seed: int) -> Path:
-    return RUNS / f"prefix-seed{seed}"
-
-
-def evaluation(writer: str, side: str, seed: int) -> Path:
-    return RUNS / f"{writer}-{side}-seed{seed}"
+def folder(args: argparse.Namespace) -> Path:
+    """Where the training with these settings lies, and what was drawn before and after it."""
+    settings = [re.sub(r"[^\w.-]", "_", override) for override in args.overrides]
+    return RUNS / "-".join([f"train{args.train}", f"steps{args.steps}", *settings, f"seed{args.seed}"])
 
 
 def unfinished(commands: Iterable[list[str]], dry_run: bool) -> Iterator[list[str]]:

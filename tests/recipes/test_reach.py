@@ -55,6 +55,7 @@ def test_its_commands_are_printed_and_nothing_is_made(tmp_path, monkeypatch, cap
     assert reach.main(["--dry-run", "--steps", "7", "recipe.trl.learning_rate=1e-4"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("recipes/eval.py") == 5 and printed.count("adapter=") == 2
+    assert "run.dir=runs/reach/train48-steps7-recipe.trl.learning_rate_1e-4-seed0/training" in printed
     assert "recipe.prefix.enabled=true" in printed and "max_steps=7" in printed and not list(tmp_path.iterdir())
 
 
@@ -73,13 +74,14 @@ def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys
     names = ["a", "b", "c"]
     reach.write_rows(reach.CANDIDATES, [{"name": name} for name in names])
     finish(reach.RUNS / "drawn", [sample(name, False) for name in names])
-    run = reach.trained(0)
-    run.mkdir()
+    made = reach.RUNS / "train2-steps100-seed0"
+    run = made / "training"
+    run.mkdir(parents=True)
     (run / "report.html").touch()
     (run / "metrics.jsonl").write_text(json.dumps({"seconds/total": 60.0}) + "\n")
     for writer in reach.WRITERS:
-        finish(reach.evaluation(writer, "train", 0), [sample("a", writer == "after"), sample("b", False)])
-        finish(reach.evaluation(writer, "test", 0), [sample("c", False)])
+        finish(made / f"{writer}-train", [sample("a", writer == "after"), sample("b", False)])
+        finish(made / f"{writer}-test", [sample("c", False)])
     assert reach.main(["--train", "2"]) == 0
     line = json.loads(capsys.readouterr().out)
     assert line["train_after_solved"] == 1 and line["train_again_solved"] == line["test_after_solved"] == 0
