@@ -57,7 +57,7 @@ class Curve:
         return statistics.mean(self.values)
 
     def updates_to(self, level: float) -> int | None:
-        """How many updates it takes until the last `window` of them have a mean of `level`; None if it never happens."""
+        """How many updates it takes until the last `window` of them have a mean of `level`; None if that never is."""
         for i in range(self.window - 1, len(self.values)):
             if statistics.mean(self.values[i - self.window + 1 : i + 1]) >= level:
                 return i + 1
