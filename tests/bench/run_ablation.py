@@ -10,7 +10,7 @@ corridor    where rewards lie in a task whose parts are known: dense, sparse, un
 roboeval    the same on 16 robot programs, PPO also pointed, with a policy small enough for many seeds
 basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
-functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; three hours on one core
+functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
 KEY=VALUE is an override of the runs that are compared. Each command is printed before it runs. A run that is finished
