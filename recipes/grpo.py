@@ -6,12 +6,12 @@
     python recipes/grpo.py -m seed=0,1 recipe.trl.max_steps=2
 
 A token's advantage is (reward of its completion - mean of its group) + recipe.shaping * (the token's own part of that
-reward - its mean over the group's tokens). With reward=sparse only the first bracket is left; recipe.trl.scale_rewards
-may divide it. Where an answer has parts that are graded each by itself (task.env.functions=3), a part's tokens keep
-what that part earned and not what the others did (recipes/data/parts.py). The algorithm is
-recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while others are sampled; recipe.lookahead=1
-samples the next batch while this one trains; recipe.refill=true draws prompts until each group has answers of different
-reward. With episode=repair the policy is told what failed and answers again.
+reward, without what a complete block earns, - its mean over the group's tokens). With reward=sparse only the first
+bracket is left; recipe.trl.scale_rewards may divide it. Where an answer has parts that are graded each by itself
+(task.env.functions=3), a part's tokens keep what that part earned and not what the others did (recipes/data/parts.py).
+The algorithm is recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while others are sampled;
+recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until each group has
+answers of different reward. With episode=repair the policy is told what failed and answers again.
 
 Numbers: conf/recipe/grpo.yaml for the algorithm (recipe.trl are fields of trl.GRPOConfig), conf/task/ for the rewards'
 weights, conf/hardware/ for rows and precision. The run directory holds config.yaml, metrics.jsonl, completions.jsonl,
