@@ -110,6 +110,12 @@ def code_tokens(completion: Completion) -> list[int]:
     return _overlapping(completion, *completion.code_span)
 
 
+def tokens_within_code(completion: Completion) -> list[int]:
+    """Indices of the tokens all of whose characters belong to the extracted code: not a newline with the fence."""
+    start, end = completion.code_span or (0, 0)
+    return [t for t, (s, e) in enumerate(completion.offsets) if start <= s < e <= end]
+
+
 def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
     """Indices of the tokens with characters in [start, end); an empty span stands for the character at `start`.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from envs.task import Problem
-from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens
+from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens, tokens_within_code
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
 log = logging.getLogger(__name__)
@@ -23,15 +23,15 @@ class Grade:
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
-    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart. form: the
-    channels that judge the form of the answer, where placement puts their rewards on the responsible tokens.
+    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart. form: what
+    channels that judge form pay each token outside the code, T weighted numbers; none where placement tells none apart.
     """
 
     results: Mapping[str, ChannelResult]
     rewards: Mapping[str, list[float]]
     weights: Mapping[str, float]
     parts: Mapping[str, Part] = field(default_factory=dict)
-    form: frozenset[str] = frozenset()
+    form: Sequence[float] = ()
 
     @property
     def total(self) -> float:
@@ -71,15 +71,12 @@ class Grade:
 
     @property
     def own_rewards(self) -> list[float]:
-        """`token_rewards` without what form earns, T numbers; what it costs is in them.
+        """`token_rewards` without `form`, T numbers; what form costs is in them.
 
         A complete block earns the same wherever it ends, so as the closing fence's own it would be a reason to end.
         """
-        weighted = (
-            [self.weights[name] * (min(0.0, r) if name in self.form else r) for r in rewards]
-            for name, rewards in self.rewards.items()
-        )
-        return [sum(column) for column in zip(*weighted, strict=True)]
+        rewards = self.token_rewards
+        return [r - paid for r, paid in zip(rewards, self.form, strict=True)] if self.form else rewards
 
 
 class Reward:
@@ -146,10 +143,20 @@ class Reward:
         if self.placement in ("dense", "pointed"):
             spread = self.placement == "dense"
             rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
-            form = frozenset(name for name in results if self.channels[name].judges_form)
-            return Grade(results, rewards, weights, self._parts(completion, results, weights), form)
+            parts, form = self._parts(completion, results, weights), self._form(completion, rewards, weights)
+            return Grade(results, rewards, weights, parts, form)
         place = at_the_end if self.placement == "sparse" else evenly
         return Grade(results, {n: place(completion, r.score) for n, r in results.items()}, weights)
+
+    def _form(
+        self, completion: Completion, rewards: Mapping[str, list[float]], weights: Mapping[str, float]
+    ) -> list[float]:
+        """What channels that judge form pay the tokens that do not lie within the code; costs are none of it."""
+        within, form = set(tokens_within_code(completion)), [0.0] * len(completion.token_ids)
+        for name in (name for name in rewards if self.channels[name].judges_form):
+            for token in (t for t, reward in enumerate(rewards[name]) if reward > 0 and t not in within):
+                form[token] += weights[name] * rewards[name][token]
+        return form
 
     def _parts(
         self, completion: Completion, results: Mapping[str, ChannelResult], weights: Mapping[str, float]

@@ -109,7 +109,7 @@ class UnitTests:
     ) -> tuple[dict[int, Completion], dict[int, set[str]]]:
         """Of the completions `which`, whose code does not parse: those with functions that do not parse by themselves
         either, by index, with blanks in place of these; and the ids of these functions."""
-        places = {i: definitions(completions[i].code or "", _names(problems[i])) for i in which}
+        places = {i: definitions(completions[i].code or "", list(map(_name, problems[i].parts))) for i in which}
         alone = [(i, part, place) for i in which for part in problems[i].parts if (place := places[i].get(_name(part)))]
         scored = await self._score(
             [part for _, part, _ in alone], [_only(completions[i], place) for i, _, place in alone]
@@ -267,10 +267,6 @@ def of_parts(
 
 def _name(part: Problem) -> str:
     return part.entry_point or ""
-
-
-def _names(problem: Problem) -> list[str]:
-    return [_name(part) for part in problem.parts]
 
 
 def _does_not_parse(result: ChannelResult | None) -> bool:

@@ -159,8 +159,26 @@ def find_answer(
     return option_for(words(chosen[1]), words(question), [words(option) for option in options])
 
 
+def state_of(world: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+    """A world's rooms, the things of each room and its people, as copies; with each answer, whether it has been given.
+
+    Args:
+        world: {rooms, things: {room: {name: [number, checks before they come]}}, people: {room: {name: {"checks": n,
+            "answers": [[question and options as a text, answer]]}}}}.
+    """
+    things = {place: {name: [*stock] for name, stock in names.items()} for place, names in world["things"].items()}
+    people = {
+        place: {
+            name: [each["checks"], [[*answer, False] for answer in each["answers"]]] for name, each in names.items()
+        }
+        for place, names in world["people"].items()
+    }
+    return [*world["rooms"]], things, people
+
+
 def reference_world(
     world: Mapping[str, Any],
+    state_of: Any = state_of,
     words: Any = words,
     best: Any = best,
     find_person: Any = find_person,
@@ -171,21 +189,13 @@ def reference_world(
     """A world as a generator that answers calls; its data is in its own frame, which a program cannot access.
 
     Args:
-        world: {rooms, things: {room: {name: [number, checks before they come]}}, people: {room: {name: {"checks": n,
-            "answers": [[question and options as a text, answer]]}}}}.
+        world: as `state_of` takes it.
 
     Calls: ("where",), ("rooms",), ("go", name), ("check", name), ("ask", question, options, options as text, person),
     whose reply is the index of an option, ("say", text), ("pick", name), ("place", name), and ("deed",) for what the
     last of these came to, as [room, name]: name is that of a thing or person of the world.
     """
-    rooms, room, held = [*world["rooms"]], "start_loc", None
-    things = {place: {name: [*stock] for name, stock in names.items()} for place, names in world["things"].items()}
-    people = {
-        place: {
-            name: [each["checks"], [[*answer, False] for answer in each["answers"]]] for name, each in names.items()
-        }
-        for place, names in world["people"].items()
-    }
+    (rooms, things, people), room, held = state_of(world), "start_loc", None
     looked: dict[str, int] = {}
     reply: Reply = ("ok", None)
     deed = ["", ""]

@@ -13,7 +13,7 @@ from recipes.sampling.group_batch import GroupRollout, degenerate_groups, reward
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.log_probs import Rows, packed_logps, token_logps
-from rewards.channel import ChannelResult, Completion
+from rewards.channel import ChannelResult, Completion, Span
 from rewards.compose import Grade, Reward
 from rewards.form import Form
 
@@ -106,7 +106,7 @@ def test_what_a_fence_earns_is_no_reason_to_end_early():
     text = "ab```"
     completion = Completion(text, list(range(5)), [(i, i + 1) for i in range(5)], (0, 2))
     grades = [
-        Grade({"form": ChannelResult(sum(r))}, {"form": r}, {"form": 1.0}, form=frozenset({"form"}))
+        Grade({"form": ChannelResult(sum(r))}, {"form": r}, {"form": 1.0}, form=[0.0] * 4 + [1.0])
         for r in ([0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, -0.25, 0.0, 1.0])
     ]
     advantages = GroupAdvantages(2, longest=5, scale="none", shaping=1.0, turns=1, discount=1.0)
@@ -118,12 +118,27 @@ def test_what_a_fence_earns_is_no_reason_to_end_early():
     assert got[1].tolist() == pytest.approx([-0.125 + own - mean for own in (0.0, 0.0, -0.25, 0.0, 0.0)])
 
 
+class Everywhere:
+    """Judges form, and pays and charges characters of the code and of the fences alike."""
+
+    judges_form = True
+
+    async def score(self, problems, completions):
+        spans = (Span(4, 10, 2.0), Span(10, 12, 1.0), Span(12, 15, -0.5))  # a fence, code, code
+        return [ChannelResult(2.5, spans) for _ in completions]
+
+
 @pytest.mark.parametrize("placement", ["dense", "pointed", "sparse", "uniform"])
-def test_channels_that_judge_form_are_known_where_tokens_are_told_apart(placement):
+def test_what_form_pays_outside_the_code_is_no_tokens_own(placement):
+    """Where tokens are told apart; a token with the last newline of the code and the fence lies outside."""
     text = "```python\nx = 1\n```"
-    edges = [(i, i + 1) for i in range(len(text))]
-    answer = Completion(text, list(range(len(text))), edges, (10, 16), closed=True)
-    [grade] = asyncio.run(Reward({"form": Form()}, {"form": 1.0}, placement).grade([Problem("t/x", "")], [answer]))
-    apart = placement in ("dense", "pointed")
-    assert grade.form == ({"form"} if apart else set()) and sum(grade.token_rewards) == pytest.approx(1.0)
-    assert sum(grade.own_rewards) == pytest.approx(0.0 if apart else 1.0)
+    edges = [*((i, i + 1) for i in range(15)), (15, 19)]
+    answer = Completion(text, list(range(16)), edges, (10, 16), closed=True)
+    reward = Reward({"form": Form(), "more": Everywhere()}, {"form": 1.0, "more": 2.0}, placement)
+    [grade] = asyncio.run(reward.grade([Problem("t/x", "")], [answer]))
+    assert sum(grade.token_rewards) == pytest.approx(6.0)
+    if placement in ("sparse", "uniform"):
+        assert grade.own_rewards == grade.token_rewards
+        return
+    own = [0.0] * 10 + [1.0, 1.0] + [-1 / 3] * 3 + [0.0]
+    assert grade.own_rewards == pytest.approx(own)
