@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from envs.bleu import Bleu, bleu
 from envs.command_rows import answer, command, read_rows
+from envs.etk.completion.cases import piece_spans
 from envs.task import Problem
 from rewards.analysis.code_tokens import COMMENTS, Token, token_texts, tokens, words
 from rewards.channel import ChannelResult, Completion, Span
@@ -68,7 +70,28 @@ class Similarity:
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises ValueError if a problem has no reference solution."""
-        return [self._score(p, c) for p, c in zip(problems, completions, strict=True)]
+        return [
+            self._by_place(p, c) if "places" in p.data and c.code_span else self._score(p, c)
+            for p, c in zip(problems, completions, strict=True)
+        ]
+
+    def _by_place(self, problem: Problem, completion: Completion) -> ChannelResult:
+        """The mean over several masked places, each compared with its own lines; each is a part of the answer."""
+        assert completion.code is not None and completion.code_span is not None
+        lines, first, spans, results = problem.data["places"], completion.code_span[0], [], []
+        for number, (start, end) in enumerate(piece_spans(completion.code, len(lines)), 1):
+            here = (first + start, first + end)
+            result = self._score(replace(problem, reference=lines[number - 1]), replace(completion, code_span=here))
+            results.append(result)
+            spans += [
+                replace(span, value=span.value / len(lines), part=f"place {number}")
+                for span in (Span(*here, 0.0), *result.spans)
+            ]
+        detail = {name: sum(r.detail[name] for r in results) / len(lines) for name in results[0].detail}
+        score = sum(span.value for span in spans)
+        return ChannelResult(
+            score, tuple(spans), note=f"BLEU {detail['bleu']:.2f} in {len(lines)} places", detail=detail
+        )
 
     def _score(self, problem: Problem, completion: Completion) -> ChannelResult:
         if not problem.reference:

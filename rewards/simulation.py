@@ -10,11 +10,13 @@ scored like any other. The channel is silent where the masked lines change nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from envs.etk.build.picture import FieldPicture, numbers
 from envs.etk.completion import CompletionScore, Scorers
+from envs.etk.completion.cases import piece_spans
 from envs.etk.completion.check import MAX_LEFT_OUT
 from envs.sandbox import Sandbox
 from envs.task import Problem
@@ -39,20 +41,33 @@ class Simulation:
     Args:
         sandbox: where programs are built and run.
         paid: "skill" or "total".
+        places: how an answer with several masked places is scored. "together": all places are filled at once. "each":
+            the mean of the places' scores, each filled by itself where the others have their original lines, so that
+            a right place is paid beside a wrong one; each is a part of the answer (Span.part). An answer that is right
+            as a whole has full marks in both, and no other one passes.
         cache: folder for built sources and reference runs; None: the user's cache.
         keep: also store the scores of completions there, for all later runs. Use False if a program does not compute
             the same values each time.
 
     Raises:
-        ValueError: an unknown `paid`.
+        ValueError: an unknown `paid` or `places`.
     """
 
     judges_form = False
 
-    def __init__(self, sandbox: Sandbox, paid: str = "skill", cache: str | None = None, keep: bool = True):
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        paid: str = "skill",
+        cache: str | None = None,
+        keep: bool = True,
+        places: str = "together",
+    ):
         if paid not in ("total", "skill"):
             raise ValueError(f"simulation.paid={paid}: unknown score; use total or skill")
-        self.paid, self.scorers = paid, Scorers(sandbox, cache, keep)
+        if places not in ("together", "each"):
+            raise ValueError(f"simulation.places={places}: unknown; use together or each")
+        self.paid, self.places, self.scorers = paid, places, Scorers(sandbox, cache, keep)
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
@@ -61,21 +76,60 @@ class Simulation:
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises ApplicationError if an unchanged application cannot be built."""
         scores = await self.scorers.score(problems, [completion.code or "" for completion in completions])
-        return [
+        results = [
             None if score is None else self._result(completion, score)
             for completion, score in zip(completions, scores, strict=True)
         ]
+        if self.places == "each":
+            await self._by_place(problems, completions, results)
+        return results
+
+    async def _by_place(
+        self, problems: Sequence[Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
+    ) -> None:
+        """Put the results of answers with several places, each filled by itself, in place of `results`."""
+        several = [i for i, problem in enumerate(problems) if problem.data["case"].more]
+        asked, texts, counts = [], [], []
+        for i in several:
+            code, cases = completions[i].code or "", problems[i].data["case"].alone
+            asked += [replace(problems[i], data={**problems[i].data, "case": case}) for case in cases]
+            texts += [code[start:end] for start, end in piece_spans(code, len(cases))]
+            counts.append(len(cases))
+        measured = await self.scorers.score(asked, texts)
+        for i, count in zip(several, counts, strict=True):
+            of_places, measured = measured[:count], measured[count:]
+            whole, known = results[i], [score for score in of_places if score is not None]
+            results[i] = None if whole is None or len(known) < count else self._joined(completions[i], whole, known)
+
+    def _joined(self, completion: Completion, whole: ChannelResult, places: Sequence[CompletionScore]) -> ChannelResult:
+        """The result of an answer from the scores of its places. `whole`: its result with all places filled."""
+        judged = [n for n, measured in enumerate(places) if measured.left_out <= MAX_LEFT_OUT]
+        if not judged:
+            return ChannelResult(0.0, note="the masked lines change nothing", silent=True)
+        shares = [1.0 if whole.passed else self._paid(places[n]) for n in judged]
+        note = f"{shares.count(1.0)} of {len(judged)} places alone; {whole.note}"
+        spans: list[Span] = []
+        if completion.code_span is not None:
+            first, pieces = completion.code_span[0], piece_spans(completion.code or "", len(places))
+            for n, share in zip(judged, shares, strict=True):
+                span = (first + pieces[n][0], first + pieces[n][1])
+                charged = _charged_spans(span, share, _errors(places[n])) or (Span(*span, share),)
+                spans += [replace(one, value=one.value / len(judged), part=f"place {n + 1}") for one in charged]
+        return replace(whole, score=sum(shares) / len(judged), spans=tuple(spans), note=note, silent=False)
+
+    def _paid(self, measured: CompletionScore) -> float:
+        return measured.total if self.paid == "total" else measured.skill
 
     def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
         if measured.left_out > MAX_LEFT_OUT:
             return ChannelResult(0.0, note="the masked lines change nothing", silent=True)
-        score = measured.total if self.paid == "total" else measured.skill
+        score = self._paid(measured)
         errors = [message for message in measured.messages if message.severity == "error"]
         note = f"density {measured.density:.3f}" if measured.execution else (measured.reasons or ("not run",))[0]
         if errors and not measured.compile:
             note = errors[0].text
         detail = {name: getattr(measured, name) for name in MEASURED}
-        spans = _charged_spans(completion, score, [e.offset for e in errors if e.offset is not None])
+        spans = _charged_spans(completion.code_span, score, _errors(measured))
         drawn = None
         if measured.picture is not None:
             drawn = partial(_drawn, measured.picture, measured.skill, measured.time_mismatch)
@@ -104,11 +158,16 @@ def _drawn(picture: FieldPicture, skill: float | None, time_mismatch: bool) -> d
     }
 
 
-def _charged_spans(completion: Completion, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
+def _errors(measured: CompletionScore) -> list[int]:
+    """Where in the lines the compiler found errors."""
+    return [e.offset for e in measured.messages if e.severity == "error" and e.offset is not None]
+
+
+def _charged_spans(code: tuple[int, int] | None, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
     """The code is paid 1, and the places at `offsets` share what `score` lacks to 1; no spans without such places."""
-    if completion.code_span is None or score >= 1:
+    if code is None or score >= 1:
         return ()
-    start, end = completion.code_span
+    start, end = code
     places = sorted({start + offset for offset in offsets if start + offset < end})
     if not places:
         return ()

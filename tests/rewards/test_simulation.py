@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from envs.etk.build.compare import ApplicationError
-from envs.etk.completion.cases import Case
+from envs.etk.completion.cases import MARK, Case
 from envs.etk.completion.task import EtkCompletion, families
 from envs.feedback.masked_lines import MaskedLines
 from envs.task import TaskError
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.compose import Reward
+from rewards.similarity import Similarity
 from rewards.simulation import Simulation
 
 pytestmark = [
@@ -60,6 +61,47 @@ def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, t
         expected["empty"]["left_out"], abs=1e-3
     )
     assert results[3].score == pytest.approx(expected["broken"]["skill"], abs=1e-3) and not results[3].passed
+
+
+def test_each_place_is_paid_by_itself(sandbox, tmp_path):
+    """A right place beside one that does not compile; nothing passes but what is right with all places filled."""
+    task = EtkCompletion(places=3)
+    problem = next(p for p in task.problems("train") if [b - a for a, b in p.data["case"].places] == [1, 1, 1])
+    first, second, third = problem.data["places"]
+    texts = [
+        problem.reference,
+        f"{first}{MARK}\nundeclared_name;\n{MARK}\n{third}",
+        f"{first}{MARK}\n{second}",
+        "",
+    ]
+    answers = [answer(task, text) for text in texts]
+    channels = {"simulation": Simulation(sandbox, cache=str(tmp_path), places="each"), "similarity": Similarity()}
+    weights = {"simulation": 1.0, "similarity": 0.0}
+    grades = asyncio.run(Reward(channels, weights).grade([problem] * 4, answers))
+    results = [grade.results["simulation"] for grade in grades]
+    assert [r.score for r in results] == pytest.approx([1, 2 / 3, 2 / 3, 0], abs=1e-6)
+    assert [r.passed for r in results] == [True, False, False, False]
+    assert [r.note[:15] for r in results] == [
+        "3 of 3 places a",
+        "2 of 3 places a",
+        "2 of 3 places a",
+        "0 of 3 places a",
+    ]
+    paid = [{name: part.reward for name, part in grade.parts.items() if "simulation" in name} for grade in grades]
+    names = [f"simulation/place {n}" for n in (1, 2, 3)]
+    assert paid[1] == pytest.approx(dict(zip(names, (1 / 3, 0, 1 / 3), strict=True)))
+    assert paid[2] == pytest.approx(dict(zip(names, (1 / 3, 1 / 3, 0), strict=True)))
+    charged = [answers[1].text[s.start : s.start + 15] for s in results[1].spans if s.value < 0]
+    assert charged == ["undeclared_name"]
+    similar = [grade.results["similarity"] for grade in grades]
+    assert [r.score for r in similar] == pytest.approx([1, 2 / 3, 2 / 3, 0])
+    assert {span.part for span in similar[1].spans} == {f"place {n}" for n in (1, 2, 3)}
+    together = asyncio.run(Simulation(sandbox, cache=str(tmp_path)).score([problem] * 4, answers))
+    assert [r.score for r in together][:2] == pytest.approx([1, 0]) and together[1].passed is False
+    with pytest.raises(ValueError, match=r"simulation\.places=both"):
+        Simulation(sandbox, places="both")
+    with pytest.raises(TaskError, match=r"task\.env\.places=0"):
+        EtkCompletion(places=0)
 
 
 def test_an_application_that_cannot_be_graded_by_is_found_before_anything_is(sandbox, tmp_path):

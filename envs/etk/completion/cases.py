@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -49,6 +50,13 @@ class Case:
         """All masked places in order."""
         return ((self.start, self.end), *self.more)
 
+    @property
+    def alone(self) -> list[Case]:
+        """Each place as a case of its own, in which the other places have their original lines."""
+        if not self.more:
+            return [self]
+        return [Case(f"{self.id}/{n}", self.file, start, end) for n, (start, end) in enumerate(self.places, 1)]
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -84,19 +92,17 @@ class Gap:
     @property
     def original(self) -> str:
         """The completion that restores the file."""
-        return f"{MARK}\n".join("".join(f"{line}\n" for line in lines) for lines in self.masked)
+        return f"{MARK}\n".join(self.texts)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The masked lines of each place."""
+        return tuple("".join(f"{line}\n" for line in lines) for lines in self.masked)
 
     def pieces(self, completion: str) -> list[Lines]:
-        """A completion's lines for each place. A line MARK ends a place's lines, and a final line end belongs to the
-        last line; places for which nothing is left have no lines."""
-        lines = completion.removesuffix("\n").split("\n") if completion else []
-        pieces: list[Lines] = []
-        while len(pieces) < len(self.masked):
-            last = len(pieces) + 1 == len(self.masked)
-            end = lines.index(MARK) if MARK in lines and not last else len(lines)
-            pieces.append(tuple(lines[:end]))
-            del lines[: end + 1]
-        return pieces
+        """A completion's lines for each place, as piece_spans divides it."""
+        texts = [completion[start:end] for start, end in piece_spans(completion, len(self.masked))]
+        return [tuple(text.removesuffix("\n").split("\n")) if text else () for text in texts]
 
     def filled(self, completion: str) -> bytes:
         """The file with the completion in its places, neither padded nor cut; `original` restores its bytes."""
@@ -118,6 +124,23 @@ class Gap:
             line += len(piece)
             position += sum(len(each) + 1 for each in piece) + (len(MARK) + 1 if number + 1 < len(pieces) else 0)
         return tuple(located)
+
+
+def piece_spans(completion: str, places: int) -> list[tuple[int, int]]:
+    """Characters (start, end) of a completion that belong to each place, with the last line's end.
+
+    A line MARK ends a place's lines and belongs to none; lines behind the last place's are the last one's. Places for
+    which nothing is left are empty, at the end of the completion.
+    """
+    spans: list[tuple[int, int]] = []
+    start = position = 0
+    for line in re.findall(r"[^\n]*\n|[^\n]+", completion):
+        if line.removesuffix("\n") == MARK and len(spans) + 1 < places:
+            spans.append((start, position))
+            start = position + len(line)
+        position += len(line)
+    spans.append((start, position))
+    return spans + [(position, position)] * (places - len(spans))
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -150,6 +173,29 @@ def _case(row: Row | Exception) -> Case:
     if type(case.weight) not in (int, float) or not 0 <= case.weight < math.inf:
         raise TypeError("weight must be a number, 0 or more")
     return case
+
+
+def joined(cases: Sequence[Case], places: int) -> list[Case]:
+    """Cases of `places` places each, made of cases of one, which lie near each other; the last ones may have fewer.
+
+    In the order of their lines each case goes to the first open group of its file whose places end before it, with a
+    line between. A case that has several places already stays as it is.
+    """
+    result = [case for case in cases if case.more]
+    groups: list[list[Case]] = []
+    for case in sorted((case for case in cases if not case.more), key=lambda case: (case.file, case.start, case.end)):
+        fitting = (g for g in groups if len(g) < places and g[-1].file == case.file and g[-1].end < case.start)
+        group = next(fitting, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(case)
+    for group in groups:
+        first, *others = group
+        more = tuple((case.start, case.end) for case in others)
+        weight = sum(case.weight for case in group) / len(group)
+        name = "+".join(case.id for case in group)
+        result.append(replace(first, id=name, more=more, weight=weight, broken="", expected={}) if others else first)
+    return result
 
 
 def case_row(case: Case) -> str:

@@ -6,13 +6,14 @@ the context of a training case still shows lines of other cases, as in the work 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.etk.answer import extracted
 from envs.etk.build.application import Application
 from envs.etk.build.compare import ApplicationError
-from envs.etk.completion.cases import Case, Gap, read_cases
+from envs.etk.completion.cases import Case, Gap, joined, read_cases
 from envs.etk.completion.embedded import INITIAL_STATE, flow2d, flow2d_cases
 from envs.etk.completion.own_application import read_application
 from envs.etk.completion.prompts import prompt
@@ -30,9 +31,10 @@ class EtkCompletion:
         train_size: number of cases to train on; 0 holds all of them out.
         split_seed: seed of the split.
         context_chars: characters of the file around the gap that the prompt shows, nearest lines first.
+        places: how many masked places one prompt asks for: neighbors of one side of the split, joined (cases.joined).
 
     Raises:
-        TaskError: a file does not exist, or a case lies outside its file.
+        TaskError: a file does not exist, a case lies outside its file, or `places` is below 1.
     """
 
     name = "etk_completion"
@@ -45,7 +47,10 @@ class EtkCompletion:
         train_size: int = 54,
         split_seed: int = 0,
         context_chars: int = 3000,
+        places: int = 1,
     ):
+        if places < 1:
+            raise TaskError(f"task.env.places={places}: a prompt asks for 1 place or more")
         try:
             self._useless: dict[str, str] = {}
             if application is None:
@@ -68,7 +73,19 @@ class EtkCompletion:
         self._gaps = {gap.case.id: gap for gap in gaps}
         problems = [self._problem(gap, family) for gap, family in zip(gaps, families(masked), strict=True)]
         split = seeded_split(problems, train_size, split_seed)
+        if places > 1:
+            split = {side: self._joined(alone, places) for side, alone in split.items()}
         self._splits: dict[Split, list[Problem]] = {**split, "validation": []}
+
+    def _joined(self, problems: Sequence[Problem], places: int) -> list[Problem]:
+        """The problems of one side of the split, `places` in one."""
+        alone = {(case.file, case.places[0]): p.family for p in problems if not (case := p.data["case"]).more}
+        result = []
+        for case in joined([problem.data["case"] for problem in problems], places):
+            self._gaps[case.id] = gap = Gap.of(case, self.application.source_dir)
+            names = [alone[case.file, place] for place in case.places if (case.file, place) in alone]
+            result.append(self._problem(gap, "+".join(dict.fromkeys(names)) or case.id))
+        return result
 
     def problems(self, split: Split) -> list[Problem]:
         """The cases of one side of the split."""
@@ -93,7 +110,13 @@ class EtkCompletion:
             question=prompt(gap, self.context_chars).user,
             reference=gap.original,
             family=family,
-            data={"case": gap.case, "application": self.application, "file": gap.case.file, "useless": self._useless},
+            data={
+                "case": gap.case,
+                "application": self.application,
+                "file": gap.case.file,
+                "useless": self._useless,
+                **({"places": gap.texts} if gap.case.more else {}),
+            },
             language=(language_of(gap.case.file) or CXX).name,
             weight=gap.case.weight,
         )

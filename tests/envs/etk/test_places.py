@@ -9,7 +9,7 @@ import pytest
 
 from envs.etk.__main__ import main
 from envs.etk.build.compare import ApplicationError
-from envs.etk.completion.cases import MARK, Case, Gap, case_row, read_cases
+from envs.etk.completion.cases import MARK, Case, Gap, case_row, joined, piece_spans, read_cases
 from envs.etk.completion.prompts import prompt
 from envs.etk.task import Etk
 from rewards.analysis.code_tokens import token_texts
@@ -33,6 +33,32 @@ def test_a_completion_fills_several_places(gap):
     assert gap.filled("1\n").decode() == "zero\n1\ntwo\nfive\n"  # the other places stay empty
     surplus = gap.filled(f"1\n{MARK}\n3\n{MARK}\n6\n{MARK}\n8\n").decode()
     assert surplus == f"zero\n1\ntwo\n3\nfive\n6\n{MARK}\n8\n"  # and does not compile
+
+
+def test_each_place_has_its_characters_of_a_completion(gap):
+    for completion in (gap.original, f"1\n{MARK}\n{MARK}\n6\n7", "1\n", "", f"{MARK}\n\n{MARK}\n{MARK}\n", f"{MARK}"):
+        texts = [completion[start:end] for start, end in piece_spans(completion, 3)]
+        assert [tuple(t.removesuffix("\n").split("\n")) if t else () for t in texts] == gap.pieces(completion)
+    first, second, third = piece_spans(f"1\n{MARK}\n3\r4\n", 3)
+    assert (first, second, third) == ((0, 2), (6, 10), (10, 10))
+    assert [(case.id, case.places) for case in CASE.alone] == [
+        ("c/1", ((1, 2),)), ("c/2", ((3, 5),)), ("c/3", ((6, 7),)),
+    ]  # fmt: skip
+
+
+def test_neighbors_of_a_file_are_joined_with_a_line_between():
+    cases = [Case(name, file, start, end) for name, file, start, end in (
+        ("e", "g", 0, 2), ("d", "f", 9, 10), ("b", "f", 1, 3), ("c", "f", 3, 4), ("a", "f", 0, 1), ("f", "f", 5, 6),
+    )]  # fmt: skip
+    made = [(case.id, case.file, case.places) for case in joined([*cases, CASE], 2)]
+    assert made == [
+        ("c", "a.c", CASE.places),  # which has several already
+        ("a+c", "f", ((0, 1), (3, 4))),
+        ("b+f", "f", ((1, 3), (5, 6))),
+        ("d", "f", ((9, 10),)),
+        ("e", "g", ((0, 2),)),
+    ]
+    assert [case.id for case in joined(cases, 9)] == ["a+c+f+d", "b", "e"]
 
 
 def test_messages_are_located_in_the_place_that_they_are_about(gap):
