@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -56,6 +56,18 @@ class PromptRows:
         """The next rows of the dataset, by number."""
         self.position += rows
         return [next(self._rows) for _ in range(rows)]
+
+    def observe(self, rows: Sequence[int], grades: Sequence[Any]) -> None:
+        """What the answers to rows earned, which does not change the order."""
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> int:
+        return self.position
+
+    def load_state(self, state: Any) -> None:
+        self.seek(state)
 
     def _endless(self) -> Iterator[int]:
         epochs = RepeatSampler(self._dataset, **self._arguments)

@@ -47,9 +47,10 @@ def check_keep(cfg: DictConfig) -> None:
         )
 
 
-def _functions(cfg: DictConfig) -> int:
-    """How many functions a prompt asks for."""
-    return cfg.task.env.get("functions", 1)
+def _parts(cfg: DictConfig) -> str:
+    """The setting by which a prompt asks for several parts, with its value; empty if none does."""
+    asked = ((name, cfg.task.env.get(name, 1)) for name in ("functions", "places"))
+    return next((f"task.env.{name}={count}" for name, count in asked if count > 1), "")
 
 
 def check_grpo(cfg: DictConfig) -> None:
@@ -62,10 +63,11 @@ def check_grpo(cfg: DictConfig) -> None:
             f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
         )
-    if recipe.refill and recipe.prompts_per_step % processes():
+    alone = {"recipe.refill": recipe.refill, "recipe.curriculum.enabled": recipe.curriculum.enabled}
+    for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):
         raise UserError(
-            f"recipe.refill=true: recipe.prompts_per_step={recipe.prompts_per_step} does not divide into "
-            f"{processes()} processes, each of which refills groups of its own"
+            f"{name}=true: recipe.prompts_per_step={recipe.prompts_per_step} does not divide into {processes()} "
+            "processes, each of which draws groups of its own: set it to a multiple"
         )
     if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
@@ -79,11 +81,11 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
-    if on_tokens and _functions(cfg) > 1 and recipe.trl.scale_rewards != "none":
+    if on_tokens and _parts(cfg) and recipe.trl.scale_rewards != "none":
         raise UserError(
-            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: task.env.functions={_functions(cfg)} compares each "
-            "function with the same function of other answers, and the deviation of whole answers says nothing of it: "
-            "set it to none, or reward=sparse"
+            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: {_parts(cfg)} compares each part of an answer with "
+            "the same part of other answers, and the deviation of whole answers says nothing of it: set it to none, or "
+            "reward=sparse"
         )
     if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
         raise UserError(

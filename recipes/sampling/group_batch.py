@@ -22,7 +22,8 @@ class GroupRollout(Rollout):
 
     rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
     clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
-    failed. prefix_metrics: of prefix.py. graded_samples: answers that were graded for this batch, left-out ones too.
+    failed. sampling_metrics: of the curriculum and of prefix.py, in this process.
+    graded_samples: answers that were graded for this batch, left-out ones too.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -30,7 +31,7 @@ class GroupRollout(Rollout):
     logps: list[list[float]] = field(default_factory=list)
     clock: dict[str, float] = field(default_factory=dict)
     left_out: tuple[int, int, int] = (0, 0, 0)
-    prefix_metrics: dict[str, float] = field(default_factory=dict)
+    sampling_metrics: dict[str, float] = field(default_factory=dict)
     graded_samples: int = 0
 
     def take(self, places: Sequence[int]) -> GroupRollout:
@@ -53,7 +54,9 @@ class GroupRollout(Rollout):
     def __add__(self, other: GroupRollout) -> GroupRollout:
         both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
         clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
-        return replace(self, **both, clock=clock, graded_samples=self.graded_samples + other.graded_samples)
+        metrics = {**self.sampling_metrics, **other.sampling_metrics}
+        graded = self.graded_samples + other.graded_samples
+        return replace(self, **both, clock=clock, sampling_metrics=metrics, graded_samples=graded)
 
 
 def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:

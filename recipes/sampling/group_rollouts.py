@@ -20,6 +20,7 @@ from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of, encoded
+from recipes.data.curriculum import Curriculum
 from recipes.data.parts import earned, groups_that_differ
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
@@ -59,7 +60,7 @@ class RolloutSettings:
 class Rollouts:
     """
     Args:
-        dataset, stream: the training problems (`prompt`, `problem_id`) and the order to draw them in.
+        dataset, stream: the training problems (`prompt`, `problem_id`) and what chooses the next ones.
         task, problems: what is asked, by `problem_id`.
         tokenizer, template: of the prompts; further arguments of apply_chat_template.
         sampler, grader: how answers are drawn and graded.
@@ -73,7 +74,7 @@ class Rollouts:
         self,
         settings: RolloutSettings,
         dataset: Dataset,
-        stream: PromptRows,
+        stream: PromptRows | Curriculum,
         task: Task,
         problems: Mapping[str, Problem],
         tokenizer: Any,
@@ -157,7 +158,7 @@ class Rollouts:
                 "given": [completion.given for completion in ahead.completions],
                 "logps": ahead.logps,
                 "left_out": list(ahead.left_out),
-                "prefix_metrics": ahead.prefix_metrics,
+                "sampling_metrics": ahead.sampling_metrics,
                 "graded_samples": ahead.graded_samples,
             }
             if self.episodes is not None:
@@ -166,11 +167,11 @@ class Rollouts:
                 ]
         draws = self._draws.get_state() if self._draws is not None else None
         prefixes = self.prefixes.state() if self.prefixes else None
-        return {"position": self.stream.position, "draws": draws, "ahead": sampled, "prefixes": prefixes}
+        return {"position": self.stream.state(), "draws": draws, "ahead": sampled, "prefixes": prefixes}
 
     def load_state(self, state: Mapping[str, Any], policy: Any) -> None:
         """Take up what `state` gave; answers sampled ahead are graded again."""
-        self.stream.seek(state["position"])
+        self.stream.load_state(state["position"])
         if state["draws"] is not None:
             self._generator(policy).set_state(state["draws"].cpu())
         if self.prefixes and state["prefixes"]:
@@ -190,18 +191,18 @@ class Rollouts:
                 self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
             rollout.grades = batch.collect()
         rollout.left_out = tuple(sampled["left_out"])
-        rollout.prefix_metrics, rollout.graded_samples = sampled["prefix_metrics"], sampled["graded_samples"]
+        rollout.sampling_metrics, rollout.graded_samples = sampled["sampling_metrics"], sampled["graded_samples"]
         self._ahead = Future()
         self._ahead.set_result(rollout)
 
     def _undone_if_stopped(self, policy: Any) -> GroupRollout:
-        generator, position = self._generator(policy), self.stream.position
+        generator, position = self._generator(policy), self.stream.state()
         draws, shown = generator.get_state(), self.prefixes.state() if self.prefixes else None
         try:
             with phase("rollout", interruptible=True):
                 return self._roll(policy, generator)
         except Stopped:
-            self.stream.seek(position)
+            self.stream.load_state(position)
             generator.set_state(draws)
             if self.prefixes and shown:
                 self.prefixes.load_state(shown)
@@ -223,7 +224,7 @@ class Rollouts:
         """One batch: sampled, graded, groups without a pass drawn again behind the beginning of their reference, and
         degenerate groups replaced by groups of further prompts."""
         wanted, group = self.settings.rows, self.settings.group
-        drawn = self._round(policy, self.stream.draw(wanted), generator)
+        drawn = self._new_round(policy, wanted, generator)
         if self.prefixes:
             drawn = self._again_from_prefixes(policy, drawn, generator)
         if not self.settings.refill_rounds:
@@ -233,7 +234,7 @@ class Rollouts:
             missing = wanted - group * degenerate.count(False)
             if missing <= 0:
                 break
-            drawn = drawn + self._round(policy, self.stream.draw(missing), generator)
+            drawn = drawn + self._new_round(policy, missing, generator)
         degenerate = self._degenerate(drawn)
         best_first = sorted(range(len(degenerate)), key=degenerate.__getitem__)  # those that teach, in their order
         kept, left = sorted(best_first[: wanted // group]), sorted(best_first[wanted // group :])
@@ -242,13 +243,19 @@ class Rollouts:
         rollout.left_out = sum_counts(drawn.left_out, further)
         return rollout
 
+    def _new_round(self, policy: Any, rows: int, generator: torch.Generator) -> GroupRollout:
+        """Answers to the next problems, from the prompt alone."""
+        drawn = self._round(policy, self.stream.draw(rows), generator)
+        self.stream.observe(drawn.rows, drawn.grades)
+        return replace(drawn, sampling_metrics=self.stream.metrics())
+
     def _again_from_prefixes(self, policy: Any, drawn: GroupRollout, generator: torch.Generator) -> GroupRollout:
         """The batch with new groups in place of those in which nothing passed, which are counted as left out."""
         assert self.prefixes is not None
         group = self.settings.group
         chosen = self.prefixes.failed(drawn.problems, drawn.grades, group)
         if not chosen:
-            return replace(drawn, prefix_metrics=self.prefixes.metrics())
+            return replace(drawn, sampling_metrics=drawn.sampling_metrics | self.prefixes.metrics())
         places = [place for p in chosen for place in range(p.group * group, (p.group + 1) * group)]
         begun = [p.begun for p in chosen for _ in range(group)]
         again = self._round(policy, [drawn.rows[place] for place in places], generator, begun)
@@ -260,7 +267,8 @@ class Rollouts:
         for new, place in enumerate(places, len(drawn.rows)):
             order[place] = new
         left = count_groups([drawn.grades[p.group * group : (p.group + 1) * group] for p in chosen])
-        return replace(both.take(order), left_out=left, prefix_metrics=self.prefixes.metrics())
+        metrics = both.sampling_metrics | self.prefixes.metrics()
+        return replace(both.take(order), left_out=left, sampling_metrics=metrics)
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""

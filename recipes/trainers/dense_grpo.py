@@ -30,6 +30,7 @@ from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.data.completions import rollout_rows
+from recipes.data.curriculum import Curriculum, CurriculumSettings
 from recipes.data.episodes import episode_rows, written_tokens
 from recipes.data.prompt_order import PromptRows
 from recipes.records.checkpoints import AtomicCheckpoints
@@ -69,6 +70,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         grading_chunk: completions graded together while others are sampled; 0: all, when the last is sampled.
         prefix: groups in which nothing passes are drawn again behind the beginning of the reference: the fields of
             recipes/sampling/prefix.py's PrefixSettings. None: never.
+        curriculum: problems are drawn by what they teach: the fields of recipes/data/curriculum.py's
+            CurriculumSettings. None: in TRL's order.
         refill, refill_rounds: whether, and how often at most, a batch's degenerate groups are replaced by groups of
             further prompts (DAPO's dynamic sampling; Yu et al. 2025, arXiv 2503.14476, section 3.2).
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
@@ -203,7 +206,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
         metrics |= groups
         graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
-        metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.prefix_metrics}
+        metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.sampling_metrics}
         if self._turns > 1:
             metrics |= turn_metrics(rollout, self._turns, self.accelerator.device)
         if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
@@ -269,6 +272,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         refill_rounds: int = 4,
         lookahead: bool | int = False,
         prefix: Mapping[str, Any] | None = None,
+        curriculum: Mapping[str, Any] | None = None,
         server: str | None = None,
         episode: Episode | None = None,
         **kwargs: Any,
@@ -299,6 +303,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         copy_dtype = None if lookahead else sampling_dtype
         external = self._sample_by_trl if elsewhere else None
         grader = Grader(reward, grading_chunk)
+        self._curriculum = CurriculumSettings(**curriculum) if curriculum and curriculum["enabled"] else None
         self.rollouts = self._rollouts(settings, grader, copy_dtype, server, external, prefix, episode)
         self._advantages = GroupAdvantages(
             group=self.num_generations,
@@ -350,10 +355,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             episodes_of(episode, self.task, tokenizer, template, ends, grader),
         )
 
-    def _prompt_order(self) -> PromptRows:
-        """TRL's own order of prompts, which a step may take more of than TRL would."""
+    def _prompt_order(self) -> PromptRows | Curriculum:
+        """TRL's own order of prompts, which a step may take more of than TRL would, or the curriculum's."""
         prompts = self.args.generation_batch_size // self.num_generations
         rank, seed = (self.accelerator.process_index, self.accelerator.num_processes), self.args.seed
+        if self._curriculum:
+            names = self.train_dataset["problem_id"]
+            return Curriculum(self._curriculum, names, prompts, self.num_generations, seed, *rank)
         return PromptRows(self.train_dataset, prompts, self.num_generations, seed, self.shuffle_dataset, *rank)
 
     def _sample_by_trl(self, prompt_ids):

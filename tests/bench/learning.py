@@ -14,6 +14,7 @@ collected      the same with problems of five collections beside, two problems o
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 practice       the same with the problems of envs/basics/practice/ beside those, 480 updates, and a share of 1
+shipped        the same without the five collections, 360 updates: all that comes with the package, nothing to download
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -57,12 +58,15 @@ TRAINING = (*DATA, "evaluation.before=false", *SAMPLED)
 UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
 ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
-COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", "task.env.generated=2", "task.env.validation=0.2")
+SHIPPED = ("task.env.generated=2", "task.env.validation=0.2")
+COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", *SHIPPED)
+PRACTICE = "task.env.practice=true"
 SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
 WITH_FURTHER = {
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-    "practice_answers": (*COLLECTED, "task.env.practice=true", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
+    "practice_answers": (*COLLECTED, PRACTICE, "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
+    "shipped_answers": (*SHIPPED, PRACTICE, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
 DRAWN = RUNS / "own-answers-drawn"
@@ -78,8 +82,8 @@ GRPO_ARMS = {
 EASY = ("task.env.generated_level=1",)
 """Problems that a policy of this size may solve sometimes."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0}
-"""Of the trained weights where they are averaged with those before; two arms have their own, chosen on validation."""
+SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "shipped": 1.0}
+"""Of the trained weights where they are averaged with those before; some arms have their own, chosen on validation."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
@@ -143,12 +147,13 @@ AVERAGED = {
     "broad": "broad_answers",
     "collected": "collected_answers",
     "practice": "practice_answers",
+    "shipped": "shipped_answers",
 }
 """Arms that average the weights of a training with those before it, and that training."""
 BEFORE = {arm: (training,) for arm, training in AVERAGED.items()} | {"own_grpo": ("own_answers",)}
 """The trainings that an arm needs besides its own."""
 ARMS = ("base", "sft", *AVERAGED, "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "own_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "practice", "shipped", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 

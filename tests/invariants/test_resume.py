@@ -30,9 +30,10 @@ RUNS = {
         "hardware.rollout_rows=4",
         "task.env.train_size=5",
     ),
-    "grpo, behind references, a batch ahead": (
+    "grpo, a curriculum, behind references, a batch ahead": (
         *GRPO,
         "recipe.lookahead=1",
+        "recipe.curriculum.enabled=true",
         "task.max_new_tokens=40",
         *BEHIND_REFERENCE,
     ),

@@ -43,14 +43,14 @@ class ByProblem:
         return [ChannelResult(float(r), passed=r > 0, detail={"seconds": 0.5}) for r in message]
 
 
-def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, prefixes=None, **settings):
+def rollouts(tiny_model, tokenizer, channel, chunk=2, rows=8, sampler=None, prefixes=None, stream=None, **settings):
     task = Basics()
     dataset = prompt_dataset(task)
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32).eval()
     made = Rollouts(
         RolloutSettings(rows, GROUP, **settings),
         dataset,
-        PromptRows(dataset, rows // GROUP, GROUP, seed=0),
+        stream(dataset, rows // GROUP, GROUP) if stream else PromptRows(dataset, rows // GROUP, GROUP, seed=0),
         task,
         {p.id: p for p in task.problems("train")},
         tokenizer,
@@ -150,7 +150,7 @@ def test_a_group_without_a_pass_is_drawn_again_behind_the_beginning_of_its_refer
         assert len(completion.token_ids) <= 60 and len(completion.sampled_ids) > 0
     assert [len(logps) for logps in rollout.logps] == [len(c.sampled_ids) for c in rollout.completions]
     assert rollout.graded_samples == 12 and rollout.left_out == (1, 0, 1)
-    assert rollout.prefix_metrics == {"prefix/groups": 1.0, "prefix/share": 0.5}
+    assert rollout.sampling_metrics == {"prefix/groups": 1.0, "prefix/share": 0.5}
 
     state, name = made.state(), passing[0]
     second = made.next(model)
