@@ -11,8 +11,8 @@ bracket is left; recipe.trl.scale_rewards may divide it. Where an answer has par
 (task.env.functions=3), a part's tokens keep what that part earned and not what the others did (recipes/data/parts.py).
 The algorithm is recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while others are sampled;
 recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until each group has
-answers of different reward; recipe.curriculum.enabled=true draws problems that about half of the answers solve most
-often. With episode=repair the policy is told what failed and answers again.
+answers of different reward; recipe.curriculum.enabled=true draws those problems most often whose answers
+differ most in reward. With episode=repair the policy is told what failed and answers again.
 
 Numbers: conf/recipe/grpo.yaml for the algorithm (recipe.trl are fields of trl.GRPOConfig), conf/task/ for the rewards'
 weights, conf/hardware/ for rows and precision. The run directory holds config.yaml, metrics.jsonl, completions.jsonl,

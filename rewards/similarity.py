@@ -9,7 +9,8 @@ that many tokens; otherwise the brevity penalty makes 400 generated tokens worth
 The obvious way to cheat is to copy a file that the prompt shows, because the files of one thorn are alike. `detail`
 holds `bleu`, `bleu_full` (both sides uncut) and, where the problem's `data["visible"]` has the texts that the prompt
 shows, `copy_bleu`: the best score that copying one of them would earn. With `baseline: copy` only the part above it is
-paid.
+paid. Where a problem has several masked places (`data["places"]`: the lines of each), each is compared with its own
+lines, up to `budget` tokens of each, and the score is the mean.
 
     python -m rewards.similarity bleu FILE     id, candidate, reference, budget or null (language, file) -> id, bleu
 """

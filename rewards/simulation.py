@@ -80,15 +80,7 @@ class Simulation:
             None if score is None else self._result(completion, score)
             for completion, score in zip(completions, scores, strict=True)
         ]
-        if self.places == "each":
-            await self._by_place(problems, completions, results)
-        return results
-
-    async def _by_place(
-        self, problems: Sequence[Problem], completions: Sequence[Completion], results: list[ChannelResult | None]
-    ) -> None:
-        """Put the results of answers with several places, each filled by itself, in place of `results`."""
-        several = [i for i, problem in enumerate(problems) if problem.data["case"].more]
+        several = [i for i, problem in enumerate(problems) if self.places == "each" and problem.data["case"].more]
         asked, texts, counts = [], [], []
         for i in several:
             code, cases = completions[i].code or "", problems[i].data["case"].alone
@@ -98,14 +90,19 @@ class Simulation:
         measured = await self.scorers.score(asked, texts)
         for i, count in zip(several, counts, strict=True):
             of_places, measured = measured[:count], measured[count:]
-            whole, known = results[i], [score for score in of_places if score is not None]
-            results[i] = None if whole is None or len(known) < count else self._joined(completions[i], whole, known)
+            together, known = scores[i], [score for score in of_places if score is not None]
+            complete = together is not None and len(known) == count
+            results[i] = self._joined(completions[i], together, known) if together and complete else None
+        return results
 
-    def _joined(self, completion: Completion, whole: ChannelResult, places: Sequence[CompletionScore]) -> ChannelResult:
-        """The result of an answer from the scores of its places. `whole`: its result with all places filled."""
+    def _joined(
+        self, completion: Completion, together: CompletionScore, places: Sequence[CompletionScore]
+    ) -> ChannelResult:
+        """The result of an answer with several places. together: all filled at once; places: each filled by itself."""
         judged = [n for n, measured in enumerate(places) if measured.left_out <= MAX_LEFT_OUT]
         if not judged:
-            return ChannelResult(0.0, note="the masked lines change nothing", silent=True)
+            return self._result(completion, together)
+        whole = self._judged(completion, together)
         shares = [1.0 if whole.passed else self._paid(places[n]) for n in judged]
         note = f"{shares.count(1.0)} of {len(judged)} places alone; {whole.note}"
         spans: list[Span] = []
@@ -115,7 +112,7 @@ class Simulation:
                 span = (first + pieces[n][0], first + pieces[n][1])
                 charged = _charged_spans(span, share, _errors(places[n])) or (Span(*span, share),)
                 spans += [replace(one, value=one.value / len(judged), part=f"place {n + 1}") for one in charged]
-        return replace(whole, score=sum(shares) / len(judged), spans=tuple(spans), note=note, silent=False)
+        return replace(whole, score=sum(shares) / len(judged), spans=tuple(spans), note=note)
 
     def _paid(self, measured: CompletionScore) -> float:
         return measured.total if self.paid == "total" else measured.skill
@@ -123,6 +120,9 @@ class Simulation:
     def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
         if measured.left_out > MAX_LEFT_OUT:
             return ChannelResult(0.0, note="the masked lines change nothing", silent=True)
+        return self._judged(completion, measured)
+
+    def _judged(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
         score = self._paid(measured)
         errors = [message for message in measured.messages if message.severity == "error"]
         note = f"density {measured.density:.3f}" if measured.execution else (measured.reasons or ("not run",))[0]

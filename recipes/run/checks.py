@@ -8,6 +8,8 @@ from transformers.integrations import integration_utils
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
+from recipes.data.curriculum import CurriculumSettings
+from recipes.sampling.prefix import PrefixSettings
 from recipes.trainers.reinforce import BASELINES
 
 REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
@@ -63,6 +65,8 @@ def check_grpo(cfg: DictConfig) -> None:
             f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
         )
+    CurriculumSettings(**recipe.curriculum)
+    PrefixSettings(**recipe.prefix)
     alone = {"recipe.refill": recipe.refill, "recipe.curriculum.enabled": recipe.curriculum.enabled}
     for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):
         raise UserError(
@@ -81,7 +85,7 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
-    if on_tokens and _parts(cfg) and recipe.trl.scale_rewards != "none":
+    if on_tokens and _parts(cfg) and cfg.episode is None and recipe.trl.scale_rewards not in ("none", False):
         raise UserError(
             f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: {_parts(cfg)} compares each part of an answer with "
             "the same part of other answers, and the deviation of whole answers says nothing of it: set it to none, or "

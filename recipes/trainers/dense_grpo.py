@@ -107,7 +107,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 2. ---------------------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs):
-        # `inputs` are TRL's next prompts; the rollouts draw the same ones in the same order, and further where needed
+        # `inputs` are TRL's next prompts, which the rollouts draw themselves: the same, or those of the curriculum
         rollout = self._next_rollout()
         batch = self._padded(rollout)
         rewards_NG = gather(rewards_of(rollout.grades).to(self.accelerator.device)).view(-1, self.num_generations)
@@ -298,7 +298,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             at_once=None if elsewhere or server else rollout_rows,
             refill_rounds=refill_rounds if refill else 0,
             lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
-            parts=bool(shaping) and self._turns == 1,
+            parts=bool(shaping) and self._turns == 1 and self.scale_rewards == "none",
         )
         copy_dtype = None if lookahead else sampling_dtype
         external = self._sample_by_trl if elsewhere else None

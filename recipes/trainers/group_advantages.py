@@ -55,8 +55,6 @@ class GroupAdvantages:
             return whole
         if (parts := self._earned(rollout)) is None:
             return whole
-        if self.scale != "none":
-            raise ValueError(f"recipe.trl.scale_rewards={self.scale}: answers in parts are not divided; set it to none")
         first = PartialState().process_index * len(completions)
         own_parts = centred(parts, self.group)[first : first + len(completions)]
         return whole + gather(without_other_parts(rollout.grades, completions, own_parts, width).to(device))
@@ -68,7 +66,7 @@ class GroupAdvantages:
 
     def _earned(self, rollout: GroupRollout) -> list[Earned | None] | None:
         """What each answer earned with its parts, of all processes; None where none has any or they do not count."""
-        if not self.shaping or self.turns > 1:
+        if not self.shaping or self.turns > 1 or self.scale != "none":
             return None
         rows = gather_object(earned(rollout.grades))
         return rows if any(rows) else None

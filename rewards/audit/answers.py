@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from envs.etk.completion.cases import MARK
 from envs.sandbox import FunctionCase, StdioCase
 from envs.task import Problem, Task, demonstration
 from rewards.channel import Completion, as_completion
@@ -49,7 +50,10 @@ def useless_answers(task: Task, problem: Problem, other: str) -> list[tuple[str,
         other: the reference of another problem, empty if there is none.
     """
     results = [("nothing", as_completion(task, "")), ("copy of the prompt", as_completion(task, problem.question))]
-    return results + [(name, as_answer(task, problem, code)) for name, code in _codes(problem, other)]
+    codes = list(_codes(problem, other))
+    if places := len(problem.data.get("places", ())):  # and the same in each place
+        codes += [(name, f"{MARK}\n".join([f"{code.rstrip()}\n"] * places)) for name, code in codes]
+    return results + [(name, as_answer(task, problem, code)) for name, code in codes]
 
 
 def _codes(problem: Problem, other: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envs.etk.completion.cases import MARK
 from envs.task import Problem, Split, Task, TaskError
 from rewards.audit.answers import as_answer, useless_answers
 from rewards.audit.damage import KINDS, damaged
@@ -159,9 +160,17 @@ def _answers(
     if problem.reference:
         results.append((problem, REFERENCE, REFERENCE, as_answer(task, problem, problem.reference)))
         for kind in KINDS:
-            for text in damaged(problem.reference, kind, DAMAGED, f"{seed}:{problem.id}"):
+            for text in _damaged(problem, kind, f"{seed}:{problem.id}"):
                 results.append((problem, HONEST, kind, as_answer(task, problem, text)))
     return results
+
+
+def _damaged(problem: Problem, kind: str, seed: str) -> list[str]:
+    """At most DAMAGED wrong answers; of one with several masked places one place is damaged, never a mark."""
+    places = problem.data.get("places", (problem.reference,))
+    changed = ((n, text) for n, place in enumerate(places) for text in damaged(place, kind, DAMAGED, seed))
+    texts = [f"{MARK}\n".join([*places[:n], text, *places[n + 1 :]]) for n, text in changed]
+    return texts[:DAMAGED]
 
 
 def _share(reward: Reward, grade: Grade) -> float:

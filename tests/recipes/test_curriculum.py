@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from recipes.cli.errors import UserError
-from recipes.data.curriculum import Curriculum, CurriculumSettings
+from recipes.data.curriculum import Curriculum, CurriculumSettings, spread_of
 from recipes.sampling.generate import Decoding
 from recipes.sampling.sampler import Sampler
+from rewards.attribution import Part
+from rewards.channel import ChannelResult
+from rewards.compose import Grade
 from tests.recipes.test_rollouts import ByProblem, rollouts
 
 NAMES = [f"p{n}" for n in range(12)]
@@ -22,10 +24,14 @@ def curriculum(settings=SETTINGS, prompts=4, repeats=2, seed=0, **where) -> Curr
     return Curriculum(settings, NAMES, prompts, repeats, seed, **where)
 
 
+def grade(reward: float, **parts: float) -> Grade:
+    named = {name: Part(value, frozenset({0})) for name, value in parts.items()}
+    return Grade({"channel": ChannelResult(reward)}, {"channel": [reward]}, {"channel": 1.0}, named)
+
+
 def observe(order: Curriculum, rates: dict[str, float], answers: int = 10) -> None:
     for name, rate in rates.items():
-        passed = [SimpleNamespace(passed=n < rate * answers) for n in range(answers)]
-        order.observe([NAMES.index(name)] * answers, passed)
+        order.observe([NAMES.index(name)] * answers, [grade(float(n < rate * answers)) for n in range(answers)])
 
 
 def test_problems_that_half_of_the_answers_solve_are_drawn_most_often():
@@ -35,19 +41,21 @@ def test_problems_that_half_of_the_answers_solve_are_drawn_most_often():
     by_rate = [sum(counts[name] for name in NAMES[kind::4]) / 1000 for kind in range(4)]
     weights = torch.tensor([0.02, 0.02, 1.0, 0.36])
     assert by_rate == pytest.approx((weights / weights.sum()).tolist(), abs=0.05)
-    assert min(counts.values()) > 0  # solved and hopeless ones are tried again
+    assert min(counts.values()) > 0  # those that teach nothing are tried again
 
 
-def test_what_was_never_tried_comes_before_what_is_known_to_teach_little():
+def test_what_was_never_tried_counts_as_the_best():
     order = curriculum()
-    observe(order, dict.fromkeys(NAMES[:6], 0.0))
-    drawn = Counter(NAMES[row] for _ in range(200) for row in order.draw(2))
-    assert sum(drawn[name] for name in NAMES[6:]) > 0.95 * drawn.total()
+    observe(order, dict.fromkeys(NAMES[:4], 0.0) | dict.fromkeys(NAMES[4:8], 0.2))
+    drawn = Counter(NAMES[row] for _ in range(300) for row in order.draw(2))
+    assert drawn["p0"] < drawn.total() / 20
+    shares = [sum(drawn[name] for name in names) / drawn.total() for names in (NAMES[4:8], NAMES[8:])]
+    assert shares == pytest.approx([0.5, 0.5], abs=0.1)
 
 
 def test_no_problem_comes_twice_in_a_draw_and_processes_share_none():
     orders = [curriculum(rank=rank, world=2) for rank in (0, 1)]
-    seen = [set(), set()]
+    seen: list[set[int]] = [set(), set()]
     for order, rows in zip(orders, seen, strict=True):
         for _ in range(20):
             drawn = order.draw(8)
@@ -56,20 +64,30 @@ def test_no_problem_comes_twice_in_a_draw_and_processes_share_none():
     assert seen[0] | seen[1] == set(range(12)) and not seen[0] & seen[1]
     with pytest.raises(UserError, match=r"12 training problems do not make .*prompts_per_step=14 .* in 2 processes"):
         curriculum(prompts=14, rank=0, world=2)
+    with pytest.raises(ValueError, match="3 rows in a process are no whole groups of 2"):
+        curriculum().draw(3)
 
 
-def test_a_pass_rate_moves_with_the_policy_and_what_nothing_judged_does_not_count():
+def test_what_is_known_moves_with_the_policy_and_what_nothing_graded_teaches_nothing():
     order = curriculum(CurriculumSettings(enabled=True, memory=0.5, least=0.05))
-    order.observe([3] * 4, [SimpleNamespace(passed=None), None, None, None])
-    assert order.state()["rates"] == {} and order.metrics()["curriculum/tried"] == 0
-    for rate, known in ((0.0, 0.25), (0.0, 0.125), (1.0, 0.5625)):
+    assert order.metrics() == {"curriculum/tried": 0, "curriculum/least": 0}
+    order.observe([3] * 4, [None] * 4)
+    observe(order, {"p4": 0.5})
+    for rate, known in ((0.5, 0.125), (0.5, 0.1875), (0.0, 0.09375)):
         observe(order, {"p3": rate})
-        assert order.state()["rates"] == {"p3": known}
-    observe(order, dict.fromkeys(NAMES[:6] * 6, 0.0) | {"p7": 1.0})
-    for _ in range(4):
-        observe(order, {"p7": 1.0} | dict.fromkeys(NAMES[:3], 0.0))
-    shares = {"curriculum/tried": 7 / 12, "curriculum/hopeless": 3 / 12, "curriculum/solved": 1 / 12}
-    assert order.metrics() == pytest.approx(shares)
+        assert order.state()["spreads"] == pytest.approx({"p3": known, "p4": 0.25})
+    observe(order, {"p5": 1.0})
+    assert order.metrics() == pytest.approx({"curriculum/tried": 3 / 12, "curriculum/least": 1 / 12})
+
+
+def test_the_spread_of_answers_in_parts_is_that_of_their_parts():
+    """Two parts that pay one half each, of which one answer in two has the first right and the other the second."""
+    assert spread_of([grade(1.0), grade(0.0)]) == 0.25 and spread_of([grade(1.0)]) == 0
+    tied = [grade(0.5, f=0.5, g=0.0), grade(0.5, f=0.0, g=0.5)]
+    assert spread_of(tied) == pytest.approx(2 * (0.0625 + 0.0625))  # as one that half of the answers solve
+    beside = [grade(0.7, f=0.5), grade(0.5, f=0.5)]
+    assert spread_of(beside) == pytest.approx(0.01)
+    assert spread_of([grade(0.5, f=0.5), grade(0.0)]) == pytest.approx(0.0625)  # a part that an answer lacks
 
 
 def test_a_resumed_order_goes_on_with_the_same_problems():
@@ -88,12 +106,12 @@ def test_numbers_out_of_range_are_refused(name, value):
 
 
 @pytest.mark.parametrize("ahead", [None, torch.float32])
-def test_rollouts_tell_it_what_passed_and_resume_with_it(tiny_model, smollm2_tokenizer, ahead):
+def test_rollouts_tell_it_what_was_earned_and_resume_with_it(tiny_model, smollm2_tokenizer, ahead):
     """Also with a batch sampled ahead, and where a draw was refilled."""
 
     def made_with():
         def order(dataset, prompts, group):
-            return Curriculum(SETTINGS, dataset["problem_id"], prompts, group, seed=0)
+            return Curriculum(SETTINGS, dataset["problem_id"][:12], prompts, group, seed=0)
 
         settings = {"lookahead_dtype": ahead, "refill_rounds": 2}
         channel = ByProblem(lambda name, completion: len(name) % 3 == 0 and completion.token_ids[0] % 2)
@@ -102,14 +120,16 @@ def test_rollouts_tell_it_what_passed_and_resume_with_it(tiny_model, smollm2_tok
 
     made, model = made_with()
     first = made.next(model)
-    rates = made.stream.state()["rates"]
-    assert {p.id for p in first.problems} <= set(rates) and len(rates) >= 2
-    assert 0 < first.sampling_metrics["curriculum/tried"] <= len(rates) / len(made.dataset)
+    spreads = made.stream.state()["spreads"]
+    assert {p.id for p in first.problems} <= set(spreads) and len(spreads) >= 2
+    assert 0 < first.sampling_metrics["curriculum/tried"] <= len(spreads) / 12
     state = made.state()
-    second, resumed = made.next(model), made_with()[0]
+    further = [made.next(model) for _ in range(4)]
     made.close()
+    resumed = made_with()[0]
     resumed.load_state(state, model)
-    again = resumed.next(model)
+    again = [resumed.next(model) for _ in range(4)]
     resumed.close()
-    assert [c.token_ids for c in again.completions] == [c.token_ids for c in second.completions]
-    assert again.rows == second.rows
+    for one, other in zip(again, further, strict=True):
+        assert one.rows == other.rows and one.sampling_metrics == other.sampling_metrics
+        assert [c.token_ids for c in one.completions] == [c.token_ids for c in other.completions]

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from envs.basics import Basics
+from envs.etk.completion.cases import piece_spans
 from envs.etk.completion.task import EtkCompletion
 from envs.mbpp import Mbpp
 from envs.pacman import Corridor
 from envs.sandbox import FunctionCase, StdioCase
 from envs.task import CodeBlockTask, Problem
 from rewards.audit.answers import as_answer, shown_calls, useless_answers
-from rewards.audit.damage import damaged
-from rewards.audit.measure import Audit, Earned, audit
+from rewards.audit.damage import KINDS, damaged
+from rewards.audit.measure import Audit, Earned, _damaged, audit
 from rewards.compose import Reward
 from rewards.form import Form
 from rewards.pacman_moves import Moves
@@ -86,6 +87,18 @@ def test_damage_is_one_change_outside_comments(code, kind):
     for text in results:
         assert text != code and all(note in text for note in ("1 + 1", "2 < 3") if note in code)
         assert all(note in text for note in ("/* 1 + 2 */", "// 3 < 4") if note in code)
+
+
+def test_one_of_several_masked_places_is_damaged_and_useless_answers_fill_all():
+    task = EtkCompletion(places=3)
+    for problem in task.problems("train"):
+        places, case = problem.data.get("places", ()), problem.data["case"]
+        for kind in KINDS:
+            for text in _damaged(problem, kind, "0"):
+                pieces = [text[start:end] for start, end in piece_spans(text, len(case.places))]
+                assert sum(a != b for a, b in zip(pieces, places or [problem.reference], strict=True)) == 1
+        answers = [answer.code or "" for name, answer in useless_answers(task, problem, "") if name == "early exit"]
+        assert [answer.count("std::_Exit(0);") for answer in answers] == ([1, len(places)] if places else [1])
 
 
 def test_moves_and_code_with_fences_are_answers_as_they_stand():

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -114,14 +114,14 @@ class Gap:
     def messages(self, output: str, completion: str) -> tuple[CompilerMessage, ...]:
         """A compiler's messages about the filled file; those about a place are located in the completion."""
         pieces = self.pieces(completion)
-        position = line = 0
+        position = line = own = 0
         located: list[CompilerMessage] = []
         for number, (piece, kept) in enumerate(zip(pieces, self.kept, strict=False)):
             line += len(kept)
             here = compiler_messages(output, self.case.file, piece, line)
-            moved = [m if m.offset is None else replace(m, offset=m.offset + position) for m in here]
+            moved = [m if m.offset is None else replace(m, line=m.line + own, offset=m.offset + position) for m in here]
             located = [old if old.offset is not None else new for old, new in zip(located or moved, moved, strict=True)]
-            line += len(piece)
+            line, own = line + len(piece), own + len(piece) + 1
             position += sum(len(each) + 1 for each in piece) + (len(MARK) + 1 if number + 1 < len(pieces) else 0)
         return tuple(located)
 
@@ -175,17 +175,17 @@ def _case(row: Row | Exception) -> Case:
     return case
 
 
-def joined(cases: Sequence[Case], places: int) -> list[Case]:
-    """Cases of `places` places each, made of cases of one, which lie near each other; the last ones may have fewer.
+def joined(cases: Sequence[Case], places: int, near: Callable[[Case, Case], bool]) -> list[Case]:
+    """Cases of `places` places each, made of cases of one, which lie near each other; some may have fewer.
 
     In the order of their lines each case goes to the first open group of its file whose places end before it, with a
-    line between. A case that has several places already stays as it is.
+    line between, and whose first case is `near` it. A case that has several places already stays as it is.
     """
     result = [case for case in cases if case.more]
     groups: list[list[Case]] = []
     for case in sorted((case for case in cases if not case.more), key=lambda case: (case.file, case.start, case.end)):
-        fitting = (g for g in groups if len(g) < places and g[-1].file == case.file and g[-1].end < case.start)
-        group = next(fitting, None)
+        of_file = (g for g in groups if len(g) < places and g[-1].file == case.file and g[-1].end < case.start)
+        group = next((g for g in of_file if near(g[0], case)), None)
         if group is None:
             groups.append(group := [])
         group.append(case)
@@ -194,7 +194,7 @@ def joined(cases: Sequence[Case], places: int) -> list[Case]:
         more = tuple((case.start, case.end) for case in others)
         weight = sum(case.weight for case in group) / len(group)
         name = "+".join(case.id for case in group)
-        result.append(replace(first, id=name, more=more, weight=weight, broken="", expected={}) if others else first)
+        result.append(Case(name, first.file, first.start, first.end, more, weight) if others else first)
     return result
 
 

@@ -30,8 +30,10 @@ class EtkCompletion:
             the one that a TOML file names.
         train_size: number of cases to train on; 0 holds all of them out.
         split_seed: seed of the split.
-        context_chars: characters of the file around the gap that the prompt shows, nearest lines first.
-        places: how many masked places one prompt asks for: neighbors of one side of the split, joined (cases.joined).
+        context_chars: characters of the file around the gap that the prompt shows, nearest lines first. Lines between
+            places come before all others.
+        places: how many masked places one prompt asks for, at most: cases of one side of the split that lie near enough
+            for the lines between them to fit into `context_chars` are joined (cases.joined).
 
     Raises:
         TaskError: a file does not exist, a case lies outside its file, or `places` is below 1.
@@ -79,12 +81,19 @@ class EtkCompletion:
 
     def _joined(self, problems: Sequence[Problem], places: int) -> list[Problem]:
         """The problems of one side of the split, `places` in one."""
-        alone = {(case.file, case.places[0]): p.family for p in problems if not (case := p.data["case"]).more}
+        families = {(case.file, case.places): p.family for p in problems for case in [p.data["case"]]}
+
+        def near(first: Case, last: Case) -> bool:
+            """Whether the lines from one case to another, which the prompt shows, fit into it."""
+            gap = Gap.of(Case("", first.file, first.start, last.end), self.application.source_dir)
+            return len(gap.original) <= self.context_chars
+
         result = []
-        for case in joined([problem.data["case"] for problem in problems], places):
+        for case in joined([problem.data["case"] for problem in problems], places, near):
             self._gaps[case.id] = gap = Gap.of(case, self.application.source_dir)
-            names = [alone[case.file, place] for place in case.places if (case.file, place) in alone]
-            result.append(self._problem(gap, "+".join(dict.fromkeys(names)) or case.id))
+            parts = [case.places] if (case.file, case.places) in families else [(place,) for place in case.places]
+            names = dict.fromkeys(families[case.file, part] for part in parts)
+            result.append(self._problem(gap, "+".join(names)))
         return result
 
     def problems(self, split: Split) -> list[Problem]:

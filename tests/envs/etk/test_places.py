@@ -50,7 +50,7 @@ def test_neighbors_of_a_file_are_joined_with_a_line_between():
     cases = [Case(name, file, start, end) for name, file, start, end in (
         ("e", "g", 0, 2), ("d", "f", 9, 10), ("b", "f", 1, 3), ("c", "f", 3, 4), ("a", "f", 0, 1), ("f", "f", 5, 6),
     )]  # fmt: skip
-    made = [(case.id, case.file, case.places) for case in joined([*cases, CASE], 2)]
+    made = [(case.id, case.file, case.places) for case in joined([*cases, CASE], 2, lambda first, last: True)]
     assert made == [
         ("c", "a.c", CASE.places),  # which has several already
         ("a+c", "f", ((0, 1), (3, 4))),
@@ -58,15 +58,19 @@ def test_neighbors_of_a_file_are_joined_with_a_line_between():
         ("d", "f", ((9, 10),)),
         ("e", "g", ((0, 2),)),
     ]
-    assert [case.id for case in joined(cases, 9)] == ["a+c+f+d", "b", "e"]
+    assert [case.id for case in joined(cases, 9, lambda first, last: True)] == ["a+c+f+d", "b", "e"]
+    near = [case.id for case in joined(cases, 9, lambda first, last: last.end - first.start <= 6)]
+    assert near == ["a+c+f", "b", "d", "e"]
 
 
 def test_messages_are_located_in_the_place_that_they_are_about(gap):
     completion = f"1\n{MARK}\n3\n{MARK}\nlast\n"
     lines = gap.filled(completion).decode().split("\n")
     log = "".join(f"a.c:{lines.index(line) + 1}:1: error: {line}\n" for line in ("1", "two", "3", "last"))
-    located = {message.text: message.offset for message in gap.messages(log, completion)}
+    messages = gap.messages(log, completion)
+    located = {message.text: message.offset for message in messages}
     assert located == {"1": 0, "two": None, "3": completion.index("3"), "last": completion.index("last")}
+    assert {m.text: m.line for m in messages if m.offset is not None} == {"1": 1, "3": 3, "last": 5}
 
 
 def test_the_prompt_shows_what_is_between_the_places(gap, tmp_path):
