@@ -23,6 +23,8 @@ from envs.task import CodeBlockTask, Problem, Split, TaskError, seeded_split
 
 PROBLEMS = Path(__file__).parent / "problems"
 PRACTICE = Path(__file__).parent / "practice"
+KINDS = ("easy", "harder")
+"""Folders of PRACTICE: problems of one idea, and of two or three."""
 FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}
 
 
@@ -32,7 +34,7 @@ class Basics(CodeBlockTask):
         train_size, split_seed, system: see CodeBlockTask; train_size counts hand-written problems only.
         path: a file or a folder of .jsonl files with the same fields, and then no generated problems; None for the
             task's own problems.
-        practice: whether the problems of practice/ are trained on as well.
+        practice: whether the problems of practice/ are trained on as well: True, or one of KINDS for a part of them.
         further: a file or a folder of .jsonl files with the same fields: more problems to train on, beside the others.
             Those whose reference has the shape of a held-out one are left out.
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
@@ -43,9 +45,9 @@ class Basics(CodeBlockTask):
             "validation", one problem of each generated one, to choose settings and checkpoints by.
 
     Raises:
-        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, `practice` is set beside
-            `path`, no generated family is left to train on, `functions` is below 1, or `validation` leaves nothing on
-            one side.
+        TaskError: a path does not exist, a row is invalid or has no tests, there are no rows, `practice` is unknown or
+            set beside `path`, no generated family is left to train on, `functions` is below 1, or `validation` leaves
+            nothing on one side.
     """
 
     name = "basics"
@@ -56,7 +58,7 @@ class Basics(CodeBlockTask):
         split_seed: int = 0,
         system: str = "",
         path: str | None = None,
-        practice: bool = False,
+        practice: bool | str = False,
         further: str | None = None,
         generated: int = 0,
         generated_level: int = 3,
@@ -70,10 +72,10 @@ class Basics(CodeBlockTask):
         rows = _read(Path(path) if path else PROBLEMS, "path")
         if path and practice:
             raise TaskError(
-                f"task.env.practice=true with task.env.path={path}: the practice problems are for training beside the "
-                "task's own; leave one of the two out"
+                f"task.env.practice={str(practice).lower()} with task.env.path={path}: the practice problems are for "
+                "training beside the task's own; leave one of the two out"
             )
-        self._practice = _training_problems(_read(PRACTICE, "practice"), "practice") if practice else []
+        self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
         self.generated = 0 if path else generated
@@ -163,6 +165,13 @@ def _training_problems(rows: list[dict[str, Any]], key: str) -> list[Problem]:
             raise TaskError(f"task.env.{key}: {problem.id}: {reason}")
         problems[problem.id] = problem
     return list(problems.values())
+
+
+def _practice_rows(asked: bool | str) -> list[dict[str, Any]]:
+    if asked not in (True, False, *KINDS):
+        raise TaskError(f"task.env.practice={asked}: unknown; set it to true, false, {' or '.join(KINDS)}")
+    kinds = [kind for kind in KINDS if asked in (True, kind)]
+    return [row for kind in kinds for row in _read(PRACTICE / kind, "practice")]
 
 
 def _read(path: Path, key: str) -> list[dict[str, Any]]:

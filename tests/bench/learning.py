@@ -13,8 +13,8 @@ broad          the same with MBPP's problems of 511 to 974 beside, and 180 updat
 collected      the same with problems of five collections beside, two problems of each generated family, 360 updates, a
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
-practice       the same with the problems of envs/basics/practice/ beside those, 480 updates, and a share of 1
-shipped        the same without the five collections, 360 updates: all that comes with the package, nothing to download
+practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
+shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
@@ -60,13 +60,12 @@ ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
 SHIPPED = ("task.env.generated=2", "task.env.validation=0.2")
 COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", *SHIPPED)
-PRACTICE = "task.env.practice=true"
 SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
 WITH_FURTHER = {
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-    "practice_answers": (*COLLECTED, PRACTICE, "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
-    "shipped_answers": (*SHIPPED, PRACTICE, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
+    "practice_answers": (*COLLECTED, "task.env.practice=harder", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
+    "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
 DRAWN = RUNS / "own-answers-drawn"

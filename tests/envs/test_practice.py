@@ -7,11 +7,13 @@ import asyncio
 import dataclasses
 import functools
 
+import pytest
+
 from envs.basics import Basics
 from envs.basics.collected.functions import Found
 from envs.basics.collected.rows import Made, rows
 from envs.sandbox import LocalSandbox
-from envs.task import Problem, validate
+from envs.task import Problem, TaskError, validate
 from tests.envs.near_duplicates import near_duplicates
 from tests.envs.test_basics_families import of
 
@@ -40,7 +42,10 @@ def test_they_are_trained_on_where_they_are_asked_for():
     alone, more = Basics(), Basics(practice=True)
     assert [p.id for p in more.problems("test")] == [p.id for p in alone.problems("test")]
     assert more.problems("train") == alone.problems("train") + practice()
-    assert len(practice()) >= 2600
+    kinds = [Basics(practice=kind).problems("train")[200:] for kind in ("easy", "harder")]
+    assert kinds[0] + kinds[1] == practice() and len(kinds[0]) > 1100 and len(kinds[1]) > 1500
+    with pytest.raises(TaskError, match=r"task\.env\.practice=hard: unknown; set it to true, false, easy or harder"):
+        Basics(practice="hard")
     assert len({p.id for p in practice()}) == len({p.question for p in practice()}) == len(practice())
 
 
