@@ -91,8 +91,10 @@ class Simulation:
         for i, count in zip(several, counts, strict=True):
             of_places, measured = measured[:count], measured[count:]
             together, known = scores[i], [score for score in of_places if score is not None]
-            complete = together is not None and len(known) == count
-            results[i] = self._joined(completions[i], together, known) if together and complete else None
+            if together is None or len(known) < count:
+                results[i] = None
+            else:
+                results[i] = self._joined(completions[i], together, known)
         return results
 
     def _joined(

@@ -55,6 +55,7 @@ class Curriculum:
         problem_ids: of each row of the dataset.
         prompts, repeats: problems a step over all processes, a multiple of `world`; rows of each, side by side.
         seed: of the draws. rank, world: which of how many processes this is.
+        parts: whether answers teach by each of their parts, or only as a whole.
 
     Raises:
         UserError: a process has fewer problems than it takes for a step.
@@ -69,8 +70,9 @@ class Curriculum:
         seed: int,
         rank: int = 0,
         world: int = 1,
+        parts: bool = True,
     ):
-        self._settings, self._repeats, self._ids = settings, repeats, list(problem_ids)
+        self._settings, self._repeats, self._ids, self._parts = settings, repeats, list(problem_ids), parts
         self._rows = list(range(rank, len(self._ids), world))
         if len(self._rows) < prompts // world:
             raise UserError(
@@ -97,7 +99,7 @@ class Curriculum:
         for row, grade in zip(rows, grades, strict=True):
             groups.setdefault(self._ids[row], []).extend([] if grade is None else [grade])
         for name, group in groups.items():
-            spread, memory = spread_of(group), self._settings.memory
+            spread, memory = spread_of(group, self._parts), self._settings.memory
             before = self._spreads.get(name)
             self._spreads[name] = spread if before is None else memory * before + (1 - memory) * spread
 
@@ -124,12 +126,12 @@ class Curriculum:
         return torch.tensor(weights, dtype=torch.float64)
 
 
-def spread_of(group: Sequence[Grade]) -> float:
-    """The variance of the rewards of a group's answers; of answers in parts that of the rewards beside all parts, and
-    of each part by itself as if it were paid like a whole answer. 0 of less than two answers."""
+def spread_of(group: Sequence[Grade], by_part: bool = True) -> float:
+    """The variance of the rewards of a group's answers; where parts count (`by_part`) that of the rewards beside all
+    parts, and of each part by itself as if it were paid like a whole answer. 0 of less than two answers."""
     if len(group) < 2:
         return 0.0
-    names = sorted({name for grade in group for name in grade.parts})
+    names = sorted({name for grade in group for name in grade.parts}) if by_part else []
     earned = [[grade.parts[name].reward if name in grade.parts else 0.0 for name in names] for grade in group]
     rest = pvariance(grade.total - sum(parts) for grade, parts in zip(group, earned, strict=True))
     return rest + len(names) * sum(map(pvariance, zip(*earned, strict=True)))

@@ -342,7 +342,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         return Rollouts(
             settings,
             self.train_dataset,
-            self._prompt_order(),
+            self._prompt_order(settings.parts),
             self.task,
             self.problems,
             tokenizer,
@@ -355,13 +355,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             episodes_of(episode, self.task, tokenizer, template, ends, grader),
         )
 
-    def _prompt_order(self) -> PromptRows | Curriculum:
+    def _prompt_order(self, parts: bool) -> PromptRows | Curriculum:
         """TRL's own order of prompts, which a step may take more of than TRL would, or the curriculum's."""
         prompts = self.args.generation_batch_size // self.num_generations
         rank, seed = (self.accelerator.process_index, self.accelerator.num_processes), self.args.seed
         if self._curriculum:
             names = self.train_dataset["problem_id"]
-            return Curriculum(self._curriculum, names, prompts, self.num_generations, seed, *rank)
+            return Curriculum(self._curriculum, names, prompts, self.num_generations, seed, *rank, parts)
         return PromptRows(self.train_dataset, prompts, self.num_generations, seed, self.shuffle_dataset, *rank)
 
     def _sample_by_trl(self, prompt_ids):

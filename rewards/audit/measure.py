@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import statistics
 from collections import defaultdict
@@ -166,11 +167,11 @@ def _answers(
 
 
 def _damaged(problem: Problem, kind: str, seed: str) -> list[str]:
-    """At most DAMAGED wrong answers; of one with several masked places one place is damaged, never a mark."""
+    """At most DAMAGED wrong answers; of several masked places one is damaged, each in its turn, and never a mark."""
     places = problem.data.get("places", (problem.reference,))
-    changed = ((n, text) for n, place in enumerate(places) for text in damaged(place, kind, DAMAGED, seed))
-    texts = [f"{MARK}\n".join([*places[:n], text, *places[n + 1 :]]) for n, text in changed]
-    return texts[:DAMAGED]
+    by_place = [[(n, text) for text in damaged(place, kind, DAMAGED, seed)] for n, place in enumerate(places)]
+    in_turns = [each for turn in itertools.zip_longest(*by_place) for each in turn if each is not None]
+    return [f"{MARK}\n".join([*places[:n], text, *places[n + 1 :]]) for n, text in in_turns[:DAMAGED]]
 
 
 def _share(reward: Reward, grade: Grade) -> float:

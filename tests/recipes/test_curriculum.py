@@ -85,6 +85,7 @@ def test_the_spread_of_answers_in_parts_is_that_of_their_parts():
     assert spread_of([grade(1.0), grade(0.0)]) == 0.25 and spread_of([grade(1.0)]) == 0
     tied = [grade(0.5, f=0.5, g=0.0), grade(0.5, f=0.0, g=0.5)]
     assert spread_of(tied) == pytest.approx(2 * (0.0625 + 0.0625))  # as one that half of the answers solve
+    assert spread_of(tied, by_part=False) == 0  # as whole answers they teach nothing
     beside = [grade(0.7, f=0.5), grade(0.5, f=0.5)]
     assert spread_of(beside) == pytest.approx(0.01)
     assert spread_of([grade(0.5, f=0.5), grade(0.0)]) == pytest.approx(0.0625)  # a part that an answer lacks

@@ -90,15 +90,18 @@ def test_damage_is_one_change_outside_comments(code, kind):
 
 
 def test_one_of_several_masked_places_is_damaged_and_useless_answers_fill_all():
-    task = EtkCompletion(places=3)
+    task, damaged_places = EtkCompletion(places=3), set()
     for problem in task.problems("train"):
         places, case = problem.data.get("places", ()), problem.data["case"]
         for kind in KINDS:
             for text in _damaged(problem, kind, "0"):
                 pieces = [text[start:end] for start, end in piece_spans(text, len(case.places))]
-                assert sum(a != b for a, b in zip(pieces, places or [problem.reference], strict=True)) == 1
+                differ = [a != b for a, b in zip(pieces, places or [problem.reference], strict=True)]
+                assert sum(differ) == 1
+                damaged_places.add(differ.index(True))
         answers = [answer.code or "" for name, answer in useless_answers(task, problem, "") if name == "early exit"]
         assert [answer.count("std::_Exit(0);") for answer in answers] == ([1, len(places)] if places else [1])
+    assert damaged_places == {0, 1, 2}
 
 
 def test_moves_and_code_with_fences_are_answers_as_they_stand():

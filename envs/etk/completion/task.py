@@ -81,7 +81,7 @@ class EtkCompletion:
 
     def _joined(self, problems: Sequence[Problem], places: int) -> list[Problem]:
         """The problems of one side of the split, `places` in one."""
-        families = {(case.file, case.places): p.family for p in problems for case in [p.data["case"]]}
+        family_of = {(case.file, case.places): p.family for p in problems for case in [p.data["case"]]}
 
         def near(first: Case, last: Case) -> bool:
             """Whether the lines from one case to another, which the prompt shows, fit into it."""
@@ -91,8 +91,8 @@ class EtkCompletion:
         result = []
         for case in joined([problem.data["case"] for problem in problems], places, near):
             self._gaps[case.id] = gap = Gap.of(case, self.application.source_dir)
-            parts = [case.places] if (case.file, case.places) in families else [(place,) for place in case.places]
-            names = dict.fromkeys(families[case.file, part] for part in parts)
+            parts = [case.places] if (case.file, case.places) in family_of else [(place,) for place in case.places]
+            names = dict.fromkeys(family_of[case.file, part] for part in parts)
             result.append(self._problem(gap, "+".join(names)))
         return result
 

@@ -181,9 +181,11 @@ def flat_at_1(run: History) -> Finding | None:
 
 
 def flat_at_0(run: History) -> Finding | None:
-    """Nothing passes, and neither the reward nor a channel of partial success rises."""
+    """Nothing passes, and neither the reward nor a channel of partial success rises; nor do parts of answers earn."""
     passed, reward = values(run.last, "pass_rate"), run.change("reward")
     if not passed or reward is None or mean(passed) > NEVER or run.improved or _partial_success_rises(run):
+        return None
+    if _parts_earn(run):
         return None
     count = len(passed) * (run.answers_per_step or 0)
     share = f"{round(mean(passed) * count)} of {count:,} samples" if count else f"{percent(mean(passed))} of samples"
@@ -195,6 +197,16 @@ def flat_at_0(run: History) -> Finding | None:
         "solve (task.pass_rates), pay for part of the tests (task.reward.unit_tests.fractional=true), or take a larger "
         "model.",
     )
+
+
+def _parts_earn(run: History) -> bool:
+    """Whether answers have several parts, each graded by itself, and some of these earn: no whole answer needs to pass
+    for groups to differ."""
+    parts = max(run.setting(f"task.env.{name}") or 1 for name in ("functions", "places"))
+    form = f"scores/{run.form_channel or 'form'}"
+    measured = {key for row in run.last for key in row if key.startswith("scores/") and key != form}
+    scores = (values(run.last, key) for key in measured)
+    return parts > 1 and any(score and mean(score) > NEVER for score in scores)
 
 
 def _partial_success_rises(run: History) -> bool:
