@@ -138,6 +138,8 @@ class RewardConfig:
 class EvaluationConfig:
     before: bool = MISSING
     """Also before training. What starts from another run's adapter was evaluated there."""
+    before_from: str | None = None
+    """A run whose evaluation before training stands for this one's, as of the model that `adapter` was trained from."""
     every: int = MISSING
     """Steps between evaluations in training; 0: before and after it alone."""
     every_task: bool = MISSING

@@ -24,6 +24,7 @@ from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_o
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
 from recipes.records.log import RunLog
+from recipes.run.before import check_before_from, take_before
 from recipes.run.build import (
     OtherTask,
     build_episode,
@@ -77,6 +78,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     check_keep(cfg)
     task = build_task(cfg, "train", *evaluated_split(cfg))
     also = [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate]
+    check_before_from(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter)
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
@@ -137,7 +139,9 @@ def fit(run: Run, trainer: Any) -> None:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log, run.episode)
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
-        if run.cfg.evaluation.before:
+        if (source := run.cfg.evaluation.before_from) and trainer.accelerator.is_main_process:
+            take_before(source, run.log)
+        if run.cfg.evaluation.before and not source:
             with phase("evaluation", interruptible=True):
                 stages.evaluate("before")
         stop_if_asked()

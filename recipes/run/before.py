@@ -1,0 +1,79 @@
+"""The evaluation before training, taken over from a run that started from the same model (evaluation.before_from)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from envs.task import Task
+from recipes.cli.errors import UserError
+from recipes.records.jsonl import Record, read_config, read_jsonl, setting
+from recipes.records.log import RunLog
+
+SAME = (
+    "task.name",
+    "episode",
+    "model.path",
+    "hardware.precision",
+    "hardware.load_in_4bit",
+    "evaluation.samples",
+    "evaluation.temperature",
+    "evaluation.top_p",
+    "evaluation.greedy",
+    "evaluation.max_new_tokens",
+    "evaluation.split",
+)
+"""Settings in which both runs agree, since another value of one of them gives other answers."""
+FILES = ("eval_samples.jsonl", "samples.jsonl")
+"""Answers of evaluations, of a training run and of recipes/eval.py."""
+
+
+def before_of(path: str) -> tuple[list[Record], list[Record]]:
+    """The evaluation of a run before training, or of a run of recipes/eval.py, as rows of a training run.
+
+    Returns rows of evals.jsonl and of eval_samples.jsonl.
+    """
+    evals = [row for row in read_jsonl(Path(path, "evals.jsonl")) if row["when"] in ("before", "eval")]
+    answers = [row for name in FILES for row in read_jsonl(Path(path, name))]
+    task = evals[0]["task"] if evals else None
+    place = {"when": "before", "step": 0}
+    return (
+        [row | place for row in evals],
+        [{**place, "task": task, **row} for row in answers if row.get("when", "before") == "before"],
+    )
+
+
+def check_before_from(cfg: DictConfig, task: Task) -> None:
+    """Raise UserError where the run that `evaluation.before_from` names cannot stand for this one before training."""
+    path = cfg.evaluation.before_from
+    if path is None:
+        return
+    asked = f"evaluation.before_from={path}"
+    evals, answers = before_of(path)
+    if not evals or not Path(path, "config.yaml").exists():
+        raise UserError(
+            f"{asked}: no evaluation before training there; name a run directory of recipes/eval.py, or of a training "
+            "with evaluation.before=true"
+        )
+    config, own = read_config(Path(path, "config.yaml"))[0], OmegaConf.to_container(cfg, resolve=True)
+    for key in SAME:
+        there, here = setting(config, key), setting(own, key)
+        if there != here:
+            raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")
+    known = {row["task_id"] for row in answers if row["task"] == cfg.task.name}
+    if known != {problem.id for problem in task.problems(cfg.evaluation.split)}:
+        raise UserError(
+            f"{asked}: other problems were answered there than the {cfg.evaluation.split} problems here, which cannot "
+            "be compared: use the same settings below task.env"
+        )
+
+
+def take_before(path: str, log: RunLog) -> None:
+    """Write that evaluation down as this run's own, unless it is there already."""
+    if any(row["when"] == "before" for row in read_jsonl(log.folder / "evals.jsonl")):
+        return
+    evals, answers = before_of(path)
+    log.samples(answers)
+    for row in evals:
+        log.evaluation(row)
