@@ -1,5 +1,5 @@
 # make install   .venv with what training needs
-# make demo      install, train SmolLM2 on `basics`, evaluate before and after, draw the report (a quarter of an hour on 2 cores, or a little more)
+# make demo      install; train SmolLM2 on `basics`: first on those of its own answers that are right, then by GRPO; evaluate before and after, draw the report
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too
 # make lint      format, mend what can be mended, check types, imports, spelling and wording
 # make test-trl-newest   the invariants and two steps of each recipe with the newest TRL, in an environment of its own
@@ -9,7 +9,8 @@
 PYTHON ?= python3.11
 TORCH ?= torch==2.13.0
 TRL ?= trl<1.17
-STEPS ?= 20
+SFT_UPDATES ?= 50
+STEPS ?= 10
 MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -20,8 +21,17 @@ given = $(if $($(1)),$(2)=$($(1)))
 .DEFAULT_GOAL := demo
 
 install: .venv/.installed
-demo: .venv/.installed
-	$(BIN)/python recipes/grpo.py task=basics recipe.trl.max_steps=$(STEPS) run.name=demo-$(STEPS)-steps
+DEMO := runs/demo
+BASICS := task=basics task.also_evaluate=[]
+demo: $(DEMO)/before/samples.jsonl $(DEMO)/answers/samples.jsonl
+	$(BIN)/python recipes/sft.py $(BASICS) recipe.answers=$(DEMO)/answers recipe.trl.max_steps=$(SFT_UPDATES) evaluation.before=false evaluation.samples=0 evaluation.greedy=false run.dir=$(DEMO)/sft
+	$(BIN)/python recipes/grpo.py $(BASICS) adapter=$(DEMO)/sft recipe.trl.max_steps=$(STEPS) evaluation.before_from=$(DEMO)/before run.dir=$(DEMO)/grpo
+
+# the model's answers before training: to the problems that are held out, and greedily to those to train on
+$(DEMO)/before/samples.jsonl: | .venv/.installed
+	$(BIN)/python recipes/eval.py $(BASICS) run.dir=$(DEMO)/before
+$(DEMO)/answers/samples.jsonl: | .venv/.installed
+	$(BIN)/python recipes/eval.py $(BASICS) evaluation.split=train evaluation.samples=0 run.dir=$(DEMO)/answers
 
 test: .venv/.installed-dev
 	$(BIN)/python -m ruff check .

@@ -1,6 +1,6 @@
 """Ask a trained model in a terminal; its answers are streamed.
 
-    python recipes/chat.py run=runs/grpo/basics/demo-20-steps
+    python recipes/chat.py run=runs/demo/grpo
     python recipes/chat.py run=... --run                                    run the answers' programs in the sandbox
     python recipes/chat.py run=... ask="Write a function double(n)."        one answer, then exit
     python recipes/chat.py run=... task=humaneval problem=HumanEval/0       a task's problem: tests and token rewards

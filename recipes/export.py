@@ -1,6 +1,6 @@
 """A trained run as a folder that other programs load: full weights, tokenizer, chat template, model card.
 
-    python recipes/export.py run=runs/grpo/basics/demo-20-steps to=my-model
+    python recipes/export.py run=runs/demo/grpo to=my-model
     python recipes/export.py run=... to=my-model step=10                    a checkpoint instead of the end
     python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
