@@ -66,6 +66,11 @@ def check_grpo(cfg: DictConfig) -> None:
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
         )
     CurriculumSettings(**recipe.curriculum)
+    if recipe.curriculum.enabled and recipe.trl.get("shuffle_dataset") is False:
+        raise UserError(
+            "recipe.trl.shuffle_dataset=false: recipe.curriculum.enabled=true draws problems by their weights, in no "
+            "fixed order: leave one of the two out"
+        )
     PrefixSettings(**recipe.prefix)
     alone = {"recipe.refill": recipe.refill, "recipe.curriculum.enabled": recipe.curriculum.enabled}
     for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):

@@ -291,6 +291,13 @@ def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_re
         check_grpo(compose(sequence, fits))
 
 
+def test_a_fixed_order_and_a_curriculum_do_not_go_together():
+    fixed = "+recipe.trl.shuffle_dataset=false"
+    check_grpo(compose(fixed))
+    with pytest.raises(UserError, match=r"recipe\.trl\.shuffle_dataset=false: .* leave one of the two out"):
+        check_grpo(compose(fixed, "recipe.curriculum.enabled=true"))
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
