@@ -44,7 +44,14 @@ from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import Sampler, sampler_of
 from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.group_advantages import GroupAdvantages
-from recipes.trainers.log_probs import Rows, attend_by_segment, full_attention, packed_logps, require_plain_head
+from recipes.trainers.log_probs import (
+    Entropy,
+    Rows,
+    attend_by_segment,
+    full_attention,
+    packed_logps,
+    require_plain_head,
+)
 from recipes.trainers.metrics import completion_metrics, group_metrics
 from recipes.trainers.micro_batches import micro_batches
 from recipes.trainers.turns import turn_metrics, written_columns
@@ -119,7 +126,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if advantages.dim() > 1:
             advantages = advantages[:, : batch["completion_ids"].shape[1]]
         learns = ~rewards_NG.flatten()[local].isnan()
-        if not (self.beta or self.entropy_coef or self.use_adaptive_entropy):  # else zero advantages have gradients too
+        if not (self.beta or self._entropy_in_loss):  # else zero advantages have gradients too
             learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
         batch["advantages"], batch["learns"] = advantages, learns
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
@@ -220,6 +227,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
     # 5. ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def _entropy_in_loss(self) -> bool:
+        return bool(self.entropy_coef or self.use_adaptive_entropy)
+
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
     ):
@@ -230,7 +241,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
         rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
-        logps, entropies = packed_logps(model, rows, self.temperature, compute_entropy, self.logits_at_once)
+        entropy: Entropy = None if not compute_entropy else "loss" if self._entropy_in_loss else "metric"
+        logps, entropies = packed_logps(model, rows, self.temperature, entropy, self.logits_at_once)
         return logps, entropies, None  # no auxiliary loss of a router of experts
 
     # 3. ---------------------------------------------------------------------------------------------------------

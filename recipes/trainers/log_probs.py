@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import PeftModel
@@ -30,6 +30,8 @@ BY_SEGMENT = "packed_sdpa"
 """The attention that takes the lengths of a packed row in place of a mask."""
 CHUNK = 256
 """Tokens whose logits PPO has in memory at once: 50 MB in float32 at a vocabulary of 50,000."""
+Entropy = Literal["metric", "loss"] | None
+"""What entropies are asked for: as a metric they have no gradient, as a term of the loss they have one."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def pack(
 
 
 def packed_logps(
-    model: nn.Module, rows: Rows, temperature: float, with_entropy: bool = False, logits_at_once: int = 0
+    model: nn.Module, rows: Rows, temperature: float, entropy: Entropy = None, logits_at_once: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probabilities (B, T) of the completion tokens, and entropies (B, T) where asked for; 0 at padding and at what
     the policy did not write.
@@ -138,7 +140,7 @@ def packed_logps(
     completions.
     """
     logps = torch.zeros(len(rows.prompts), rows.width, device=rows.device)
-    entropies = torch.zeros_like(logps) if with_entropy else None
+    entropies = torch.zeros_like(logps) if entropy else None
     for group in rows.by_prompt():
         prompt, sizes = rows.prompts[group[0]], [len(rows.completions[row]) for row in group]
         inputs, predicts = pack(len(prompt), sizes, rows.device, attends_by_segment(model))
@@ -156,12 +158,12 @@ def packed_logps(
             with without_head(model) as head:
                 hidden = model(**call).logits[0]
             hidden = hidden.to(head.weight.dtype)  # autocast's forward gives float32, also where autocast is over
-            group_logps, entropy = chunked_logps(head, hidden, targets, temperature, with_entropy, logits_at_once)
+            group_logps, of_group = chunked_logps(head, hidden, targets, temperature, entropy, logits_at_once)
         else:
-            group_logps, entropy = token_logps(model(**call).logits[0], targets, temperature, with_entropy)
+            group_logps, of_group = token_logps(model(**call).logits[0], targets, temperature, entropy)
         logps = logps.index_put((at, column), group_logps)
-        if entropies is not None and entropy is not None:
-            entropies.index_put_((at, column), entropy)
+        if entropies is not None and of_group is not None:
+            entropies = entropies.index_put((at, column), of_group)
     return logps, entropies
 
 
@@ -219,43 +221,42 @@ def _packed_states(backbone: nn.Module, rows: Rows, group: Sequence[int]) -> tor
 
 
 def completion_logps(
-    head: nn.Module, hidden: torch.Tensor, rows: Rows, temperature: float, with_entropy: bool = False
+    head: nn.Module, hidden: torch.Tensor, rows: Rows, temperature: float, entropy: Entropy = None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities (B, T) of completion tokens and, without gradient, entropies (B, T); 0 at padding and at what
-    the policy did not write.
+    """Log-probabilities (B, T) of completion tokens, and entropies (B, T) where asked for; 0 at padding and at what the
+    policy did not write.
 
     head: the output matrix. hidden: (B, T, d) as `hidden_states` gives them.
     """
     mask = rows.mask
-    logps, entropy = chunked_logps(head, hidden[mask], rows.targets, temperature, with_entropy, CHUNK)
+    logps, entropies = chunked_logps(head, hidden[mask], rows.targets, temperature, entropy, CHUNK)
     zeros = torch.zeros(mask.shape, device=mask.device)
     logps = zeros.masked_scatter(mask, logps)
-    return logps, None if entropy is None else zeros.masked_scatter(mask, entropy)
+    return logps, None if entropies is None else zeros.masked_scatter(mask, entropies)
 
 
 # from logits to log-probabilities -------------------------------------------------------------------------------
 
 
 def token_logps(
-    logits: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool
+    logits: torch.Tensor, ids: torch.Tensor, temperature: float, entropy: Entropy = None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability of each id and, without gradient, the entropy of each distribution, in nats.
+    """Log-probability of each id and, where asked for, the entropy of each distribution, in nats.
 
     logits (..., V) of any float type, ids (...); both results (...) in float32.
     """
     logits = logits.float() / temperature
     normaliser = logits.logsumexp(-1)
     logps = logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - normaliser
-    if not with_entropy:
+    if not entropy:
         return logps, None
-    with torch.no_grad():
-        detached = logits.detach()
-        entropy = normaliser - (torch.exp(detached - normaliser.unsqueeze(-1)) * detached).sum(-1)
-    return logps, entropy
+    with torch.set_grad_enabled(entropy == "loss" and torch.is_grad_enabled()):
+        entropies = normaliser - (torch.exp(logits - normaliser.unsqueeze(-1)) * logits).sum(-1)
+    return logps, entropies
 
 
 def chunked_logps(
-    head: nn.Module, hidden: torch.Tensor, ids: torch.Tensor, temperature: float, with_entropy: bool, at_once: int
+    head: nn.Module, hidden: torch.Tensor, ids: torch.Tensor, temperature: float, entropy: Entropy, at_once: int
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """`token_logps` of `head(hidden)`, `at_once` tokens at a time; the backward pass computes their logits again.
 
@@ -264,14 +265,14 @@ def chunked_logps(
     again = torch.is_grad_enabled() and (hidden.requires_grad or any(p.requires_grad for p in head.parameters()))
 
     def chunk(h: torch.Tensor, i: torch.Tensor):
-        return token_logps(head(h), i, temperature, with_entropy)
+        return token_logps(head(h), i, temperature, entropy)
 
     chunks = [
         checkpoint(chunk, h, i, use_reentrant=False, preserve_rng_state=False) if again else chunk(h, i)
         for h, i in zip(hidden.split(at_once), ids.split(at_once), strict=True)
     ]
     logps = torch.cat([logps for logps, _ in chunks])
-    return logps, torch.cat([entropy for _, entropy in chunks if entropy is not None]) if with_entropy else None
+    return logps, torch.cat([each for _, each in chunks if each is not None]) if entropy else None
 
 
 # what a model must be like --------------------------------------------------------------------------------------

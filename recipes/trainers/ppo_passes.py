@@ -11,7 +11,7 @@ from torch import nn
 
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.trainers.experience import Experience
-from recipes.trainers.log_probs import Rows, backbone_of, causal_lm, completion_logps, hidden_states
+from recipes.trainers.log_probs import Entropy, Rows, backbone_of, causal_lm, completion_logps, hidden_states
 
 
 class ForwardPasses:
@@ -35,7 +35,8 @@ class ForwardPasses:
                 hidden = hidden_states(backbone_of(self.policy), rows)
             if with_policy:
                 head = causal_lm(self.policy).get_output_embeddings()
-                logps, entropy = completion_logps(head, hidden, rows, self.args.temperature + 1e-7, with_entropy)
+                kind: Entropy = "metric" if with_entropy else None
+                logps, entropy = completion_logps(head, hidden, rows, self.args.temperature + 1e-7, kind)
             if with_critic:
                 if not self.value.shared:
                     hidden = hidden_states(self.value.backbone, rows)

@@ -95,7 +95,7 @@ def test_attention_by_segment_is_attention_with_a_mask(model, precision, checkpo
             each.gradient_checkpointing_enable({"use_reentrant": False})
         each.train()
         with torch.autocast("cpu", precision, enabled=precision != torch.float32):
-            logps, entropy = packed_logps(each, Rows(PROMPTS, completions, 7, CPU), 0.7, True)
+            logps, entropy = packed_logps(each, Rows(PROMPTS, completions, 7, CPU), 0.7, "metric")
         logps.square().sum().backward()
         results.append([logps, entropy, *(p.grad for p in each.parameters())])
     for wanted, got in zip(*results, strict=True):
@@ -185,9 +185,9 @@ def test_what_the_policy_did_not_write_meets_no_output_matrix(model, way, longes
         seen.clear()
         if way == "PPO":
             hidden = hidden_states(backbone_of(model), rows)
-            logps, entropy = completion_logps(model.get_output_embeddings(), hidden, rows, 0.7, True)
+            logps, entropy = completion_logps(model.get_output_embeddings(), hidden, rows, 0.7, "metric")
         else:
-            logps, entropy = packed_logps(model, rows, 0.7, True, logits_at_once=4 if "chunks" in way else 0)
+            logps, entropy = packed_logps(model, rows, 0.7, "metric", logits_at_once=4 if "chunks" in way else 0)
         assert sum(seen) == rows.mask.sum() == len(rows.targets)
         (logps.square() * written).sum().backward()
         results.append((logps, entropy))

@@ -66,7 +66,7 @@ def test_an_update_of_ppo_takes_what_is_planned(rank, checkpointing, precision, 
         with torch.autocast("cpu", dtype, enabled=precision != "fp32"):
             hidden = log_probs.hidden_states(log_probs.backbone_of(model), rows)
             head = log_probs.causal_lm(model).get_output_embeddings()
-            logps, _ = log_probs.completion_logps(head, hidden, rows, 1.0, with_entropy=True)
+            logps, _ = log_probs.completion_logps(head, hidden, rows, 1.0, entropy="metric")
         del hidden
         (logps * rows.mask).sum().backward()
 
@@ -98,7 +98,7 @@ def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bf16_accelerator
 
     def update() -> None:
         if packing:
-            logps, _ = log_probs.packed_logps(model, rows, 1.0, with_entropy=True)
+            logps, _ = log_probs.packed_logps(model, rows, 1.0, entropy="metric")
         else:
             logps = padded(model, ids, mask, 160, compute_entropy=True)[0]
         logps.sum().backward()
