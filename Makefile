@@ -10,7 +10,7 @@ PYTHON ?= python3.11
 TORCH ?= torch==2.13.0
 TRL ?= trl<1.17
 SFT_UPDATES ?= 50
-STEPS ?= 10
+STEPS ?= 5
 MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
