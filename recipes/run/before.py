@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from envs.task import Task
 from recipes.cli.errors import UserError
+from recipes.evaluation.held_out import decodings
 from recipes.records.jsonl import Record, read_config, read_jsonl, setting
 from recipes.records.log import RunLog
 
@@ -56,11 +58,15 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
             f"{asked}: no evaluation before training there; name a run directory of recipes/eval.py, or of a training "
             "with evaluation.before=true"
         )
-    config, own = read_config(Path(path, "config.yaml"))[0], OmegaConf.to_container(cfg, resolve=True)
+    config = read_config(Path(path, "config.yaml"))[0]
+    own: Any = OmegaConf.to_container(cfg, resolve=True)
     for key in SAME:
         there, here = setting(config, key), setting(own, key)
         if there != here:
             raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")
+    done = {row["temperature"] for row in evals if row["task"] == cfg.task.name}
+    if not done.issuperset(decoding.temperature for decoding, _ in decodings(cfg.evaluation)):
+        raise UserError(f"{asked}: its evaluation before training is not finished; start that command again first")
     known = {row["task_id"] for row in answers if row["task"] == cfg.task.name}
     if known != {problem.id for problem in task.problems(cfg.evaluation.split)}:
         raise UserError(

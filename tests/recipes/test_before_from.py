@@ -69,6 +69,11 @@ def test_an_evaluation_stands_for_the_model_before_training(run, tmp_path):
     other = run(*sft, "task.env.split_seed=1", f"run.dir={tmp_path / 'other'}")
     assert other.returncode == 2
     assert "other problems were answered there" in other.stderr
+    lines = (base / "evals.jsonl").read_text().splitlines(keepends=True)
+    (base / "evals.jsonl").write_text(lines[0])
+    half = run(*sft, f"run.dir={tmp_path / 'other'}")
+    assert half.returncode == 2
+    assert "its evaluation before training is not finished" in half.stderr
     nothing = run("sft", f"evaluation.before_from={tmp_path}", f"run.dir={tmp_path / 'other'}")
     assert nothing.returncode == 2
     assert "no evaluation before training there" in nothing.stderr
