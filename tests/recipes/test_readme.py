@@ -104,6 +104,14 @@ def test_a_recipes_command_composes(document, command):
     OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
 
 
+def test_make_demo_runs_commands_that_compose(tmp_path):
+    printed = subprocess.run(["make", "-n", "demo", f"DEMO={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
+    recipes = re.findall(r"^\S+python (recipes/.*)$", printed.stdout, re.MULTILINE)
+    assert [command.split(".py")[0] for command in recipes] == [f"recipes/{n}" for n in ("eval", "eval", "sft", "grpo")]
+    for command in recipes:
+        test_a_recipes_command_composes("Makefile", command)
+
+
 @pytest.mark.parametrize(("document", "command"), commands(r"(?:tests/bench|launch)/\w+\.(?:py|sh)"))
 def test_a_script_knows_the_options_that_a_command_gives_it(document, command):
     for script in re.findall(r"(?:tests/bench|launch)/\w+\.(?:py|sh)", command):
