@@ -68,6 +68,7 @@ def trl_arguments(cfg: DictConfig, kind: type) -> Any:
             )
             raise UserError(f"recipe.trl.{name}={value}: {decides}")
         _check_field(kind, name, value)
+        _check_used(cfg, name, value, getattr(kind, name, None))
     try:
         return kind(**given, **decided)
     except (TypeError, ValueError) as error:
@@ -90,6 +91,43 @@ DECIDED_BY = {
     "use_vllm": "hardware.vllm",
 }
 """The setting of this project that decides a field of TRL's."""
+
+
+SAMPLING = "answers are sampled with recipe.trl.temperature and top_p alone; leave it out"
+MODEL = "the policy is loaded as the group model says (model.path); leave it out"
+ENDS = "the model's end token and the task end an answer; leave it out"
+UNUSED = {
+    "grpo": {
+        "top_k": SAMPLING,
+        "min_p": SAMPLING,
+        "repetition_penalty": SAMPLING,
+        "generation_kwargs": SAMPLING,
+        "cache_implementation": SAMPLING,
+        "use_transformers_continuous_batching": SAMPLING,
+        "vllm_structured_outputs_regex": SAMPLING,
+        "max_tool_calling_iterations": "answers call no tools; episode=repair asks for further turns",
+        "reward_weights": "a channel's weight is task.reward.<channel>.weight; set that",
+    },
+    "ppo": {
+        "sft_model_path": MODEL,
+        "reward_model_path": MODEL,
+        "model_adapter_name": MODEL,
+        "ref_adapter_name": MODEL,
+        "stop_token": ENDS,
+        "stop_token_id": ENDS,
+        "local_rollout_forward_batch_size": "hardware.rows_per_device decides it; set that",
+    },
+}
+"""Fields of TRL's that this project's own parts replace, by recipe, and what to do instead: they would do nothing."""
+
+
+def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
+    """Raises UserError where a field would be ignored and has another value than TRL's own."""
+    reason = UNUSED.get({"reinforce": "ppo"}.get(cfg.recipe.name, cfg.recipe.name), {}).get(name)
+    by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
+    if reason is None or value == default or (reason is SAMPLING and by_trl):
+        return
+    raise UserError(f"recipe.trl.{name}={value} would do nothing: {reason}")
 
 
 def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:

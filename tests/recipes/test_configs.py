@@ -291,6 +291,27 @@ def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_re
         check_grpo(compose(sequence, fits))
 
 
+@pytest.mark.parametrize(
+    ("recipe", "override", "message"),
+    [
+        ("grpo", "top_k=50", "recipe.trl.top_k=50 would do nothing: answers are sampled with"),
+        ("grpo", "repetition_penalty=1.1", "recipe.trl.repetition_penalty=1.1 would do nothing"),
+        ("grpo", "reward_weights=[1.0]", "would do nothing: a channel's weight is task.reward.<channel>.weight"),
+        ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos would do nothing"),
+        ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x would do nothing"),
+    ],
+)
+def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, message, tmp_path):
+    with pytest.raises(UserError, match=re.escape(message)):
+        trl_config(compose(f"+recipe.trl.{override}", recipe=recipe), tmp_path)
+
+
+def test_fields_of_sampling_count_where_trl_samples(tmp_path):
+    shared = compose("+recipe.trl.top_k=50", "hardware.vllm=colocate")
+    assert trl_config(shared, tmp_path).top_k == 50
+    assert trl_config(compose("+recipe.trl.top_k=0"), tmp_path).top_k == 0  # TRL's own value
+
+
 def test_a_fixed_order_and_a_curriculum_do_not_go_together():
     fixed = "+recipe.trl.shuffle_dataset=false"
     check_grpo(compose(fixed))
