@@ -162,6 +162,8 @@ class Stages:
         if not self.trainer.accelerator.is_main_process:
             return
         Console().print(comparison(read_jsonl(self.folder / "evals.jsonl")))
+        if (source := self.cfg.evaluation.before_from) and self.cfg.adapter:
+            log.info("before: %s; the gain is of this run and of adapter=%s together", source, self.cfg.adapter)
         for line in diagnose(load_history(self.folder)).lines:
             log.info(line)
         log.info("report: %s", write_report(self.folder))

@@ -44,7 +44,8 @@ def test_the_model_before_both_trainings_is_what_the_second_is_compared_with(run
     summaries, answers = rows(second, "after")
     assert [row["temperature"] for row in summaries] == [1.0, 0.0]
     assert len(answers) == 2 * summaries[0]["problems"]
-    assert "gain" in done.stdout
+    assert f"before: {first}; the gain is of this run and of adapter={first} together" in done.stdout.replace("\n", "")
+    assert str(first) in (second / "report.html").read_text().split("What the run changed")[1].split("</p>")[0]
     again = run(*command)
     assert again.returncode == 0
     assert rows(second, "before") == rows(first, "before")

@@ -46,6 +46,8 @@ def write_report(run_dir: Path) -> Path:
             history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals, shares_passed(answers))
         ),
         gains=gains(shown),
+        before_from=pick(config, "evaluation.before_from"),
+        adapter=pick(config, "adapter"),
         verdicts=verdict_tables(answers),
         robots=robot_runs(answers),
         fields=field_drawings(answers),
