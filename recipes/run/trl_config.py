@@ -95,6 +95,7 @@ DECIDED_BY = {
 
 SAMPLING = "answers are sampled with recipe.trl.temperature and top_p alone; leave it out"
 MODEL = "the policy is loaded as the group model says (model.path); leave it out"
+LIGER = "its loss knows no rewards on tokens; hardware.logits_at_once=256 saves the memory of the logits"
 ENDS = "the model's end token and the task end an answer; leave it out"
 UNUSED = {
     "grpo": {
@@ -106,6 +107,7 @@ UNUSED = {
         "use_transformers_continuous_batching": SAMPLING,
         "vllm_structured_outputs_regex": SAMPLING,
         "max_tool_calling_iterations": "answers call no tools; episode=repair asks for further turns",
+        "use_liger_kernel": LIGER,
         "reward_weights": "a channel's weight is task.reward.<channel>.weight; set that",
     },
     "ppo": {
@@ -115,10 +117,11 @@ UNUSED = {
         "ref_adapter_name": MODEL,
         "stop_token": ENDS,
         "stop_token_id": ENDS,
+        "use_liger_kernel": LIGER,
         "local_rollout_forward_batch_size": "hardware.rows_per_device decides it; set that",
     },
 }
-"""Fields of TRL's that this project's own parts replace, by recipe, and what to do instead: they would do nothing."""
+"""Fields of TRL's that would do nothing here, or the wrong thing, by recipe, and what to do instead."""
 
 
 def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
@@ -127,7 +130,7 @@ def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
     by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
     if reason is None or value == default or (reason is SAMPLING and by_trl):
         return
-    raise UserError(f"recipe.trl.{name}={value} would do nothing: {reason}")
+    raise UserError(f"recipe.trl.{name}={value} has no place here: {reason}")
 
 
 def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:

@@ -294,11 +294,12 @@ def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_re
 @pytest.mark.parametrize(
     ("recipe", "override", "message"),
     [
-        ("grpo", "top_k=50", "recipe.trl.top_k=50 would do nothing: answers are sampled with"),
-        ("grpo", "repetition_penalty=1.1", "recipe.trl.repetition_penalty=1.1 would do nothing"),
-        ("grpo", "reward_weights=[1.0]", "would do nothing: a channel's weight is task.reward.<channel>.weight"),
-        ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos would do nothing"),
-        ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x would do nothing"),
+        ("grpo", "top_k=50", "recipe.trl.top_k=50 has no place here: answers are sampled with"),
+        ("grpo", "repetition_penalty=1.1", "recipe.trl.repetition_penalty=1.1 has no place here"),
+        ("grpo", "reward_weights=[1.0]", "has no place here: a channel's weight is task.reward.<channel>.weight"),
+        ("grpo", "use_liger_kernel=true", "recipe.trl.use_liger_kernel=True has no place here"),
+        ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
+        ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
     ],
 )
 def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, message, tmp_path):
