@@ -97,7 +97,7 @@ def test_advice_for_sft_names_no_kl_penalty(tmp_path):
 
 def test_answers_in_parts_need_not_pass_as_a_whole():
     folders = sorted(file.parent for file in (RESULTS / "ablation" / "functions").rglob("config.yaml"))
-    assert len(folders) == 15
+    assert len(folders) == 16
     names = {finding.name for folder in folders for finding in found(folder).findings}
     assert "reward flat at 0" not in names
 
@@ -172,7 +172,8 @@ def test_what_a_model_wrote_stays_text(tmp_path, capsys):
 
 def test_the_report_and_the_end_of_training_show_the_diagnosis(tmp_path, caplog, capsys):
     folder = MadeUp("ppo", 0, sick="collapse").write(tmp_path)
-    cfg = OmegaConf.create({"evaluation": {"samples": 0, "greedy": False}, "task": {"also_evaluate": []}})
+    evaluation = {"samples": 0, "greedy": False, "before_from": None}
+    cfg = OmegaConf.create({"evaluation": evaluation, "task": {"also_evaluate": []}})
     trainer = SimpleNamespace(accelerator=PartialState(cpu=True))
     with caplog.at_level("INFO", logger="codegrain"):
         Stages(cfg, folder, trainer, None, None, [], None, None).report()
