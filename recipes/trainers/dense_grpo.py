@@ -53,12 +53,9 @@ from recipes.trainers.log_probs import (
     require_plain_head,
 )
 from recipes.trainers.metrics import completion_metrics, group_metrics
-from recipes.trainers.micro_batches import micro_batches
+from recipes.trainers.micro_batches import MEANS_OVER_ROWS, entropy_in_loss, every_row_counts, micro_batches
 from recipes.trainers.turns import turn_metrics, written_columns
 from rewards.compose import Reward
-
-MEANS_OVER_ROWS = ("grpo", "dr_grpo", "luspo", "sapo")
-"""Losses that are means over a micro-batch's rows: rows left out count as rows of zero loss."""
 
 
 class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
@@ -126,7 +123,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if advantages.dim() > 1:
             advantages = advantages[:, : batch["completion_ids"].shape[1]]
         learns = ~rewards_NG.flatten()[local].isnan()
-        if not self._every_row_counts:
+        if not every_row_counts(self.args):
             learns = learns & (advantages != 0).view(len(advantages), -1).any(1)
         batch["advantages"], batch["learns"] = advantages, learns
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
@@ -227,16 +224,6 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
     # 5. ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def _entropy_in_loss(self) -> bool:
-        return bool(self.entropy_coef or self.use_adaptive_entropy)
-
-    @property
-    def _every_row_counts(self) -> bool:
-        """Whether rows without an advantage have gradients too, or the loss depends on their tokens."""
-        of_all_tokens = self.loss_type == "bnpo" or self.top_entropy_quantile < 1.0
-        return bool(self.beta) or self._entropy_in_loss or of_all_tokens
-
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
     ):
@@ -247,7 +234,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
         rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
-        entropy: Entropy = None if not compute_entropy else "loss" if self._entropy_in_loss else "metric"
+        entropy: Entropy = ("loss" if entropy_in_loss(self.args) else "metric") if compute_entropy else None
         logps, entropies = packed_logps(model, rows, self.temperature, entropy, self.logits_at_once)
         return logps, entropies, None  # no auxiliary loss of a router of experts
 

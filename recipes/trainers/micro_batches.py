@@ -6,6 +6,21 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather
+from trl import GRPOConfig
+
+MEANS_OVER_ROWS = ("grpo", "dr_grpo", "luspo", "sapo")
+"""Losses that are means over a micro-batch's rows: rows left out count as rows of zero loss, by their `share`."""
+
+
+def entropy_in_loss(args: GRPOConfig) -> bool:
+    """Whether the loss has an entropy bonus, through which entropies need a gradient."""
+    return bool(args.entropy_coef or args.use_adaptive_entropy)
+
+
+def every_row_counts(args: GRPOConfig) -> bool:
+    """Whether rows without an advantage have gradients too, or the loss depends on their tokens."""
+    of_all_tokens = args.loss_type == "bnpo" or args.top_entropy_quantile < 1.0
+    return bool(args.beta) or entropy_in_loss(args) or of_all_tokens
 
 
 def micro_batches(

@@ -53,13 +53,13 @@ def test_packed_groups_give_the_padded_rows_numbers_and_gradients(tiny_model):
     ):
         model.zero_grad()
         logps, entropy = function()
-        ((logps + entropy) * real * torch.arange(width)).sum().backward()
+        ((logps * real * torch.arange(width)).sum() + (entropy * real).sum()).backward()
         results.append((logps[real], entropy[real], [p.grad.clone() for p in model.parameters()]))
     (logps, entropy, grads), *others = results
     for packed, packed_entropy, packed_grads in others:
         assert torch.allclose(logps, packed, atol=1e-5)
         assert torch.allclose(entropy, packed_entropy, atol=1e-4)
-        assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-3) for a, b in zip(grads, packed_grads, strict=True))
+        assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(grads, packed_grads, strict=True))
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight  # the head is back, tied
 
 
