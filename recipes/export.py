@@ -122,6 +122,8 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     cfg.dtype = cfg.dtype or given.hardware.precision
     if cfg.share < 1 and given.model.path == SCRATCH:
         raise UserError(f"share={cfg.share}: {run.folder} began with random weights, which were not kept; set share=1")
+    if cfg.share < 1 and run.start_is_gone:
+        raise UserError(f"share={cfg.share}: {run.folder} began with weights that are not there any more; set share=1")
     four_bit = bool(given.hardware.load_in_4bit) and carries_adapter(weights)
     note = on_this_machine(given, load_in_4bit=four_bit)
     for line in filter(None, (*run.notes, note)):

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from envs.local_models import model_source
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware
 from recipes.cli.schema import native_precision
-from recipes.models.adapter_base import check_adapter_base
+from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.load import SCRATCH, adapter_folder, carries_adapter, check_model
 from recipes.records.checkpoint_folders import PREFIX, checkpoints, latest_checkpoint, step_of
 from recipes.run.replay import run_folder
@@ -23,19 +24,21 @@ from recipes.tools.progress import TRAINS
 @dataclass(frozen=True)
 class Trained:
     """cfg: the run's configuration, with `adapter` as the weights. step: that they were saved at, None for final/.
+    start_is_gone: whether the weights are whole, and those that the training began with are not there any more.
     notes: what a user should know, a sentence each."""
 
     cfg: Any
     folder: Path
     weights: Path
     step: int | None
+    start_is_gone: bool
     notes: tuple[str, ...] = ()
 
 
 def trained(path: str, step: int | None = None) -> Trained:
     """The weights of a run: of `step`, else final/, else the newest checkpoint.
 
-    Raises UserError where there is no run, or none of these in it.
+    Raises UserError where there is no run, none of these in it, or an adapter whose base is gone.
     """
     folder = run_folder(path)
     cfg: Any = OmegaConf.load(folder / "config.yaml")
@@ -44,13 +47,34 @@ def trained(path: str, step: int | None = None) -> Trained:
         raise UserError(f"run={path} is a run of {name}, which trains nothing: give one of {', '.join(TRAINS)}")
     weights, results, notes = _weights(folder, cfg, step)
     started = cfg.get("adapter")
+    gone = started is not None and not _is_there(started)
+    if gone and carries_adapter(str(weights)):
+        _check_base_is_the_model(path, weights, cfg)
     with open_dict(cfg):
-        if started is not None and not carries_adapter(started):
+        if started is not None and not gone and not carries_adapter(started):
             cfg.model.path = str(adapter_folder(started))  # a new LoRA lies on these weights
         cfg.adapter = str(weights)
     if cfg.model.path == SCRATCH and carries_adapter(str(weights)):
         raise UserError(f"run={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
-    return Trained(cfg, folder, weights, results, notes)
+    return Trained(cfg, folder, weights, results, gone and not carries_adapter(str(weights)), notes)
+
+
+def _is_there(adapter: str) -> bool:
+    try:
+        return adapter_folder(adapter).is_dir()
+    except UserError:
+        return False
+
+
+def _check_base_is_the_model(path: str, weights: Path, cfg: Any) -> None:
+    """Raise UserError where an adapter lies on weights other than those of the run's `model`, as where the run began
+    with another run's whole weights."""
+    base = base_named_by(weights)
+    if Path(base).name != Path(model_source(cfg.model.path)).name:
+        raise UserError(
+            f"run={path}: its adapter lies on the weights in {cfg.adapter}, where the training began, and these are "
+            "not there any more: put them back"
+        )
 
 
 def _weights(folder: Path, cfg: Any, step: int | None) -> tuple[Path, int | None, tuple[str, ...]]:
