@@ -3,12 +3,13 @@
     python tests/bench/reach.py                       draw, choose, train, evaluate; one JSON line
     python tests/bench/reach.py --dry-run             print the commands, run nothing
     python tests/bench/reach.py --steps 60 recipe.trl.learning_rate=1e-4
+    python tests/bench/reach.py --imitate --steps 50  SFT on the references of the same problems, to compare with
 
 One generated problem of basics of each easy training family. The model answers each 16 times; the problems without a
 right answer are kept, and parted by family into those to train on and those held out. GRPO with recipe.prefix trains on
 the first. Then both are answered again, 16 times and greedily, from nothing but the prompt. A problem counts as solved
 where one of the 16 answers passes. The model itself would solve a few in another 16 answers, so it draws once more with
-another seed: that is what chance alone reaches (`again` in the JSON line).
+another seed: that is what chance alone reaches (`again` in the JSON line; not asked for a second time by --imitate).
 
 Runs lie below runs/reach/ in the current folder, those of other settings in another folder; one that is finished is not
 run again, one that was stopped goes on. KEY=VALUE goes to the training.
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=100, help="updates of the training")
     parser.add_argument("--train", type=int, default=48, help="problems to train on; the rest is held out")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--imitate", action="store_true", help="SFT on the references, in place of GRPO with prefixes")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
     if not args.dry_run and not CANDIDATES.exists():
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     found = {
         (writer, side): by_problem(read_jsonl(folder(args) / f"{writer}-{side}" / "samples.jsonl"))
-        for writer in WRITERS
+        for writer in writers(args)
         for side in SIDES
     }
     print(json.dumps(summary(found, read_jsonl(folder(args) / "training" / "metrics.jsonl"))))
@@ -83,13 +85,14 @@ def draw(run: Path, file: Path, train: int, *settings: str) -> list[str]:
 def training(args: argparse.Namespace) -> Iterator[list[str]]:
     """The training, and the answers of both writers to both sides."""
     where = folder(args) / "training"
+    grpo = ("recipes/grpo.py", "recipe.prefix.enabled=true", "recipe.trl.learning_rate=3e-4")
+    script, *settings = ("recipes/sft.py",) if args.imitate else grpo
     yield [
-        "recipes/grpo.py",
+        script,
         *BASICS,
         f"task.env.path={CHOSEN}",
         f"task.env.train_size={args.train}",
-        "recipe.prefix.enabled=true",
-        "recipe.trl.learning_rate=3e-4",
+        *settings,
         f"recipe.trl.max_steps={args.steps}",
         "evaluation.before=false",
         "evaluation.samples=0",
@@ -98,16 +101,21 @@ def training(args: argparse.Namespace) -> Iterator[list[str]]:
         f"run.dir={where}",
         *args.overrides,
     ]
-    for writer in WRITERS:
+    for writer in writers(args):
         for side in SIDES:
             settings = [f"evaluation.split={side}", f"seed={1000 + args.seed}"]
             settings += [f"adapter={where}"] if writer == "after" else []
             yield draw(folder(args) / f"{writer}-{side}", CHOSEN, args.train, *settings)
 
 
+def writers(args: argparse.Namespace) -> Sequence[str]:
+    return WRITERS[1:] if args.imitate else WRITERS
+
+
 def folder(args: argparse.Namespace) -> Path:
     """Where the training with these settings lies, and what was drawn before and after it."""
-    settings = [re.sub(r"[^\w.-]", "_", override) for override in args.overrides]
+    settings = ["imitate"] if args.imitate else []
+    settings += [re.sub(r"[^\w.-]", "_", override) for override in args.overrides]
     return RUNS / "-".join([f"train{args.train}", f"steps{args.steps}", *settings, f"seed{args.seed}"])
 
 
@@ -131,10 +139,11 @@ def summary(
     found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Problems solved by at least one of the answers, greedily, and the share of right answers, by side and writer."""
+    asked = [writer for writer in WRITERS if (writer, SIDES[0]) in found]
     line: dict[str, Any] = {"updates": len(steps), "minutes": sum(s.get("seconds/total", 0.0) for s in steps) / 60}
     line["graded_samples"] = int(sum(s.get("graded_samples", 0) for s in steps))
     for side in SIDES:
-        for writer in WRITERS:
+        for writer in asked:
             shares, greedy = found[writer, side]["sampled"], found[writer, side]["greedy"]
             name = f"{side}_{writer}"
             line[f"{side}_problems"] = len(shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -59,6 +60,17 @@ def test_its_commands_are_printed_and_nothing_is_made(tmp_path, monkeypatch, cap
     assert "recipe.prefix.enabled=true" in printed and "max_steps=7" in printed and not list(tmp_path.iterdir())
 
 
+def test_imitation_trains_on_the_same_references_and_asks_the_model_before_no_second_time(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert reach.main(["--dry-run", "--imitate", "--steps", "7"]) == 0
+    printed = capsys.readouterr().out
+    assert "recipes/sft.py" in printed and "prefix" not in printed and "grpo" not in printed
+    assert printed.count("recipes/eval.py") == 3 and printed.count("adapter=") == 2
+    assert "run.dir=runs/reach/train48-steps7-imitate-seed0/training" in printed
+
+
 def test_a_set_that_is_solved_leaves_nothing_to_train_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reach.RUNS.mkdir(parents=True)
@@ -79,9 +91,14 @@ def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys
     run.mkdir(parents=True)
     (run / "report.html").touch()
     (run / "metrics.jsonl").write_text(json.dumps({"seconds/total": 60.0}) + "\n")
+    shutil.copytree(made, reach.RUNS / "train2-steps100-imitate-seed0")
     for writer in reach.WRITERS:
-        finish(made / f"{writer}-train", [sample("a", writer == "after"), sample("b", False)])
-        finish(made / f"{writer}-test", [sample("c", False)])
+        for place in (made, reach.RUNS / "train2-steps100-imitate-seed0")[: 1 + (writer == "after")]:
+            finish(place / f"{writer}-train", [sample("a", writer == "after"), sample("b", False)])
+            finish(place / f"{writer}-test", [sample("c", False)])
+    assert reach.main(["--train", "2", "--imitate"]) == 0
+    imitated = json.loads(capsys.readouterr().out)
+    assert imitated["train_after_solved"] == 1 and not any("again" in name for name in imitated)
     assert reach.main(["--train", "2"]) == 0
     line = json.loads(capsys.readouterr().out)
     assert line["train_after_solved"] == 1 and line["train_again_solved"] == line["test_after_solved"] == 0
