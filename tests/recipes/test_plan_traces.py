@@ -82,26 +82,28 @@ def bf16_accelerator():
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.mark.parametrize("bonus", [0.0, 0.01])
 @pytest.mark.parametrize("packing", [4096, 0])
 @pytest.mark.parametrize("rank", [0, 8])
-def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bf16_accelerator, tmp_path):
+def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, bf16_accelerator, tmp_path):
     LlamaConfig(**SMALL).save_pretrained(tmp_path)
     settings = [f"recipe.packing_max_tokens={packing}", f"model.lora_rank={rank}", "hardware.precision=bf16"]
+    settings += [f"+recipe.trl.entropy_coef={bonus}"] if bonus else []
     planned = planned_pass(tmp_path, "recipe=grpo", "recipe.trl.num_generations=2", *settings)
     model = real_model(rank, False, torch.bfloat16 if rank else torch.float32)
     model = bf16_accelerator.prepare(model)
     rows, ids = online_rows(), torch.zeros(4, 256, dtype=torch.long)
     mask = torch.ones_like(ids)
     mask[0, 0] = 0
-    options = {"model_kwarg_keys": {"logits_to_keep"}, "temperature": 1.0, "_entropy_bonus_enabled": False}
+    options = {"model_kwarg_keys": {"logits_to_keep"}, "temperature": 1.0, "_entropy_bonus_enabled": bool(bonus)}
     padded = partial(GRPOTrainer._get_per_token_logps_and_entropies, SimpleNamespace(**options))
 
     def update() -> None:
         if packing:
-            logps, _ = log_probs.packed_logps(model, rows, 1.0, entropy="metric")
+            logps, entropies = log_probs.packed_logps(model, rows, 1.0, entropy="loss" if bonus else "metric")
         else:
-            logps = padded(model, ids, mask, 160, compute_entropy=True)[0]
-        logps.sum().backward()
+            logps, entropies = padded(model, ids, mask, 160, compute_entropy=True)[:2]
+        (logps + bonus * entropies).sum().backward()
 
     update()
     assert planned == pytest.approx(allocated(update), rel=0.1)

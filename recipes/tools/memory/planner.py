@@ -42,6 +42,8 @@ JUDGE_WORDS = 128
 LOGIT_LEARNT, LOGIT_KEPT, LOGIT_BY_TRL = 20, 4, 13
 """Bytes for each logit of a pass that learns, whatever the dtype of the products: at the fullest moment, kept of an
 earlier forward pass, and where the pass is TRL's own (SFT, DPO, GRPO in padded rows: 12 to 16)."""
+LOGIT_OF_ENTROPY = 4
+"""Further bytes for each of the latter two where the loss has an entropy bonus."""
 LOGIT_READ, LOGIT_DRAWN = 10, 16
 """Bytes for each logit of a pass without gradients, and of a token that is drawn."""
 
@@ -271,13 +273,14 @@ class Planner:
 
     def grpo_batch(self, rows: int) -> tuple[Batch, int, int]:
         """A pass of so many completions, and bytes of logits for each entry of the vocabulary: learnt from, read."""
-        prompt, tokens = self.lengths.train, rows * self.completion
+        prompt, tokens, trl = self.lengths.train, rows * self.completion, self.cfg.recipe.trl
+        bonus = LOGIT_OF_ENTROPY * bool(trl.get("entropy_coef") or trl.get("use_adaptive_entropy"))
         if prompt + tokens > self.cfg.recipe.packing_max_tokens:
-            return padded(rows, prompt + self.completion), LOGIT_BY_TRL * tokens, LOGIT_READ * tokens
+            return padded(rows, prompt + self.completion), (LOGIT_BY_TRL + bonus) * tokens, LOGIT_READ * tokens
         batch, of_a_prompt = self.packed(rows), min(rows, self.group) * self.completion
         if chunk := min(self.cfg.hardware.logits_at_once, of_a_prompt):
             return batch, LOGIT_LEARNT * chunk, LOGIT_READ * chunk
-        earlier = LOGIT_KEPT * (tokens - of_a_prompt)
+        earlier = (LOGIT_KEPT + bonus) * (tokens - of_a_prompt)
         return batch, LOGIT_LEARNT * of_a_prompt + earlier, LOGIT_READ * of_a_prompt
 
     def ppo_batch(self, rows: int) -> tuple[Batch, int, int]:
