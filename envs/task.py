@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -112,24 +113,30 @@ class Task(Protocol):
 
 
 def extract_fenced(answer: str) -> Extracted | None:
-    """The last fenced block of an answer: after a line that begins with ``` up to the next such line.
+    """The last fenced block of an answer: after a line that begins with ``` up to the next such line. An example in a
+    docstring, with fences of its own that are indented, is code.
 
     A last block without a closing fence counts as code, with `closed` false. None without a fence.
     """
     last: Extracted | None = None
     opened: int | None = None
-    position = 0
+    position = indent = 0
     for line in answer.splitlines(keepends=True):
-        fence = line.lstrip().startswith("```")
+        fence, spaces = line.lstrip().startswith("```"), len(line) - len(line.lstrip())
         if fence and opened is None:
-            opened = position + len(line)
-        elif fence and opened is not None:
+            opened, indent = position + len(line), spaces
+        elif fence and opened is not None and not (spaces > indent and _within_a_string(answer[opened:position])):
             last = Extracted(opened, position, closed=True)
             opened = None
         position += len(line)
     if opened is not None and answer[opened:].strip():
         return Extracted(opened, len(answer), closed=False)
     return last
+
+
+def _within_a_string(code: str) -> bool:
+    """Whether a triple-quoted string of the code is still open at its end."""
+    return any(code.count(quotes) % 2 for quotes in ('"""', "'''"))
 
 
 def demonstration(prompt: Prompted, reference: str) -> str:
@@ -167,13 +174,23 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
 
 
 def require_tests(problems: Sequence[Problem]) -> None:
-    """Raise TaskError for an empty dataset or a problem without tests."""
+    """Raise TaskError for an empty dataset, a problem without tests, or two problems with one id."""
     if not problems:
         raise TaskError("the dataset is empty")
+    require_own_ids(problems)
     for problem in problems:
         for part in problem.parts or (problem,):
             if not part.cases and not part.check_src:
                 raise TaskError(f"{part.id} has no tests: remove the row or give it tests")
+
+
+def require_own_ids(problems: Sequence[Problem]) -> None:
+    """Raise TaskError where two problems have one id: an answer would be graded by the tests of either."""
+    repeated = [name for name, count in Counter(problem.id for problem in problems).items() if count > 1]
+    if repeated:
+        raise TaskError(
+            f"{len(repeated)} ids name several problems, as {repeated[0]}: give each row an `id` of its own"
+        )
 
 
 class Filtered:
@@ -220,7 +237,7 @@ class CodeBlockTask:
         held_out: the test problems, if the data has its own split; all of `problems` are then for training.
 
     Raises:
-        TaskError: there are no problems, one has no tests, or there are not more than `train_size`.
+        TaskError: there are no problems, one has no tests, two have one id, or there are not more than `train_size`.
     """
 
     closing = "`\n"
@@ -240,6 +257,7 @@ class CodeBlockTask:
             self._splits = seeded_split(problems, train_size, split_seed)
         else:
             require_tests(held_out)
+            require_own_ids([*problems, *held_out])
             self._splits = {"train": list(problems), "test": list(held_out)}
 
     def problems(self, split: Split) -> list[Problem]:

@@ -101,11 +101,13 @@ class Simulation:
         self, completion: Completion, together: CompletionScore, places: Sequence[CompletionScore]
     ) -> ChannelResult:
         """The result of an answer with several places. together: all filled at once; places: each filled by itself."""
-        judged = [n for n, measured in enumerate(places) if measured.left_out <= MAX_LEFT_OUT]
-        if not judged:
+        # a place whose lines change nothing by themselves has nothing to earn, but a fault in it still costs
+        telling = [measured.left_out <= MAX_LEFT_OUT for measured in places]
+        judged = [n for n, measured in enumerate(places) if telling[n] or measured.verdict != "pass"]
+        if not any(telling):
             return self._result(completion, together)
         whole = self._judged(completion, together)
-        shares = [1.0 if whole.passed else self._paid(places[n]) for n in judged]
+        shares = [1.0 if whole.passed else self._paid(places[n]) if telling[n] else 0.0 for n in judged]
         note = f"{shares.count(1.0)} of {len(judged)} places alone; {whole.note}"
         spans: list[Span] = []
         if completion.code_span is not None:

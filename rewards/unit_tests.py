@@ -129,9 +129,9 @@ class UnitTests:
             ChannelResult(0.0, passed=False, verdict="no code", note="no code block") for _ in completions
         ]
         with_code = [i for i, c in enumerate(completions) if c.code is not None]
-        problem_by_id = {problems[i].id: problems[i] for i in with_code}
-        divided = {name: divide(problem, self.held_out) for name, problem in problem_by_id.items()}
-        paid = [divided[problems[i].id][0] for i in with_code]
+        distinct = {id(problems[i]): problems[i] for i in with_code}
+        divided = {key: divide(problem, self.held_out) for key, problem in distinct.items()}
+        paid = [divided[id(problems[i])][0] for i in with_code]
         jobs = [problem.job(completions[i].code or "", str(i)) for i, problem in zip(with_code, paid, strict=True)]
         if not self.fractional and not self.locate:  # lines are located from all cases
             jobs = [replace(job, all_or_nothing=True) for job in jobs]
@@ -145,7 +145,7 @@ class UnitTests:
             results[i] = self._result(completions[i], outcome, shown, [n - given for n in lines if n > given])
         if self.held_out:
             passing = [i for i, outcome in zip(with_code, outcomes, strict=True) if outcome.verdict == "pass"]
-            held_out = {i: unpaid for i in passing if (unpaid := divided[problems[i].id][1])}
+            held_out = {i: unpaid for i in passing if (unpaid := divided[id(problems[i])][1])}
             await self._run_held_out(held_out, completions, results)
         return results
 

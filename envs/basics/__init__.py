@@ -197,7 +197,7 @@ def _problem(row: dict[str, Any]) -> Problem:
         arguments = ", ".join(map(repr, shown["args"]))
         example = f" For example, {row['name']}({arguments}) == {shown['expected']!r}."
     return Problem(
-        id=f"basics/{row['name']}",
+        id=row.get("id") or f"basics/{row['name']}",
         question=f"{row['description']}{example}\n\n{ASKED}\n\n```python\n{row['signature']}\n```",
         entry_point=row["name"],
         cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),
@@ -208,4 +208,4 @@ def _problem(row: dict[str, Any]) -> Problem:
 
 
 def _generated(row: dict[str, Any]) -> Problem:
-    return dataclasses.replace(_problem(row), id=row["id"], data={"level": row["level"]})
+    return dataclasses.replace(_problem(row), data={"level": row["level"]})

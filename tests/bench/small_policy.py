@@ -96,8 +96,10 @@ def main() -> None:
     model = LlamaForCausalLM(shape)
     model.save_pretrained(args.folder)
     tokenizer.save_pretrained(args.folder)
-    copies = (row for row in rows for _ in range(args.copies))
-    demonstrations = (row | {key: faulty(row[key], faults, args.faults, rng)} for row in copies)
+    copies = [(row, number) for row in rows for number in range(args.copies)]
+    demonstrations = (
+        demonstration(row, number, key, faulty(row[key], faults, args.faults, rng)) for row, number in copies
+    )
     # last: run_ablation.py takes this file to mean that all of them are there
     write_jsonl(args.folder / "demonstrations.jsonl", demonstrations)
     longest = max(len(tokenizer(f"```python\n{row[key]}```")["input_ids"]) for row in rows)
@@ -119,6 +121,12 @@ def function_rows(count: int) -> tuple[list[Row], list[str]]:
     problems = sorted(problems, key=lambda p: len(p.reference or ""))[: count + 1]
     chosen = [rows[p.id] | {"family": p.id} for p in problems]
     return chosen, [text for p in problems for text in (p.question, f"```python\n{p.reference}```")]
+
+
+def demonstration(row: Row, number: int, key: str, program: str) -> Row:
+    """A row with another program, under an id of its own where rows are named."""
+    named = {"id": f"basics/{row['name']}/{number}"} if "name" in row else {}
+    return row | named | {key: program}
 
 
 def write_jsonl(file: Path, rows: Iterable[Row]) -> None:

@@ -54,6 +54,7 @@ def test_a_split_is_the_same_every_time_and_keeps_families_together():
         seeded_split(problems, 31, seed=0)
 
 
+EXAMPLE = 'def f(x):\n    """Twice x.\n\n    ```python\n    f(2)\n    ```\n    """\n    return 2 * x\n'
 ROW = {
     "name": "f",
     "family": "f",
@@ -80,6 +81,20 @@ def test_bad_data_is_refused_in_one_line(tmp_path, text, says):
     assert "\n" not in str(error.value)
 
 
+def test_two_rows_with_one_name_need_ids(tmp_path, sandbox):
+    file = tmp_path / "mine.jsonl"
+    rows = [ROW | {"examples": [], "hidden": [{"args": [1], "expected": value}]} for value in (1, 2)]
+    rows[1] |= {"solution": "def f(x):\n    return x + 1\n", "family": "g"}
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(TaskError, match="1 ids name several problems, as basics/f: give each row an `id`"):
+        Basics(train_size=1, path=str(file))
+    file.write_text("".join(f"{json.dumps(row | {'id': f'mine/{n}'})}\n" for n, row in enumerate(rows)))
+    task = Basics(train_size=1, path=str(file))
+    problems = [*task.problems("train"), *task.problems("test")]
+    assert {p.id for p in problems} == {"mine/0", "mine/1"}
+    assert [o.verdict for o in asyncio.run(validate(sandbox, problems))] == ["pass"] * 2
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(TaskError, match="nowhere"):
         Basics(path=str(tmp_path / "nowhere"))
@@ -95,6 +110,10 @@ def test_a_missing_file_is_named(tmp_path):
         ("no fence", None, None),
         ("", None, None),
         ("  ```python\n  x = 1\n  ```", "  x = 1\n", True),
+        ("```python\ndef f():\n    return 1\n    ```\n", "def f():\n    return 1\n", True),
+        (f"```python\n{EXAMPLE}", EXAMPLE, False),
+        (f"```python\n{EXAMPLE}```\n", EXAMPLE, True),
+        ("- so:\n\n      ```python\n      x = 1\n      ```\n", "      x = 1\n", True),
     ],
 )
 def test_the_last_block_wins(answer, code, closed):

@@ -12,6 +12,7 @@ import pytest
 
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import MARK, Case
+from envs.etk.completion.embedded import FLOW2D
 from envs.etk.completion.task import EtkCompletion, families
 from envs.feedback.masked_lines import MaskedLines
 from envs.task import TaskError
@@ -164,3 +165,19 @@ def test_an_application_of_ones_own_needs_its_files(tmp_path):
         EtkCompletion(application={"name": "a", "source_dir": str(tmp_path)})
     with pytest.raises(TaskError):
         EtkCompletion(application={"name": "a"}, cases=str(tmp_path / "none.jsonl"))
+
+
+def test_a_place_without_an_effect_earns_nothing_and_a_fault_in_it_costs(sandbox, tmp_path):
+    lines = (FLOW2D / "hydro.cpp").read_text().split("\n")
+    comment = next(n for n, line in enumerate(lines) if line.startswith("//"))
+    step = next(n for n, line in enumerate(lines) if line.strip().startswith("return options.cfl"))
+    case = Case("both", "hydro.cpp", comment, comment + 1, more=((step, step + 1),))
+    task = EtkCompletion(places=3)
+    problem = task.problems("train")[0]
+    problem = replace(problem, data={**problem.data, "case": case})
+    right = f"{lines[step]}\n"
+    texts = [f"{lines[comment]}\n{MARK}\n{right}", f"{MARK}\n{right}", f")) no C++ ((\n{MARK}\n{right}", f"{MARK}\n"]
+    channel = Simulation(sandbox, cache=str(tmp_path), places="each")
+    results = asyncio.run(channel.score([problem] * 4, [answer(task, text) for text in texts]))
+    assert [r.score for r in results] == pytest.approx([1, 1, 0.5, 0], abs=1e-6)
+    assert [r.passed for r in results] == [True, True, False, False]

@@ -51,10 +51,11 @@ def unsound(application: Application, reference: CompletionScore, empty: Complet
         if application.reference != GENERATE:
             unequal = "the unchanged program's results differ from the stored reference (another compiler or machine?)"
         results = [f"the original lines score {reference.total:.4f}", *(reference.reasons or [unequal])]
-    return results + _changes_nothing(empty.left_out)
+    return results + changes_nothing(empty.left_out)
 
 
-def _changes_nothing(left_out: float) -> list[str]:
+def changes_nothing(left_out: float) -> list[str]:
+    """Why masked lines are not worth asking for, by what the program avoids without them; empty where they are."""
     if left_out <= MAX_LEFT_OUT:
         return []
     return [f"without the masked lines {left_out:.4f} of the error is avoided, more than {MAX_LEFT_OUT}"]
@@ -65,7 +66,7 @@ def faults(case: Case, measured: Scores) -> list[str]:
     problems = []
     if measured["original"]["total"] < 1.0:
         problems.append(f"the original scores {measured['original']['total']}")
-    problems += _changes_nothing(measured["empty"]["left_out"])
+    problems += changes_nothing(measured["empty"]["left_out"])
     if not case.broken.strip():
         problems.append("it has no broken variant")
     elif measured["broken"]["total"] >= 1.0:

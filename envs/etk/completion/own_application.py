@@ -23,12 +23,13 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from envs.command_rows import Row, answer, read_rows
 from envs.etk.build.application import Application
 from envs.etk.build.compare import STAGES, ApplicationError
 from envs.etk.completion.cases import Case, Gap, read_cases
-from envs.etk.completion.check import SUMMARY, unsound
+from envs.etk.completion.check import SUMMARY, changes_nothing, unsound
 from envs.etk.completion.prompts import prompt
 from envs.etk.completion.proposals import propose
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
@@ -108,10 +109,14 @@ async def _checked(scorer: CompletionScorer, case: Case) -> Row:
         gap = scorer.gap(case)
     except ApplicationError as error:
         return {"error": str(error)}
-    reference, empty = await scorer.score([Request(case, gap.original), Request(case, "")])
-    if reference is None or empty is None:
+    places = [Request(place, "") for place in case.alone] if case.more else []
+    measured = await scorer.score([Request(case, gap.original), Request(case, ""), *places])
+    if None in measured:
         return {"error": "the sandbox failed"}
+    reference, empty, *alone = cast(list[CompletionScore], measured)
     reasons = unsound(scorer.application, reference, empty)
+    for number, place in enumerate(alone, 1):
+        reasons += [f"place {number} by itself: {reason}" for reason in changes_nothing(place.left_out)]
     if scorer.application.run.printed_by(gap.original):
         reasons.append("it masks the line that prints run.success_regex")
     return {

@@ -48,6 +48,7 @@ def application(tmp_path, monkeypatch):
     cases = [
         {"id": "step", "file": "hydro.cpp", "start": pressure, "end": pressure + 1},
         {"id": "comment", "file": "hydro.cpp", "start": comment, "end": comment + 1},
+        {"id": "both", "file": "hydro.cpp", "start": comment, "end": comment + 1, "more": [[pressure, pressure + 1]]},
         {"id": "outside", "file": "hydro.cpp", "start": 9000, "end": 9001},
     ]
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
@@ -62,11 +63,13 @@ def printed(capsys):
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
 def test_cases_are_checked_and_completions_scored(application, capsys):
     """26.10: and lines without which nothing changes are not sound."""
-    assert main(["check", "--application", str(application)]) == 1  # two of the three are not sound
-    step, comment, outside = printed(capsys)
+    assert main(["check", "--application", str(application)]) == 1  # three of the four are not sound
+    step, comment, both, outside = printed(capsys)
     assert {"id", "masked", "empty", "reference", "sound"} <= step.keys() and "options.cfl" in step["masked"]
     assert (step["reference"], step["sound"], comment["sound"]) == (1.0, True, False) and step["empty"] < 1
     assert comment["empty"] == 1.0 and "without the masked lines" in comment["reasons"][0]
+    assert not both["sound"] and both["empty"] < 1 and "place 1 by itself: without the masked" in both["reasons"][0]
+    assert len(both["reasons"]) == 1
     assert outside["id"] == "outside" and "no lines 9000" in outside["error"]
     rows = [
         {"id": 1, "case": "step", "completion": step["masked"]},
