@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import socket
 import sys
 import urllib.parse
@@ -61,15 +62,19 @@ def data_files(path: Path) -> list[Path]:
     return readable
 
 
-def file_rows(files: Sequence[Path], columns: Sequence[str], dropped: Counter[str] | None = None) -> Iterator[Row]:
+def file_rows(
+    files: Sequence[Path], columns: Sequence[str], dropped: Counter[str] | None = None, root: Path | None = None
+) -> Iterator[Row]:
     """The rows of each file; of parquet files only `columns` are read.
 
-    A row without an `id` gets one from the file's name and the row's number. A line that is not a JSON object is
+    A row without an `id` gets one from the file's name below `root`, or below the folder that the files have in common,
+    and the row's number. A line that is not a JSON object is
     skipped with a warning and counted in `dropped`. Raises TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
+    shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [""])
     for file in files:
-        stem = file.name.removesuffix(".gz").rsplit(".", 1)[0]
+        stem = os.path.relpath(file, shared).removesuffix(".gz").rsplit(".", 1)[0]
         try:
             rows = _parquet(file, columns) if file.suffix == ".parquet" else _lines(file, dropped)
             before = dropped[INVALID]

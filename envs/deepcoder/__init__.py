@@ -118,11 +118,12 @@ class DeepCoder(CodeBlockTask):
             problems = self._problems(_hub(train_parts, "train"))
             held_out = self._problems(_hub(test_parts, "test"))
         else:
-            files = data_files(Path(path))
+            root = Path(path)
+            files = data_files(root)
             tests = [file for file in files if file.name.startswith("test")] if len(files) > 1 else []
-            problems = self._problems(file_rows([f for f in files if f not in tests], COLUMNS, self.dropped))
+            problems = self._problems(file_rows([f for f in files if f not in tests], COLUMNS, self.dropped, root))
             if tests:
-                held_out = self._problems(file_rows(tests, COLUMNS, self.dropped))
+                held_out = self._problems(file_rows(tests, COLUMNS, self.dropped, root))
         total, reasons = sum(self.dropped.values()), ", ".join(f"{n} {why}" for why, n in self.dropped.most_common())
         if total:
             log.warning("deepcoder: %d rows dropped: %s", total, reasons)

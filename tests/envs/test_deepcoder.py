@@ -153,6 +153,11 @@ def test_rows_come_from_files_of_three_kinds_and_folders(tmp_path):
         (hub / name).parent.mkdir(parents=True, exist_ok=True)
         parquet.write_table(Table.from_pylist(part), f"{hub / name}.parquet")
     assert [len(side) for side in ids(DeepCoder(str(hub)))] == [15, 5]
+    for name, part in (("lcbv5/train-0", lines[:9]), ("taco/train-0", lines[9:15]), ("taco/test-0", lines[:3])):
+        nameless = [{key: value for key, value in row.items() if key != "id"} for row in part]
+        parquet.write_table(Table.from_pylist(nameless), f"{hub / name}.parquet")
+    train, test = ids(DeepCoder(str(hub)))  # files with one name in several folders
+    assert len({*train, *test}) == 15 + 8 and "deepcoder/taco/train-0-5" in train
 
 
 def test_dropped_rows_are_counted_and_said(tmp_path, caplog):
