@@ -72,7 +72,7 @@ def file_rows(
     skipped with a warning and counted in `dropped`. Raises TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
-    shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [""])
+    shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [Path()])
     for file in files:
         stem = os.path.relpath(file, shared).removesuffix(".gz").rsplit(".", 1)[0]
         try:

@@ -120,10 +120,13 @@ def episode_grade(
     if last is None or (pay == "improvement" and None in counted):
         return None
     rewards = {name: [0.0] * len(completion.token_ids) for name in weights}
+    form = [0.0] * len(completion.token_ids)
     for number, ((start, end), grade) in enumerate(zip(places_of(completion), counted, strict=True)):
         if grade is None:
             continue
         before = counted[number - 1] if number else None
+        form[start:end] = grade.form or [0.0] * (end - start)
+        form[end - 1] -= sum(before.form) if before is not None else 0.0
         for name, row in rewards.items():
             share = _share(grade, name, weights)
             row[start:end] = [share * value for value in grade.rewards[name]]
@@ -131,7 +134,8 @@ def episode_grade(
                 row[end - 1] -= _share(before, name, weights) * before.results[name].score
     results = {name: replace(r, score=sum(rewards[name]), spans=()) for name, r in last.results.items()}
     totals = [0.0 if grade is None else grade.total for grade in counted]
-    return EpisodeGrade(results, rewards, dict(weights), turns=tuple(grades), pays=tuple(pays_of(totals, pay)))
+    pays = tuple(pays_of(totals, pay))
+    return EpisodeGrade(results, rewards, dict(weights), form=form, turns=tuple(grades), pays=pays)
 
 
 def _share(grade: Grade, name: str, weights: Mapping[str, float]) -> float:

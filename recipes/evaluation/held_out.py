@@ -253,15 +253,16 @@ def comparison(evals: list[dict[str, Any]]) -> Table:
     pairs: dict[tuple, dict[str, Any]] = {}
     for row in with_base_tests(evals):
         if "1" in row["pass@k"]:
-            pairs.setdefault((row["task"], row["problems"], row["samples"], row["temperature"]), {})[row["when"]] = row
-    for (task, problems, samples, temperature), pair in pairs.items():
+            key = (row["task"], row.get("split", "test"), row["problems"], row["samples"], row["temperature"])
+            pairs.setdefault(key, {})[row["when"]] = row
+    for (task, split, problems, samples, temperature), pair in pairs.items():
         decoding = "greedy" if temperature == 0 else f"{samples} at temperature {temperature:g}"
         cells = [_cell(pair.get(when)) for when in ("before", "after")]
         gain = ""
         if {"before", "after"} <= pair.keys():
             points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
             gain = f"{points:+.1f} points"
-        table.add_row(task, str(problems), decoding, *cells, gain)
+        table.add_row(task if split == "test" else f"{task}, {split}", str(problems), decoding, *cells, gain)
     return table
 
 

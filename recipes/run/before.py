@@ -10,11 +10,13 @@ from omegaconf import DictConfig, OmegaConf
 from envs.task import Task
 from recipes.cli.errors import UserError
 from recipes.evaluation.held_out import decodings
+from recipes.models.load import SCRATCH
 from recipes.records.jsonl import Record, read_config, read_jsonl, setting
 from recipes.records.log import RunLog
 
 SAME = (
     "task.name",
+    "task.reward",
     "episode",
     "model.path",
     "hardware.precision",
@@ -60,7 +62,7 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
         )
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
-    for key in SAME:
+    for key in (*SAME, *(["seed"] if cfg.model.path == SCRATCH else [])):
         there, here = setting(config, key), setting(own, key)
         if there != here:
             raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")

@@ -72,11 +72,11 @@ def check_grpo(cfg: DictConfig) -> None:
             "fixed order: leave one of the two out"
         )
     PrefixSettings(**recipe.prefix)
-    alone = {"recipe.refill": recipe.refill, "recipe.curriculum.enabled": recipe.curriculum.enabled}
-    for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):
+    _check_groups(cfg)
+    if recipe.trl.top_p < 1 and hardware.vllm:
         raise UserError(
-            f"{name}=true: recipe.prompts_per_step={recipe.prompts_per_step} does not divide into {processes()} "
-            "processes, each of which draws groups of its own: set it to a multiple"
+            f"recipe.trl.top_p={recipe.trl.top_p}: hardware.vllm={hardware.vllm} reports log-probabilities among the "
+            "tokens that top_p leaves, to which the policy's ratio is not 1: set recipe.trl.top_p=1"
         )
     if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
@@ -96,11 +96,14 @@ def check_grpo(cfg: DictConfig) -> None:
             "the same part of other answers, and the deviation of whole answers says nothing of it: set it to none, or "
             "reward=sparse"
         )
-    if on_tokens and recipe.trl.get("importance_sampling_level") == "sequence":
+    by_turn = cfg.episode is not None and cfg.episode.turns > 1
+    if (on_tokens or by_turn) and recipe.trl.get("importance_sampling_level") == "sequence":
+        where = f"episode={cfg.episode.name}" if by_turn else f"reward={cfg.reward.name}"
+        remedy = "episode=null" if by_turn and not on_tokens else "reward=sparse"
         raise UserError(
             "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "
-            f"its tokens (reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}) only count as their mean: set "
-            "reward=sparse, or recipe.trl.importance_sampling_level=token"
+            f"its tokens ({where}, recipe.shaping={recipe.shaping:g}) only count as their mean: set {remedy}, or "
+            "recipe.trl.importance_sampling_level=token"
         )
     if recipe.trl.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
         raise UserError(
@@ -109,6 +112,24 @@ def check_grpo(cfg: DictConfig) -> None:
     if recipe.trl.get("log_completions"):
         raise UserError(
             "recipe.trl.log_completions=true: completions.jsonl has them already, and recipes/look.py shows them"
+        )
+
+
+def _check_groups(cfg: DictConfig) -> None:
+    """Raise UserError where a process would have a part of a group, or draw again while others do not."""
+    recipe, episode = cfg.recipe, cfg.episode
+    again = {"recipe.refill=true": recipe.refill, "recipe.prefix.enabled=true": recipe.prefix.enabled}
+    alone = again | {"recipe.curriculum.enabled=true": recipe.curriculum.enabled}
+    alone |= {} if episode is None else {f"episode={episode.name}": episode.turns > 1}
+    for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):
+        raise UserError(
+            f"{name}: recipe.prompts_per_step={recipe.prompts_per_step} does not divide into {processes()} processes, "
+            "each of which needs whole groups: set it to a multiple"
+        )
+    for name in (name for name, asked in again.items() if asked and cfg.hardware.zero_stage == 3):
+        raise UserError(
+            f"{name}: under ZeRO-3 all processes sample together, and each draws other groups again: set "
+            f"hardware.zero_stage=2 or {name.removesuffix('true')}false"
         )
 
 
@@ -144,6 +165,16 @@ def check_ppo(cfg: DictConfig) -> None:
     _check_episode(cfg)
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         _check_monte_carlo(cfg)
+    if recipe.name == "ppo" and recipe.ratio == "sequence" and recipe.trl.gamma != 1.0:
+        raise UserError(
+            f"recipe.trl.gamma={recipe.trl.gamma}: recipe.ratio=sequence sums a completion's rewards without a "
+            "discount; set recipe.trl.gamma=1.0"
+        )
+    if recipe.sampler == "generate" and cfg.hardware.vllm:
+        raise UserError(
+            f"recipe.sampler=generate samples in this process, hardware.vllm={cfg.hardware.vllm} does not: leave one "
+            "of the two out"
+        )
     if zero > 2:
         raise UserError(
             f"hardware.zero_stage={zero}: PPO and REINFORCE keep weights whole; set 2 or less (hardware=a100x2)"

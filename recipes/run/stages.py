@@ -110,8 +110,8 @@ class Stages:
         All processes call it together and share the problems.
         """
         step = self.trainer.state.global_step
-        key = ("when", "step", "task", "samples", "temperature")
-        done = {tuple(row[k] for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
+        key = ("when", "step", "task", "split", "samples", "temperature")
+        done = {tuple(row.get(k) for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
         with whole_weights(self.trainer) as weights:
             training = weights.training
             self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
@@ -128,7 +128,7 @@ class Stages:
         server = sampler if isinstance(sampler, ServerSampler) else None
         memory_use.settle(current_phase())
         for task, reward, decoding, samples in evaluations:
-            if (when, step, task.name, samples, decoding.temperature) in done:
+            if (when, step, task.name, self.cfg.evaluation.split, samples, decoding.temperature) in done:
                 continue
             policy = policy or policy_to_sample(weights, None if server else sampling_dtype(self.cfg.hardware))
             episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn

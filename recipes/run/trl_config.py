@@ -97,7 +97,10 @@ SAMPLING = "answers are sampled with recipe.trl.temperature and top_p alone; lea
 MODEL = "the policy is loaded as the group model says (model.path); leave it out"
 LIGER = "its loss knows no rewards on tokens; hardware.logits_at_once=256 saves the memory of the logits"
 ENDS = "the model's end token and the task end an answer; leave it out"
-UNUSED = {
+ONE_ROLLOUT = "a rollout is the completions of one step; recipe.prompts_per_step decides how many"
+NO_CRITIC = "REINFORCE has no critic; leave it out"
+IMPORTANCE = "the ratio is to the log-probabilities that vLLM drew with; leave it out"
+UNUSED: dict[str, dict[str, str]] = {
     "grpo": {
         "top_k": SAMPLING,
         "min_p": SAMPLING,
@@ -109,6 +112,14 @@ UNUSED = {
         "max_tool_calling_iterations": "answers call no tools; episode=repair asks for further turns",
         "use_liger_kernel": LIGER,
         "reward_weights": "a channel's weight is task.reward.<channel>.weight; set that",
+        "steps_per_generation": ONE_ROLLOUT,
+        "generation_batch_size": ONE_ROLLOUT,
+        "pad_to_multiple_of": "micro-batches are cut to their longest completion; leave it out",
+        "vllm_importance_sampling_correction": IMPORTANCE,
+        "vllm_importance_sampling_mode": IMPORTANCE,
+        "vllm_importance_sampling_cap": IMPORTANCE,
+        "vllm_importance_sampling_clip_max": IMPORTANCE,
+        "vllm_importance_sampling_clip_min": IMPORTANCE,
     },
     "ppo": {
         "sft_model_path": MODEL,
@@ -122,11 +133,17 @@ UNUSED = {
     },
 }
 """Fields of TRL's that would do nothing here, or the wrong thing, by recipe, and what to do instead."""
+UNUSED["reinforce"] = UNUSED["ppo"] | {
+    "lam": NO_CRITIC,
+    "vf_coef": NO_CRITIC,
+    "cliprange_value": NO_CRITIC,
+    "cliprange": "REINFORCE's loss has no ratio to clip; leave it out",
+}
 
 
 def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
     """Raises UserError where a field would be ignored and has another value than TRL's own."""
-    reason = UNUSED.get({"reinforce": "ppo"}.get(cfg.recipe.name, cfg.recipe.name), {}).get(name)
+    reason = UNUSED.get(cfg.recipe.name, {}).get(name)
     by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
     if reason is None or value == default or (reason is SAMPLING and by_trl):
         return

@@ -53,8 +53,15 @@ from recipes.trainers.log_probs import (
     require_plain_head,
 )
 from recipes.trainers.metrics import completion_metrics, group_metrics
-from recipes.trainers.micro_batches import MEANS_OVER_ROWS, entropy_in_loss, every_row_counts, micro_batches
-from recipes.trainers.turns import turn_metrics, written_columns
+from recipes.trainers.micro_batches import (
+    MEANS_OVER_ROWS,
+    entropy_in_loss,
+    every_row_counts,
+    loss_of_nothing,
+    micro_batches,
+    padded_rows,
+)
+from recipes.trainers.turns import turn_metrics
 from rewards.compose import Reward
 
 
@@ -113,7 +120,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         # `inputs` are TRL's next prompts, which the rollouts draw themselves: the same, or those of the curriculum
         rollout = self._next_rollout()
-        batch = self._padded(rollout)
+        pad_id, device = self.processing_class.pad_token_id, self.accelerator.device
+        batch = padded_rows(rollout, pad_id, self._turns, self.mask_truncated_completions, device)
         rewards_NG = gather(rewards_of(rollout.grades).to(self.accelerator.device)).view(-1, self.num_generations)
 
         first = self.accelerator.process_index * len(rollout.rows)
@@ -143,30 +151,6 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
                 self._save_checkpoint(self.model, trial=None)
             raise
 
-    def _padded(self, rollout: GroupRollout) -> dict[str, torch.Tensor]:
-        """Prompts (B, P), padded at the left, completions (B, T), padded at the right, and their masks."""
-        batch: dict[str, torch.Tensor] = {}
-        completions = [list(completion.sampled_ids) for completion in rollout.completions]
-        for name, side, rows in (("prompt", "left", rollout.prompt_ids), ("completion", "right", completions)):
-            ids = [torch.tensor(row) for row in rows]
-            options = {"padding_side": side, "pad_to_multiple_of": self.pad_to_multiple_of}
-            padded = pad(ids, padding_value=self.processing_class.pad_token_id, **options)
-            mask = pad([torch.ones_like(row) for row in ids], padding_value=0, **options)
-            batch |= {
-                f"{name}_ids": padded.to(self.accelerator.device),
-                f"{name}_mask": mask.to(self.accelerator.device),
-            }
-        if self._turns > 1:  # the environment's replies are read and have no loss
-            width = batch["completion_ids"].shape[1]
-            written = written_columns(rollout.completions, width).to(self.accelerator.device)
-            batch["tool_mask"] = written.to(batch["completion_mask"].dtype)
-        if self.mask_truncated_completions:
-            finished = torch.tensor([c.finished for c in rollout.completions], device=self.accelerator.device)
-            batch["completion_mask"] = batch["completion_mask"] * finished[:, None]
-        trained = batch["completion_mask"] * batch.get("tool_mask", 1)
-        batch["num_items_in_batch"] = gather(trained.sum()).sum()
-        return batch
-
     def _add_old_logps(self, batch: dict[str, Any], rollout: GroupRollout) -> None:
         """Log-probabilities (B, T) that the loss's ratio is to, where they are not those of the policy as it is.
 
@@ -175,9 +159,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         """
         if self._off_policy:
             logps = [torch.tensor([torch.nan if p is None else p for p in row]) for row in rollout.logps]
-            drawn = pad(logps, padding_value=0.0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of)
+            drawn = pad(logps, padding_value=0.0, padding_side="right")
             batch["old_per_token_logps"] = drawn = drawn.to(self.accelerator.device)
-            if drawn.isnan().any():  # vLLM could not tell
+            if gather(drawn.isnan().any()[None]).any():  # vLLM could not tell; all processes pass together
                 batch["old_per_token_logps"] = torch.where(drawn.isnan(), self._logps(self.model, batch), drawn)
         elif self.args.gradient_accumulation_steps % self._micro_batches_a_rollout:
             batch["old_per_token_logps"] = self._logps(self.model, batch)
@@ -196,8 +180,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
         width, rows = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
-        self._written = batch.get("tool_mask")
-        return self._get_per_token_logps_and_entropies(model, ids, mask, width, rows)[0]
+        written, logps = batch.get("tool_mask", mask[:, -width:]), []
+        # as many rows at once as the loss takes, so that both have the same memory and the same arithmetic
+        for some_ids, some_mask, self._written in zip(*(t.split(rows) for t in (ids, mask, written)), strict=True):
+            logps.append(self._get_per_token_logps_and_entropies(model, some_ids, some_mask, width, rows)[0])
+        return torch.cat(logps)
 
     def _log_rollout(
         self,
@@ -241,8 +228,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 3. ---------------------------------------------------------------------------------------------------------
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        if inputs is None:  # nothing to learn here: no forward, and a backward that touches no parameter
-            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        if inputs is None:
+            return loss_of_nothing(self.model, self.accelerator)
         self._written = inputs.get("tool_mask")
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         return loss * inputs["share"] if self.loss_type in MEANS_OVER_ROWS and "share" in inputs else loss

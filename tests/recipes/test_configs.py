@@ -289,6 +289,49 @@ def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_re
         check_grpo(compose(sequence))
     for fits in ("reward=sparse", "recipe.shaping=0"):
         check_grpo(compose(sequence, fits))
+    with pytest.raises(
+        UserError, match=r"its tokens \(episode=repair"
+    ):  # turns of an answer have advantages of their own
+        check_grpo(compose(sequence, "reward=sparse", "episode=repair"))
+    check_grpo(compose(sequence, "reward=sparse", "episode=repair", "episode.turns=1"))
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [
+        ("recipe.refill=true", "recipe.refill=true"),
+        ("recipe.prefix.enabled=true", "recipe.prefix.enabled=true"),
+        ("recipe.curriculum.enabled=true", "recipe.curriculum.enabled=true"),
+        ("episode=repair", "episode=repair"),
+    ],
+)
+def test_processes_need_whole_groups(override, name, monkeypatch):
+    monkeypatch.setattr("recipes.run.checks.processes", lambda: 2)
+    check_grpo(compose("recipe.prompts_per_step=3"))
+    check_grpo(compose("recipe.prompts_per_step=4", override))
+    with pytest.raises(
+        UserError, match=re.escape(f"{name}: recipe.prompts_per_step=3 does not divide into 2 processes")
+    ):
+        check_grpo(compose("recipe.prompts_per_step=3", override))
+
+
+@pytest.mark.parametrize("name", ["recipe.refill", "recipe.prefix.enabled"])
+def test_what_each_process_draws_again_is_refused_under_zero3(name):
+    with pytest.raises(UserError, match=re.escape(f"{name}=true: under ZeRO-3")):
+        check_grpo(compose("hardware.zero_stage=3", f"{name}=true"))
+
+
+def test_a_nucleus_is_refused_where_vllm_tells_the_log_probabilities():
+    check_grpo(compose("recipe.trl.top_p=0.9"))
+    with pytest.raises(UserError, match=r"recipe\.trl\.top_p=0\.9: hardware\.vllm=server"):
+        check_grpo(compose("recipe.trl.top_p=0.9", "hardware.vllm=server"))
+
+
+def test_settings_of_ppo_that_would_be_ignored_are_refused():
+    with pytest.raises(UserError, match=r"recipe\.trl\.gamma=0\.9: recipe\.ratio=sequence sums"):
+        check_ppo(compose("recipe.ratio=sequence", "recipe.trl.gamma=0.9", recipe="ppo"))
+    with pytest.raises(UserError, match=r"recipe\.sampler=generate samples in this process"):
+        check_ppo(compose("recipe.sampler=generate", "hardware.vllm=server", recipe="ppo"))
 
 
 @pytest.mark.parametrize(
@@ -298,6 +341,14 @@ def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_re
         ("grpo", "repetition_penalty=1.1", "recipe.trl.repetition_penalty=1.1 has no place here"),
         ("grpo", "reward_weights=[1.0]", "has no place here: a channel's weight is task.reward.<channel>.weight"),
         ("grpo", "use_liger_kernel=true", "recipe.trl.use_liger_kernel=True has no place here"),
+        ("grpo", "steps_per_generation=4", "recipe.trl.steps_per_generation=4 has no place here: a rollout is"),
+        ("grpo", "pad_to_multiple_of=64", "recipe.trl.pad_to_multiple_of=64 has no place here"),
+        (
+            "grpo",
+            "vllm_importance_sampling_mode=token_mask",
+            "has no place here: the ratio is to the log-probabilities",
+        ),
+        ("reinforce", "lam=0.5", "recipe.trl.lam=0.5 has no place here: REINFORCE has no critic"),
         ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
         ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
     ],

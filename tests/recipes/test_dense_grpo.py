@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,8 +12,10 @@ from transformers import AutoModelForCausalLM
 from envs.task import Problem
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
 from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.log_probs import Rows, packed_logps, token_logps
+from recipes.trainers.micro_batches import loss_of_nothing
 from rewards.channel import ChannelResult, Completion, Span
 from rewards.compose import Grade, Reward
 from rewards.form import Form
@@ -142,3 +145,39 @@ def test_what_form_pays_outside_the_code_is_no_tokens_own(placement):
         return
     own = [0.0] * 10 + [1.0, 1.0] + [-1 / 3] * 3 + [0.0]
     assert grade.own_rewards == pytest.approx(own)
+
+
+def test_a_step_that_teaches_nothing_passes_the_scaler_of_fp16():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(loss_of_nothing(model, SimpleNamespace(device="cpu", scaler=None))).backward()
+    assert all(p.grad is None for p in model.parameters())
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.step(optimizer)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(loss_of_nothing(model, SimpleNamespace(device="cpu", scaler=scaler))).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert [p.grad is not None for p in model.parameters()].count(True) == 1
+
+
+def test_old_and_reference_log_probabilities_take_as_many_rows_at_once_as_the_loss():
+    seen = []
+
+    def logps(model, ids, mask, width, rows):
+        seen.append((len(ids), trainer._written.tolist()))
+        return [ids[:, -width:].float()]
+
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(per_device_train_batch_size=2), _get_per_token_logps_and_entropies=logps
+    )
+    ids = torch.arange(12).view(4, 3)
+    batch = {"prompt_ids": ids, "completion_ids": ids, "prompt_mask": ids > 0, "completion_mask": ids > 0}
+    assert DenseGRPOTrainer._logps(trainer, None, batch).tolist() == ids.tolist()
+    assert [rows for rows, _ in seen] == [2, 2]
+    batch["tool_mask"] = ids % 2
+    DenseGRPOTrainer._logps(trainer, None, batch)
+    assert [written for _, written in seen[2:]] == [(ids % 2)[:2].tolist(), (ids % 2)[2:].tolist()]

@@ -248,6 +248,20 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
     assert written_tokens(row) == len(written)
 
 
+@pytest.mark.parametrize(("pay", "own"), [("last", [0, 0, 0, 0, 0.25, 0]), ("improvement", [0.5, 0, 0, 0, 0.25, -0.5])])
+def test_what_form_pays_outside_the_code_is_no_tokens_own_in_a_turn_either(pay, own):
+    """Two turns of two and three tokens, a reply between; the last token of each is the fence, which earns 1."""
+    paid = ([0.5, 1.0], [0.0, 0.25, 1.0])
+    grades = [
+        Grade({"a": ChannelResult(sum(row))}, {"a": row}, {"a": 1.0}, form=[*([0.0] * (len(row) - 1)), 1.0])
+        for row in paid
+    ]
+    row = joined([Turn(completion_of(2), (), "r", [7]), Turn(completion_of(3))], {5: b"x", 7: b"y"})
+    grade = episode_grade(row, grades, pay, {"a": 1.0})
+    assert grade.own_rewards == pytest.approx(own)
+    assert sum(grade.token_rewards) == pytest.approx(1.25)
+
+
 def test_later_turns_are_discounted_in_returns():
     results = {"a": ChannelResult(1.0)}
     grade = EpisodeGrade(results, {"a": [1.0]}, {"a": 1.0}, pays=(0.2, 0.3, 0.5))
