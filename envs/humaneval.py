@@ -11,30 +11,14 @@ seeded and has the same sizes.
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from pathlib import Path
 
 from envs.json_lines import read_json_lines
-from envs.sandbox import Job
 from envs.task import CodeBlockTask, Extracted, Problem, Prompted, TaskError, extract_fenced
 
 STYLES = ("chat", "completion")
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 """A new statement at the top level: what ends the requested function."""
-
-
-@dataclass(frozen=True)
-class Continued(Problem):
-    """A problem whose answer continues a program.
-
-    begun: the beginning of the program, which the prompt gives.
-    """
-
-    begun: str = ""
-
-    def job(self, code: str, job_id: str | None = None) -> Job:
-        """The sandbox job that tests the whole program."""
-        return super().job(self.begun + code, job_id)
 
 
 class HumanEval(CodeBlockTask):
@@ -113,7 +97,7 @@ def _problem(row: dict[str, str]) -> Problem:
 
 
 def _continued(row: dict[str, str]) -> Problem:
-    return Continued(
+    return Problem(
         id=row["task_id"],
         question=row["prompt"],
         entry_point=row["entry_point"],

@@ -41,6 +41,7 @@ class Problem:
     weight: in means of rewards over problems.
     parts: the problems that one answer solves together, each with tests of its own; this one then has none. Their entry
         points differ.
+    begun: the beginning of the program, where the prompt gives it and the answer continues it.
     """
 
     id: str
@@ -59,9 +60,14 @@ class Problem:
     weight: float = 1.0
     shown: int = 0
     parts: tuple[Problem, ...] = ()
+    begun: str = ""
+
+    def head(self, code: str) -> str:
+        """What stands before `code` in the whole program: what the prompt gave, unless `code` has it too."""
+        return "" if self.begun and self.begun.strip() in code else self.begun
 
     def job(self, code: str, job_id: str | None = None) -> Job:
-        """The sandbox job that tests `code`."""
+        """The sandbox job that tests `code`, or the program that it ends."""
         kind: Literal["function", "stdio", "check"] = "function"
         if self.check_src is not None:
             kind = "check"
@@ -70,7 +76,7 @@ class Problem:
         return Job(
             id=job_id or self.id,
             kind=kind,
-            code=code,
+            code=self.head(code) + code,
             entry_point=self.entry_point,
             cases=self.cases,
             tol=self.tol,

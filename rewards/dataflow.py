@@ -53,13 +53,19 @@ class Dataflow:
             ChannelResult(0.0, note="no code") if problem.reference else SILENT for problem in problems
         ]
         compared = [i for i, problem in enumerate(problems) if problem.reference and completions[i].code is not None]
-        pairs = [[completions[i].code, problems[i].reference] for i in compared]
-        for i, match in zip(compared, await analyse(self.sandbox, PROGRAM, pairs, BATCH), strict=True):
-            results[i] = self._result(completions[i], match)
+        heads = [problems[i].head(completions[i].code or "") for i in compared]
+        pairs = [
+            [f"{head}{completions[i].code}", f"{problems[i].head(problems[i].reference)}{problems[i].reference}"]
+            for i, head in zip(compared, heads, strict=True)
+        ]
+        matches = await analyse(self.sandbox, PROGRAM, pairs, BATCH)
+        for i, head, match in zip(compared, heads, matches, strict=True):
+            results[i] = self._result(completions[i], match, len(head))
         return results
 
-    def _result(self, completion: Completion, match: Any) -> ChannelResult | None:
-        """`match`: see python_dataflow.Match; empty if the reference has no data flow, None if the sandbox failed."""
+    def _result(self, completion: Completion, match: Any, given: int) -> ChannelResult | None:
+        """`match`: see python_dataflow.Match; empty if the reference has no data flow, None if the sandbox failed.
+        given: characters of the program before the code."""
         if match is None:
             return None
         if match is CRASH or not match:
@@ -67,7 +73,7 @@ class Dataflow:
         assert completion.code_span is not None
         start, end = completion.code_span
         f1, recall, _, _, unmatched = match
-        places = [(first, last) for first, last in unmatched if first < last]
+        places = [(max(first, given) - given, last - given) for first, last in unmatched if max(first, given) < last]
         spans = [Span(start, end, 1.0 if places else f1)]
         spans += [Span(start + first, start + last, (f1 - 1) / len(places)) for first, last in places]
         return ChannelResult(sum(span.value for span in spans), tuple(spans), note=f"F1 {f1:.2f}, recall {recall:.2f}")

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +143,12 @@ class Lint:
         with_code = [i for i, completion in enumerate(completions) if completion.code is not None]
         setups = [problems[i].setup for i in with_code]
         heads = [setup and f"{setup}\n" for setup in setups]
-        findings = await self._findings(heads, [completions[i].code or "" for i in with_code])
+        begun = [problems[i].head(completions[i].code or "") for i in with_code]
+        programs = [f"{given}{completions[i].code}" for i, given in zip(with_code, begun, strict=True)]
+        findings = await self._findings(heads, programs)
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
-        for i, own in zip(with_code, findings, strict=True):
-            results[i] = self._result(completions[i], own)
+        for i, given, own in zip(with_code, begun, findings, strict=True):
+            results[i] = self._result(completions[i], _behind(len(given), own))
         return results
 
     async def _findings(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
@@ -180,6 +182,13 @@ class Lint:
         spans = tuple(Span(start + f.start, start + f.end, -w * scale) for f, w in counted)
         note = "; ".join(f"{f.rule} {f.message}" for f, _ in counted[:3])
         return ChannelResult(sum(span.value for span in spans), spans, note=note)
+
+
+def _behind(given: int, findings: list[Finding] | None) -> list[Finding] | None:
+    """Findings behind the first `given` characters of a program, by their places in the rest."""
+    if findings is None:
+        return None
+    return [replace(f, start=f.start - given, end=f.end - given) for f in findings if f.start >= given]
 
 
 async def _check(path: str) -> None:

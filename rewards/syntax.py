@@ -62,9 +62,16 @@ class Syntax:
         codes = [completion.code for completion in completions]
         with_code = [i for i, code in enumerate(codes) if code is not None and has_tokens(code)]
         results: list[ChannelResult | None] = [ChannelResult(self.no_code, note="no code") for _ in completions]
-        judgements = await judge(self.sandbox, [codes[i] or "" for i in with_code])
-        for i, judgement in zip(with_code, judgements, strict=True):
-            results[i] = judgement and self._result(completions[i], *judgement)
+        heads = [problems[i].head(codes[i] or "") for i in with_code]
+        programs = [f"{head}{codes[i]}" for i, head in zip(with_code, heads, strict=True)]
+        judgements = await judge(self.sandbox, programs)
+        for i, head, judgement in zip(with_code, heads, judgements, strict=True):
+            if judgement is None:
+                results[i] = None
+                continue
+            first_invalid, complete = judgement
+            own = None if first_invalid is None else max(0, first_invalid - len(head))
+            results[i] = self._result(completions[i], own, complete)
         return results
 
     def _result(self, completion: Completion, first_invalid: int | None, complete: bool) -> ChannelResult:

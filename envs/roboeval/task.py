@@ -8,6 +8,7 @@ licence allows evaluation and forbids training, so they are only in the split `t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class RoboEval:
         split_seed: seed of their sample.
 
     Raises:
-        TaskError: an unknown style or extraction, or missing data.
+        TaskError: an unknown style or extraction, two that do not go together, or missing data.
     """
 
     name = "roboeval"
@@ -73,6 +74,11 @@ class RoboEval:
                 f"task.env.style={style}, task.env.extraction={extraction}: style must be {' or '.join(STYLES)}, "
                 f"extraction one of {', '.join(EXTRACTIONS)}"
             )
+        if style == "completion" and extraction == "fenced":
+            raise TaskError(
+                "task.env.style=completion: an answer that continues a program has no fence; set "
+                "task.env.extraction=robo_instruct"
+            )
         if not 0 <= examples <= len(EXAMPLES):
             raise TaskError(f"task.env.examples={examples}: must be from 0 to {len(EXAMPLES)}")
         self.style, self.examples, self.extraction = style, EXAMPLES[:examples], extraction
@@ -84,6 +90,9 @@ class RoboEval:
         instructions = list(_train(train))
         if train_size is not None and train_size < len(instructions):
             instructions = seeded_split(instructions, train_size, split_seed)["train"]
+        if style == "completion":
+            begun = f"{DEFINITION}\n"
+            instructions, evaluated = ([replace(p, begun=begun) for p in side] for side in (instructions, evaluated))
         self._splits: dict[Split, list[Problem]] = {"train": instructions, "validation": [], "test": evaluated}
 
     def problems(self, split: Split) -> list[Problem]:

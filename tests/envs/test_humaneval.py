@@ -14,6 +14,7 @@ from recipes.data.training_data import demonstrations
 from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.task_soundness import as_answer, planted_wrong
 from rewards.channel import Completion
+from rewards.syntax import Syntax
 from rewards.unit_tests import UnitTests
 
 ROW = {
@@ -46,6 +47,9 @@ def test_every_reference_completes_its_prompt(sandbox):
     assert [o.id for o in asyncio.run(validate(sandbox, problems)) if o.verdict != "pass"] == []
     assert [o.id for o in asyncio.run(validate(sandbox, problems, "    pass\n")) if o.verdict == "pass"] == []
     assert all(task.extract(p.reference).end == len(p.reference) for p in problems)
+    answers = [completion(task, p.reference) for p in problems]
+    assert {result.score for result in asyncio.run(Syntax(sandbox).score(problems, answers))} == {0.0}
+    assert [p.id for p in problems if p.job(p.begun + p.reference).code != p.begun + p.reference] == []
 
 
 def test_the_prompt_is_the_rows_own_text(task):

@@ -127,3 +127,18 @@ def test_nested_loops_and_huge_programs_are_not_similar_and_do_not_stall(box, wo
     assert all(result is not None and result.score < 0.2 for result in results[:-1])
     assert results[-1].score == pytest.approx(2 / 3)
     assert all("crashes" not in result.note for result in results)
+
+
+def test_an_answer_that_continues_a_program_is_compared_as_a_whole(box):
+    reference, begun = "    total = a + b\n    return total\n", "def f(a, b):\n"
+    code = "    total = a + b\n    return wrong\n"
+    continued = Problem("p", "", reference=reference, begun=begun)
+    whole = Problem("p", "", reference=begun + reference)
+    answers = completion(code), completion(begun + code)
+    [here, there] = asyncio.run(Dataflow(box).score([continued, whole], answers))
+    assert here.score == pytest.approx(there.score) and 0 < here.score < 1
+    charged = [
+        [each.text[s.start : s.end] for s in result.spans if s.value < 0]
+        for each, result in zip(answers, (here, there), strict=True)
+    ]
+    assert charged[0] == charged[1] != []

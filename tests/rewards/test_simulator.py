@@ -13,7 +13,9 @@ from envs.roboeval.task import RoboEval, program_of
 from envs.task import Problem, TaskError
 from rewards.attribution import attribute
 from rewards.channel import ChannelResult, Completion
+from rewards.lint import Lint, Linter
 from rewards.robot import Simulator
+from rewards.syntax import Syntax
 
 PICK = "def task_program():\n    go_to('kitchen')\n    pick('mug')\n    go_to('lab')\n    place('{}')\n"
 COIN = "def task_program():\n    if is_in_room('Ann'):\n        pick('Ann')\n        pick('Ann')\n    say('done')\n"
@@ -89,6 +91,34 @@ def test_shipped_evaluation_tasks_are_judged_in_their_worlds(sandbox):
     [(result, charged)] = graded(channel, broken, problem=problem)
     assert result.verdict == "RobotExecutionError" and charged == ["pick('a thing that is nowhere')"]
     assert result.score == 0
+
+
+def test_an_answer_that_continues_the_definition_is_judged_as_the_whole_program(sandbox):
+    """What syntax and lint say of a body behind the given line, they say of the whole program."""
+    with pytest.raises(TaskError, match=r"task\.env\.extraction=robo_instruct"):
+        RoboEval(style="completion")
+    task = RoboEval(style="completion", extraction="robo_instruct")
+    faults = "\n    import os\n    for room in get_all_rooms():\n        go_to(rooms)\n"
+    broken = "\n    go_to('kitchen'\n    say('hello')\n"
+    problem = task.problems("train")[0]
+    body = problem.reference.partition("def task_program():")[2]
+    channels = {
+        "syntax": Syntax(sandbox),
+        "lint": Lint({"F": 0.25}, linter=Linter(builtins=("get_all_rooms", "go_to", "say"))),
+    }
+    for text in (body, faults, broken):
+        code = task.extract(text)
+        part = Completion(text, range(len(text)), [(i, i + 1) for i in range(len(text))], (code.start, code.end))
+        whole = answer(f"def task_program():\n{part.code}")
+        for channel in channels.values():
+            [here], [there] = (asyncio.run(channel.score([problem], [each])) for each in (part, whole))
+            assert (here.score, here.note.partition(" (")[0]) == (there.score, there.note.partition(" (")[0])
+            charged = [
+                [each.text[s.start : s.end] for s in result.spans if s.value < 0]
+                for each, result in ((part, here), (whole, there))
+            ]
+            assert charged[0] == charged[1]
+    assert asyncio.run(channels["syntax"].score([problem], [part]))[0].score == -1.0
 
 
 def test_prompts_of_both_styles_and_their_answers():

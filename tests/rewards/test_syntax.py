@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from envs.humaneval import HumanEval
 from envs.sandbox import Limits, LocalSandbox
+from envs.task import Problem
 from rewards.analysis.python_grammar import complete, first_illegal
 from rewards.attribution import attribute
 from rewards.channel import Completion
@@ -90,7 +91,7 @@ def completion(text: str, code: tuple[int, int] | None, finished: bool = True, c
 
 
 def rewards_of(sandbox, case: Completion) -> list[float]:
-    [result] = asyncio.run(Syntax(sandbox).score([None], [case]))
+    [result] = asyncio.run(Syntax(sandbox).score([Problem("t/x", "")], [case]))
     return attribute(case, result, judges_form=True)
 
 
