@@ -72,6 +72,8 @@ def test_a_function_with_its_imports_and_without_its_docstring():
         "import math as m\n\ndef area(radius: float) -> float:\n    # twice\n    if radius < 0:\n        return 0.0\n"
         "    return round(m.pi * radius ** 2, 2)\n"
     )
+    typed = "from typing import List\n\ndef run(xs: List[int], n: list[int]) -> 'List':\n    return xs[:n]\n"
+    assert cut(typed, "run").solution == "def run(xs, n: list[int]) -> 'List':\n    return xs[:n]\n"
     assert cut(FILE, "most").solution.startswith("from collections import Counter\n\ndef most(words):\n    return")
     assert "from math import pow" in cut("from math import pow\ndef f(x):\n    return pow(x, 2)", "f").solution
     tabs = cut("def f(x):\n\tif x:\n\t\treturn 'a\tb '\n\treturn x", "f").solution

@@ -131,7 +131,7 @@ def test_nested_loops_and_huge_programs_are_not_similar_and_do_not_stall(box, wo
 
 def test_an_answer_that_continues_a_program_is_compared_as_a_whole(box):
     reference, begun = "    total = a + b\n    return total\n", "def f(a, b):\n"
-    code = "    total = a + b\n    return wrong\n"
+    code = "    total = a + a\n    return total\n"
     continued = Problem("p", "", reference=reference, begun=begun)
     whole = Problem("p", "", reference=begun + reference)
     answers = completion(code), completion(begun + code)

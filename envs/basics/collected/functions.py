@@ -66,7 +66,8 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked: str, calls: list[Arguments]) -> Found:
-    """A function of a file with its source, without docstring, behind the imports that it needs.
+    """A function of a file with its source, without docstring, behind the imports that it needs. Annotations stay where
+    they name built-in types alone: an answer that copies the signature has no imports.
 
     Raises Unusable where it needs other names of the file, has decorators, or takes other than positional arguments.
     """
@@ -77,6 +78,9 @@ def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked
         raise Unusable("it takes no arguments")
     if not any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(node)):
         raise Unusable("it returns nothing")
+    for argument in given.args:
+        argument.annotation = _builtin(argument.annotation)
+    node.returns = _builtin(node.returns)
     imports = [_import(tree, name) for name in sorted(_outside(tree, node))]
     try:
         head = f"def {node.name}({ast.unparse(given)}){f' -> {ast.unparse(node.returns)}' if node.returns else ''}:"
@@ -88,6 +92,12 @@ def cut_out(id: str, tree: ast.Module, source: str, node: ast.FunctionDef, asked
         raise Unusable("its source cannot be cut out")
     names = tuple(each.arg for each in given.args)
     return Found(id, node.name, head, names, asked, solution, tuple(call for call in calls if len(call) == len(names)))
+
+
+def _builtin(annotation: ast.expr | None) -> ast.expr | None:
+    """The annotation, None where it has a name that is not built in."""
+    names = [each.id for each in ast.walk(annotation) if isinstance(each, ast.Name)] if annotation else []
+    return annotation if all(hasattr(builtins, name) for name in names) else None
 
 
 def _body(source: str, node: ast.FunctionDef) -> str:
