@@ -114,7 +114,7 @@ class Simulation:
             first, pieces = completion.code_span[0], piece_spans(completion.code or "", len(places))
             for n, share in zip(judged, shares, strict=True):
                 span = (first + pieces[n][0], first + pieces[n][1])
-                charged = _charged_spans(span, share, _errors(places[n])) or (Span(*span, share),)
+                charged = _charged_spans(completion.text, span, share, _errors(places[n])) or (Span(*span, share),)
                 spans += [replace(one, value=one.value / len(judged), part=f"place {n + 1}") for one in charged]
         return replace(whole, score=sum(shares) / len(judged), spans=tuple(spans), note=note)
 
@@ -133,7 +133,7 @@ class Simulation:
         if errors and not measured.compile:
             note = errors[0].text
         detail = {name: getattr(measured, name) for name in MEASURED}
-        spans = _charged_spans(completion.code_span, score, _errors(measured))
+        spans = _charged_spans(completion.text, completion.code_span, score, _errors(measured))
         drawn = None
         if measured.picture is not None:
             drawn = partial(_drawn, measured.picture, measured.skill, measured.time_mismatch)
@@ -167,12 +167,23 @@ def _errors(measured: CompletionScore) -> list[int]:
     return [e.offset for e in measured.messages if e.severity == "error" and e.offset is not None]
 
 
-def _charged_spans(code: tuple[int, int] | None, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
+def _charged_spans(text: str, code: tuple[int, int] | None, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
     """The code is paid 1, and the places at `offsets` share what `score` lacks to 1; no spans without such places."""
     if code is None or score >= 1:
         return ()
     start, end = code
-    places = sorted({start + offset for offset in offsets if start + offset < end})
+    places = sorted({_place(text, start, end, start + offset) for offset in offsets if start + offset < end})
     if not places:
         return ()
-    return (Span(start, end, 1.0), *(Span(place, place + 1, (score - 1) / len(places)) for place in places))
+    return (Span(start, end, 1.0), *(Span(*place, (score - 1) / len(places)) for place in places))
+
+
+def _place(text: str, start: int, end: int, at: int) -> tuple[int, int]:
+    """The character that an error is about; its line, where compilers do not agree on columns: GCC counts a tab as up
+    to 8 and other characters by their width, unless -fdiagnostics-column-unit=byte says otherwise."""
+    first = max(start, text.rfind("\n", start, at) + 1)
+    last = text.find("\n", at, end)
+    line = text[first : last if last >= 0 else end]
+    if not line.strip() or (line.isascii() and "\t" not in line):
+        return at, at + 1
+    return first + len(line) - len(line.lstrip()), first + len(line)

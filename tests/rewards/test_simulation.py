@@ -20,7 +20,7 @@ from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.compose import Reward
 from rewards.similarity import Similarity
-from rewards.simulation import Simulation
+from rewards.simulation import Simulation, _charged_spans
 
 pytestmark = [
     pytest.mark.cxx,
@@ -181,3 +181,15 @@ def test_a_place_without_an_effect_earns_nothing_and_a_fault_in_it_costs(sandbox
     results = asyncio.run(channel.score([problem] * 4, [answer(task, text) for text in texts]))
     assert [r.score for r in results] == pytest.approx([1, 1, 0.5, 0], abs=1e-6)
     assert [r.passed for r in results] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "charged"),
+    [("    u = fact;", "f"), ("\t\tu = fact;", "u = fact;"), ("    /* Größe */ u = fact;", "/* Größe */ u = fact;")],
+)
+def test_a_line_is_charged_where_compilers_count_columns_in_different_ways(line, charged):
+    text = f"```c++\nint a;\n{line}\nint b;\n```"
+    code = (7, len(text) - 3)
+    whole, place = _charged_spans(text, code, 0.25, [text.index("fact") - 7])
+    assert (whole.start, whole.end, whole.value) == (*code, 1.0)
+    assert text[place.start : place.end] == charged and place.value == -0.75
