@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 PREFIX = "checkpoint-"
@@ -22,3 +24,12 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
     """The newest complete checkpoint, None where there is none."""
     complete = checkpoints(run_dir)
     return complete[-1] if complete else None
+
+
+def remove_whole(folder: Path) -> None:
+    """Remove a folder of weights, if it is there, under another name: a kill must leave no half of it."""
+    hidden = folder.with_name(f".old-{folder.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, hidden)
+        shutil.rmtree(hidden)

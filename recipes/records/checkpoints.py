@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from transformers import Trainer, TrainerState
 
-from recipes.records.checkpoint_folders import PREFIX, checkpoints, step_of
+from recipes.records.checkpoint_folders import PREFIX, checkpoints, remove_whole, step_of
 from recipes.records.directory import write_text
 
 EXTRA = "extra_{rank}.pt"
@@ -84,7 +84,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
 
     def _publish(self, staging: Path, final: Path) -> None:
         name = f"{PREFIX}{self.state.global_step}"
-        shutil.rmtree(final / name, ignore_errors=True)
+        remove_whole(final / name)
         os.replace(staging / name, final / name)
         shutil.rmtree(staging)
         limit = self.args.save_total_limit
@@ -92,9 +92,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         for old in old_ones:
             if (self.keep_every and step_of(old) % self.keep_every == 0) or step_of(old) == self.keep_step:
                 continue
-            hidden = old.with_name(".old-" + old.name)  # a kill must leave no half-deleted checkpoint
-            os.replace(old, hidden)
-            shutil.rmtree(hidden)
+            remove_whole(old)
 
     def extra_state(self) -> dict[str, Any]:
         """What this process needs to resume exactly, beside what transformers saves: tensors and plain data."""
@@ -110,7 +108,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         self.write_card(staging)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_whole(folder)
             os.replace(staging, folder)
         self.accelerator.wait_for_everyone()
 

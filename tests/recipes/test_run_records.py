@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import shutil
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
 from recipes.models.load import adapter_folder, load_policy
+from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 
@@ -42,6 +44,18 @@ def test_a_last_line_cut_inside_a_character_is_skipped(tmp_path):
     assert read_jsonl(tmp_path / "x.jsonl") == [{"a": 1}]
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(whole.encode()))
     assert read_jsonl(tmp_path / "x.jsonl.gz") == [{"a": 1}] and read_jsonl(tmp_path / "missing.jsonl") == []
+
+
+def test_weights_are_removed_under_another_name(tmp_path, monkeypatch):
+    folder = tmp_path / "checkpoints" / "checkpoint-3"
+    for name in ("checkpoint-3", ".old-checkpoint-3"):  # what a kill left
+        (folder.parent / name).mkdir(parents=True)
+        (folder.parent / name / "weights").touch()
+    removed, remove = [], shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda path, *a, **k: (removed.append(path.name), remove(path, *a, **k)))
+    remove_whole(folder)
+    assert set(removed) == {".old-checkpoint-3"} and not list(folder.parent.iterdir())
+    remove_whole(folder)
 
 
 def test_an_adapter_is_found_in_a_run_directory(tmp_path):
