@@ -129,6 +129,7 @@ UNUSED: dict[str, dict[str, str]] = {
         "stop_token": ENDS,
         "stop_token_id": ENDS,
         "use_liger_kernel": LIGER,
+        "logging_steps": "every update is logged; leave it out",
         "local_rollout_forward_batch_size": "hardware.rows_per_device decides it; set that",
     },
 }

@@ -348,6 +348,7 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
             "vllm_importance_sampling_mode=token_mask",
             "has no place here: the ratio is to the log-probabilities",
         ),
+        ("ppo", "logging_steps=5", "recipe.trl.logging_steps=5 has no place here: every update is logged"),
         ("reinforce", "lam=0.5", "recipe.trl.lam=0.5 has no place here: REINFORCE has no critic"),
         ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
         ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
