@@ -122,6 +122,11 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     cfg.dtype = cfg.dtype or given.hardware.precision
     if cfg.share < 1 and given.model.path == SCRATCH:
         raise UserError(f"share={cfg.share}: {run.folder} began with random weights, which were not kept; set share=1")
+    if cfg.share < 1 and run.continued:
+        raise UserError(
+            f"share={cfg.share}: {run.folder} went on with another run's adapter, and the average would be with the "
+            "model before both; set share=1"
+        )
     if cfg.share < 1 and run.start_is_gone:
         raise UserError(f"share={cfg.share}: {run.folder} began with weights that are not there any more; set share=1")
     four_bit = bool(given.hardware.load_in_4bit) and carries_adapter(weights)

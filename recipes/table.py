@@ -303,7 +303,8 @@ def _job(job: Record, swept: Sequence[str]) -> Record:
     # A run's first evaluation is on its own task, sampled where it samples; recipes/eval.py makes one called eval.
     evals = [row for row in read_jsonl(run / "evals.jsonl") if "1" in row["pass@k"]]
     before: Record = next((row["pass@k"]["1"] for row in evals if row["when"] == "before"), {})
-    after: Record = next((row["pass@k"]["1"] for row in evals if row["when"] in ("after", "eval")), {})
+    ends = [row for row in evals if row["when"] in ("after", "eval")]  # several where a run was prolonged
+    after: Record = max(ends, key=lambda row: row.get("step") or 0)["pass@k"]["1"] if ends else {}
     return {
         "job": job["job"],
         **{key: overrides.get(key, "") for key in swept},

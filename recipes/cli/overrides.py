@@ -32,8 +32,8 @@ FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
 
 def is_override(argument: str) -> bool:
-    """Whether a command-line argument is KEY=VALUE, and no flag."""
-    return "=" in argument and not argument.startswith("-")
+    """Whether a command-line argument is KEY=VALUE, or ~KEY, and no flag."""
+    return ("=" in argument or argument.startswith("~")) and not argument.startswith("-")
 
 
 def key_of(override: str) -> str:

@@ -100,6 +100,7 @@ def job_of(script: str, flags: Sequence[str]) -> Callable[[DictConfig], None]:
     def job(cfg: DictConfig) -> None:
         # Hydra writes true as True; the run's name would differ from that of the same command outside a sweep
         overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
+        overrides = [o.removesuffix("=null") if o.startswith("~") else o for o in overrides]  # ~KEY, as Hydra lists it
         name_run(cfg, overrides)
         arguments = [o for o in overrides if not o.startswith("recipe=")]
         run_job(cfg, [sys.executable, script, *flags, *arguments], HydraConfig.get())

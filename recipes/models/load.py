@@ -17,7 +17,7 @@ from envs.local_models import PACKAGE, model_source, package_gguf
 from envs.task import TaskError
 from recipes.cli.errors import UserError
 from recipes.cli.schema import as_dict
-from recipes.models.adapter_base import base_named_by
+from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
 from recipes.models.tiny import scratch_model
@@ -46,7 +46,10 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
     elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UserError(f"no such model folder: {path} (model.path)")
     if adapter is not None:
-        adapter_folder(adapter)
+        folder = adapter_folder(adapter)
+        # an adapter on another run's weights names their folder, which is what is loaded
+        if _is_adapter(folder) and path != SCRATCH and not (Path(base_named_by(folder)) / "config.json").exists():
+            check_adapter_base(path, folder)
     if trains and hardware.load_in_4bit and not model.lora_rank and not carries_adapter(adapter):
         raise UserError("hardware.load_in_4bit=true: 4-bit weights cannot be trained; set model.lora_rank=16, or false")
 

@@ -108,6 +108,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         self.write_card(staging)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
+            self.state.save_to_json(str(staging / "trainer_state.json"))  # which step these are the weights of
             remove_whole(folder)
             os.replace(staging, folder)
         self.accelerator.wait_for_everyone()

@@ -77,7 +77,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     check_reporting(cfg)
     check_keep(cfg)
     task = build_task(cfg, "train", *evaluated_split(cfg))
-    also = [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate]
+    also = _answered(cfg, task, [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate])
     check_before_from(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter)
     plan = plan_or_refuse(cfg, task)
@@ -108,6 +108,19 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     log = RunLog(folder, cfg.run.completions_per_step)
     args = args or trl_arguments(cfg, kind)
     return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)
+
+
+def _answered(cfg: DictConfig, task: Task, also: list[OtherTask]) -> list[OtherTask]:
+    """The other tasks that have problems in the split to evaluate. Raises UserError where the run's own has none."""
+    split = cfg.evaluation.split
+    if evaluated_split(cfg) and not task.problems(split):
+        share = "task.env.validation=0.2, or " if split == "validation" and "validation" in cfg.task.env else ""
+        raise UserError(
+            f"evaluation.split={split}: task={cfg.task.name} has no {split} problems; set {share}evaluation.split=test"
+        )
+    for other in (other for other in also if not other.task.problems(split)):
+        log.info("task.also_evaluate: %s has no %s problems and is left out", other.task.name, split)
+    return [other for other in also if other.task.problems(split)]
 
 
 def _require_a_step(cfg: DictConfig, task: Task) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +24,16 @@ from recipes.tools.progress import TRAINS
 
 @dataclass(frozen=True)
 class Trained:
-    """cfg: the run's configuration, with `adapter` as the weights. step: that they were saved at, None for final/.
-    start_is_gone: whether the weights are whole, and those that the training began with are not there any more.
-    notes: what a user should know, a sentence each."""
+    """cfg: the run's configuration, with `adapter` as the weights. step: that they were saved at, None for the last.
+    continued: whether the training went on with an adapter that another run had trained. start_is_gone: whether the
+    weights are whole, and those that the training began with are not there any more. notes: what a user should know, a
+    sentence each."""
 
     cfg: Any
     folder: Path
     weights: Path
     step: int | None
+    continued: bool
     start_is_gone: bool
     notes: tuple[str, ...] = ()
 
@@ -48,15 +51,18 @@ def trained(path: str, step: int | None = None) -> Trained:
     weights, results, notes = _weights(folder, cfg, step)
     started = cfg.get("adapter")
     gone = started is not None and not _is_there(started)
+    continued = started is not None and not gone and carries_adapter(started)
     if gone and carries_adapter(str(weights)):
         _check_base_is_the_model(path, weights, cfg)
     with open_dict(cfg):
-        if started is not None and not gone and not carries_adapter(started):
+        if continued and (Path(base_named_by(weights)) / "config.json").exists():
+            cfg.model.path = base_named_by(weights)  # the first of several LoRA trainings began with these weights
+        elif started is not None and not gone and not continued:
             cfg.model.path = str(adapter_folder(started))  # a new LoRA lies on these weights
         cfg.adapter = str(weights)
     if cfg.model.path == SCRATCH and carries_adapter(str(weights)):
         raise UserError(f"run={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
-    return Trained(cfg, folder, weights, results, gone and not carries_adapter(str(weights)), notes)
+    return Trained(cfg, folder, weights, results, continued, gone and not carries_adapter(str(weights)), notes)
 
 
 def _is_there(adapter: str) -> bool:
@@ -86,12 +92,19 @@ def _weights(folder: Path, cfg: Any, step: int | None) -> tuple[Path, int | None
             raise UserError(f"step={step}: {folder} has no such checkpoint; those of steps {kept} are there")
         return chosen, step, ()
     if final.is_dir():
-        return final, None, ()
+        return final, _earlier_step(final, planned), ()
     latest = latest_checkpoint(folder)
     if latest is None:
         raise UserError(f"{folder} has neither final/ nor a checkpoint yet; go on with: {cfg.get('command')}")
     at = step_of(latest)
     return latest, at, (f"{folder} has no final/: its newest checkpoint is used, step {at} of {planned}.",)
+
+
+def _earlier_step(final: Path, planned: int | None) -> int | None:
+    """The step whose weights final/ holds, None for the last one: with run.keep=best it may be an earlier one."""
+    state = final / "trainer_state.json"
+    step = int(json.loads(state.read_text())["global_step"]) if state.exists() else None
+    return step if step is not None and planned is not None and step < planned else None
 
 
 def on_this_machine(cfg: DictConfig, load_in_4bit: bool | None = None) -> str:

@@ -129,7 +129,6 @@ UNUSED: dict[str, dict[str, str]] = {
         "stop_token": ENDS,
         "stop_token_id": ENDS,
         "use_liger_kernel": LIGER,
-        "logging_steps": "every update is logged; leave it out",
         "local_rollout_forward_batch_size": "hardware.rows_per_device decides it; set that",
     },
 }
@@ -163,6 +162,7 @@ def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:
         "use_cpu": on_cpu and not hardware.zero_stage,  # told of a CPU, Accelerate leaves DeepSpeed out
         "ddp_backend": "gloo" if on_cpu and processes() > 1 else None,
         "disable_tqdm": True,  # the run log prints a line a step
+        "logging_steps": 1,  # and records count on one for each
     }
 
 

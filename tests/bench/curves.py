@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from recipes.records.jsonl import read_jsonl
 
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 """97.5 % quantile of Student's t for n seeds (n - 1 degrees of freedom)."""
 
 

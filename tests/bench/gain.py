@@ -23,15 +23,14 @@ from recipes.records.jsonl import read_jsonl
 
 
 def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
-    """Share of right samples, or mean reward, by temperature and problem."""
+    """Share of right samples, or mean reward, by temperature and problem; samples that were not graded are left out."""
     folder, _, when = evaluation.partition("@")
     rows = read_jsonl(Path(folder) / ("eval_samples.jsonl" if when else "samples.jsonl"))
     results: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row["verdict"] != "error" and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
-            results[row["temperature"]][row["task_id"]].append(
-                row["reward"] if score == "reward" else row["verdict"] == "pass"
-            )
+        value = row["reward"] if score == "reward" else row.get("passed", row["verdict"] == "pass")
+        if value is not None and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
+            results[row["temperature"]][row["task_id"]].append(value)
     if not results:
         sys.exit(f"{evaluation}: no such evaluation")
     return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in results.items()}

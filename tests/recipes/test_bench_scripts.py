@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.bench import gain
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "bench").glob("*.py"))
 
@@ -20,3 +23,14 @@ def test_a_script_can_be_imported(script, monkeypatch):
     monkeypatch.setitem(sys.modules, name, module)  # dataclasses look their module up there
     monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
     spec.loader.exec_module(module)
+
+
+def test_a_gain_counts_what_passed_whatever_the_verdict_is_called(tmp_path):
+    rows = [
+        {"temperature": 0.0, "task_id": "a", "verdict": "Success", "passed": True, "reward": 1.0},
+        {"temperature": 0.0, "task_id": "b", "verdict": "RobotExecutionError", "passed": False, "reward": 0.5},
+        {"temperature": 0.0, "task_id": "c", "verdict": "error", "passed": None, "reward": None},
+    ]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert gain.rates(str(tmp_path), "pass") == {0.0: {"a": 1.0, "b": 0.0}}
+    assert gain.rates(str(tmp_path), "reward") == {0.0: {"a": 1.0, "b": 0.5}}

@@ -102,6 +102,17 @@ def test_answers_in_parts_need_not_pass_as_a_whole():
     assert "reward flat at 0" not in names
 
 
+def test_the_largest_reward_leaves_out_what_is_switched_off(tmp_path):
+    folder = MadeUp("grpo", 0).write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    config["task"]["reward"] = {"a": {"weight": 0.6}, "b": {"weight": 0.4}, "off": {"weight": 0.4, "enabled": False}}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    assert load_history(folder).largest_reward == 1.0
+    config["task"] |= {"mean_reward": True, "reward": {"a": {"weight": 3.0}}}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    assert load_history(folder).largest_reward == 1.0
+
+
 def test_runs_with_keys_of_an_older_form_are_read():
     folders = sorted(file.parent for file in RESULTS.rglob("config.yaml"))[::10]
     assert folders and all(found(folder).status in ("healthy", "warning", "too short") for folder in folders)

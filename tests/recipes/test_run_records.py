@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import re
 import shutil
 
 import pytest
@@ -17,10 +18,12 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
-from recipes.models.load import adapter_folder, load_policy
+from recipes.models.load import adapter_folder, check_model, load_policy
 from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
+from recipes.run.build import build_task, other_task
+from recipes.run.lifecycle import _answered
 
 
 def test_records_after_the_resumed_step_are_cut(tmp_path):
@@ -82,6 +85,30 @@ def test_an_adapter_lies_on_the_weights_that_it_was_trained_on(tiny_model, tmp_p
     cfg = compose(["recipe=eval", f"model.path={tiny_model}", "hardware.precision=fp32"])
     policy, _ = load_policy(cfg.model, cfg.hardware, str(tmp_path / "second"))
     assert torch.equal(policy.base_model.model.model.norm.weight, changed.model.norm.weight)
+
+
+def test_an_adapter_of_another_model_is_refused_before_it_loads(tiny_model, tmp_path):
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(target_modules="all-linear"))
+    model.save_pretrained(tmp_path / "final")
+    file = tmp_path / "final" / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": "hub/another"}))
+    cfg = compose(["recipe=eval", f"model.path={tiny_model}", "hardware=cpu"])
+    with pytest.raises(UserError, match="was trained on hub/another, not on"):
+        check_model(cfg.model, cfg.hardware, str(tmp_path))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": str(tiny_model)}))
+    check_model(cfg.model, cfg.hardware, str(tmp_path))
+
+
+@pytest.mark.parametrize(("share", "message"), [(0.0, "set task.env.validation=0.2, or"), (0.2, None)])
+def test_a_split_without_problems_is_refused_and_other_tasks_are_left_out(share, message):
+    split = ["evaluation.split=validation", f"task.env.validation={share}"]
+    cfg = compose(["recipe=grpo", "task=basics", *split])
+    task, also = build_task(cfg, "train", "validation"), [other_task("humaneval", "validation")]
+    if message is None:
+        assert _answered(cfg, task, also) == []
+        return
+    with pytest.raises(UserError, match=re.escape(message)):
+        _answered(cfg, task, also)
 
 
 def test_a_command_that_changes_something_has_a_run_of_its_own():

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from recipes import table
 from recipes.cli import sweep
+from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
 from recipes.table import finish
 
@@ -76,3 +78,19 @@ def test_a_sweep_over_rewards_shows_both_the_choice_and_what_was_earned(tmp_path
     assert (row["reward"], row["mean reward"]) == ("uniform", "0.25")
     page = (tmp_path / "sweep.html").read_text()
     assert "<td>uniform</td>" in page and "<td>0.25</td>" in page
+
+
+def test_a_run_that_was_prolonged_stands_with_its_last_score(tmp_path):
+    run = tmp_path / "run0"
+    run.mkdir()
+    scores = {("before", 0): 0.1, ("after", 20): 0.3, ("after", 40): 0.7}
+    rows = [{"when": w, "step": s, "pass@k": {"1": {"value": v, "low": v, "high": v}}} for (w, s), v in scores.items()]
+    (run / "evals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "metrics.jsonl").touch()
+    job = {"job": 0, "run": str(run), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
+    line = table._job(job, ["seed"])
+    assert (line["pass@1 before"], line["pass@1"]) == (0.1, 0.7)
+
+
+def test_a_deleted_key_is_an_override():
+    assert is_override("~task.reward.form") and is_override("seed=1") and not is_override("--cfg")

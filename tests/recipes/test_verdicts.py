@@ -46,6 +46,16 @@ def test_a_run_that_begins_from_another_is_compared_with_its_own_first_evaluatio
     assert table["rows"] == [("fail", 1, 0, [0, 1]), ("pass", 0, 1, [0, 0])]
 
 
+def test_a_run_that_was_prolonged_is_compared_at_its_last_end():
+    rows = [
+        row("before", "p", "fail", step=0),
+        row("after", "p", "timeout", step=20),
+        row("step 30", "p", "fail", step=30),
+    ]
+    (table,) = verdict_tables([*rows, row("after", "p", "pass", step=40)])
+    assert table["stages"] == ("before", "after") and table["rows"][0] == ("fail", 1, 0, [0, 1])
+
+
 def test_a_run_is_drawn_with_the_failing_call_in_red():
     svg = robot_drawing(DETAIL)
     assert svg.count('class="action') == 4 and svg.count("failed") == 1 and "<script>" not in svg

@@ -78,7 +78,8 @@ def ungraded(run: History) -> Finding | None:
             patience = scaled(run, "sandbox.patience_s", 2, 120)
             remedy = f"See run.log for the server's errors; set {patience}, or a lower sandbox.concurrency."
         else:
-            fewer = scaled(run, "sandbox.workers", 0.5, 1)
+            one = run.setting("sandbox.workers") == 1  # which cannot be halved
+            fewer = "a lower sandbox.limits.memory_mib" if one else scaled(run, "sandbox.workers", 0.5, 1)
             remedy = f"See run.log: it names the channel that could not grade; where memory is short, set {fewer}."
         return Finding(
             "ungraded samples",

@@ -138,8 +138,10 @@ class History:
 
     @cached_property
     def largest_reward(self) -> float:
-        """The reward of an answer that every channel gives a score of 1: the sum of their weights."""
-        return sum(abs(float(c["weight"])) for c in self.channels.values() if finite(c.get("weight"))) or 1.0
+        """The reward of an answer that every channel gives a score of 1: the sum of their weights, or their mean's."""
+        paid = (c for c in self.channels.values() if c.get("enabled", True) and finite(c.get("weight")))
+        total = sum(abs(float(c["weight"])) for c in paid) or 1.0
+        return 1.0 if self.setting("task.mean_reward") else total
 
     @cached_property
     def solved(self) -> bool:

@@ -28,13 +28,15 @@ def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     count at last, and for each verdict of `names` how many answers with the row's verdict at first got it at last).
     """
     stages_of: dict[tuple[str, float], dict[str, dict[tuple[str, int], str]]] = defaultdict(lambda: defaultdict(dict))
-    for row in samples:
+    latest: dict[tuple[tuple[str, float], str], int] = {}  # a run that was prolonged ended more than once
+    for row in sorted(samples, key=lambda row: int(row.get("step") or 0)):
         kind = (str(row.get("task")), float(row.get("temperature") or 0.0))
         place = (str(row.get("task_id")), int(row.get("sample") or 0))
         stages_of[kind][str(row.get("when"))][place] = str(row.get("verdict") or "none")
+        latest[kind, str(row.get("when"))] = int(row.get("step") or 0)
     tables = []
     for (task, temperature), stages in stages_of.items():
-        *earlier, when = stages
+        *earlier, when = sorted(stages, key=lambda stage: latest[(task, temperature), stage])
         first = earlier[0] if earlier else ""
         before, after = stages.get(first, {}), stages[when]
         counts = Counter(before.values()), Counter(after.values())
