@@ -20,7 +20,6 @@ from recipes.cli.overrides import compose as compose_run
 from recipes.cli.processes import accelerate_config
 from recipes.cli.schema import CONF
 from recipes.run.build import build_reward, build_task
-from recipes.run.checks import check_grpo, check_ppo
 
 LAUNCH = Path(CONF).parent / "launch"
 GROUPS = ("model", "hardware", "task", "reward", "sandbox")
@@ -281,109 +280,6 @@ def test_a_key_that_is_not_there_says_which_is(override, message):
     schema.register()
     with pytest.raises(UserError, match=re.escape(message)):
         compose_run(["recipe=grpo", override])
-
-
-def test_a_ratio_of_whole_completions_that_would_drop_the_credit_of_tokens_is_refused():
-    sequence = "+recipe.trl.importance_sampling_level=sequence"
-    with pytest.raises(UserError, match=re.escape("recipe.trl.importance_sampling_level=sequence has one ratio")):
-        check_grpo(compose(sequence))
-    for fits in ("reward=sparse", "recipe.shaping=0"):
-        check_grpo(compose(sequence, fits))
-    with pytest.raises(
-        UserError, match=r"its tokens \(episode=repair"
-    ):  # turns of an answer have advantages of their own
-        check_grpo(compose(sequence, "reward=sparse", "episode=repair"))
-    check_grpo(compose(sequence, "reward=sparse", "episode=repair", "episode.turns=1"))
-
-
-@pytest.mark.parametrize(
-    ("override", "name"),
-    [
-        ("recipe.refill=true", "recipe.refill=true"),
-        ("recipe.prefix.enabled=true", "recipe.prefix.enabled=true"),
-        ("recipe.curriculum.enabled=true", "recipe.curriculum.enabled=true"),
-        ("episode=repair", "episode=repair"),
-    ],
-)
-def test_processes_need_whole_groups(override, name, monkeypatch):
-    monkeypatch.setattr("recipes.run.checks.processes", lambda: 2)
-    check_grpo(compose("recipe.prompts_per_step=3"))
-    check_grpo(compose("recipe.prompts_per_step=4", override))
-    with pytest.raises(
-        UserError, match=re.escape(f"{name}: recipe.prompts_per_step=3 does not divide into 2 processes")
-    ):
-        check_grpo(compose("recipe.prompts_per_step=3", override))
-
-
-@pytest.mark.parametrize("name", ["recipe.refill", "recipe.prefix.enabled"])
-def test_what_each_process_draws_again_is_refused_under_zero3(name):
-    with pytest.raises(UserError, match=re.escape(f"{name}=true: under ZeRO-3")):
-        check_grpo(compose("hardware.zero_stage=3", f"{name}=true"))
-
-
-def test_a_nucleus_is_refused_where_vllm_tells_the_log_probabilities():
-    check_grpo(compose("recipe.trl.top_p=0.9"))
-    with pytest.raises(UserError, match=r"recipe\.trl\.top_p=0\.9: hardware\.vllm=server"):
-        check_grpo(compose("recipe.trl.top_p=0.9", "hardware.vllm=server"))
-
-
-def test_settings_of_ppo_that_would_be_ignored_are_refused():
-    with pytest.raises(UserError, match=r"recipe\.trl\.gamma=0\.9: recipe\.ratio=sequence sums"):
-        check_ppo(compose("recipe.ratio=sequence", "recipe.trl.gamma=0.9", recipe="ppo"))
-    with pytest.raises(UserError, match=r"recipe\.sampler=generate samples in this process"):
-        check_ppo(compose("recipe.sampler=generate", "hardware.vllm=server", recipe="ppo"))
-
-
-@pytest.mark.parametrize(
-    ("recipe", "override", "message"),
-    [
-        ("grpo", "top_k=50", "recipe.trl.top_k=50 has no place here: answers are sampled with"),
-        ("grpo", "repetition_penalty=1.1", "recipe.trl.repetition_penalty=1.1 has no place here"),
-        ("grpo", "reward_weights=[1.0]", "has no place here: a channel's weight is task.reward.<channel>.weight"),
-        ("grpo", "use_liger_kernel=true", "recipe.trl.use_liger_kernel=True has no place here"),
-        ("grpo", "steps_per_generation=4", "recipe.trl.steps_per_generation=4 has no place here: a rollout is"),
-        ("grpo", "pad_to_multiple_of=64", "recipe.trl.pad_to_multiple_of=64 has no place here"),
-        (
-            "grpo",
-            "vllm_importance_sampling_mode=token_mask",
-            "has no place here: the ratio is to the log-probabilities",
-        ),
-        ("ppo", "logging_steps=5", "recipe.trl.logging_steps=5: the recipe decides it; leave it out"),
-        ("sft", "logging_steps=5", "recipe.trl.logging_steps=5: the recipe decides it; leave it out"),
-        ("reinforce", "lam=0.5", "recipe.trl.lam=0.5 has no place here: REINFORCE has no critic"),
-        ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
-        ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
-    ],
-)
-def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, message, tmp_path):
-    with pytest.raises(UserError, match=re.escape(message)):
-        trl_config(compose(f"+recipe.trl.{override}", recipe=recipe), tmp_path)
-
-
-def test_fields_of_sampling_count_where_trl_samples(tmp_path):
-    shared = compose("+recipe.trl.top_k=50", "hardware.vllm=colocate")
-    assert trl_config(shared, tmp_path).top_k == 50
-    assert trl_config(compose("+recipe.trl.top_k=0"), tmp_path).top_k == 0  # TRL's own value
-
-
-def test_a_fixed_order_and_a_curriculum_do_not_go_together():
-    fixed = "+recipe.trl.shuffle_dataset=false"
-    check_grpo(compose(fixed))
-    with pytest.raises(UserError, match=r"recipe\.trl\.shuffle_dataset=false: .* leave one of the two out"):
-        check_grpo(compose(fixed, "recipe.curriculum.enabled=true"))
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("value.cuts=0", "value.cuts=0: value=montecarlo needs at least 1"),
-        ("recipe.trl.gamma=0.9", "recipe.trl.gamma=0.9: value=montecarlo estimates rewards without a discount"),
-        ("recipe.ratio=sequence", "recipe.ratio=sequence takes a whole completion as one action"),
-    ],
-)
-def test_what_monte_carlo_values_cannot_follow_is_one_line(override, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        check_ppo(compose("value=montecarlo", override, recipe="ppo"))
 
 
 @pytest.mark.parametrize(
