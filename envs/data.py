@@ -68,8 +68,8 @@ def file_rows(
     """The rows of each file; of parquet files only `columns` are read.
 
     A row without an `id` gets one from the file's name below `root`, or below the folder that the files have in common,
-    and the row's number. A line that is not a JSON object is
-    skipped with a warning and counted in `dropped`. Raises TaskError for a file that cannot be read.
+    and the row's number. A line that is not a JSON object is skipped with a warning and counted in `dropped`. Raises
+    TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
     shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [Path()])

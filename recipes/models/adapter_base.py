@@ -20,11 +20,12 @@ def base_named_by(folder: Path) -> str:
     return str(json.loads((folder / "adapter_config.json").read_text()).get("base_model_name_or_path") or "")
 
 
-def check_adapter_base(model_path: str, folder: Path) -> None:
-    """Raise UserError where the adapter in `folder` was trained on another model than `model_path`."""
+def check_adapter_base(model_path: str, folder: Path, by_name: bool = True) -> None:
+    """Raise UserError where the adapter in `folder` was trained on another model than `model_path`, by its name (unless
+    `by_name` is false: weights of another run have another) or by the shapes of its matrices."""
     source, named = model_source(model_path), base_named_by(folder)
     refused = f"adapter={folder} was trained on {named or 'another model'}, not on model={model_path}"
-    if named and Path(named).name != Path(source).name:
+    if by_name and named and Path(named).name != Path(source).name:
         raise UserError(
             f"{refused}: choose that model; or, if it is the same under another name, set base_model_name_or_path in "
             "its adapter_config.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from recipes.cli.schema import as_dict
 from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
-from recipes.models.tiny import scratch_model
+from recipes.models.tiny import scratch_model, vocabulary_of
 from recipes.records.checkpoint_folders import latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -46,12 +47,33 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
     elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UserError(f"no such model folder: {path} (model.path)")
     if adapter is not None:
-        folder = adapter_folder(adapter)
-        # an adapter on another run's weights names their folder, which is what is loaded
-        if _is_adapter(folder) and path != SCRATCH and not (Path(base_named_by(folder)) / "config.json").exists():
-            check_adapter_base(path, folder)
+        _check_start(model, adapter_folder(adapter))
     if trains and hardware.load_in_4bit and not model.lora_rank and not carries_adapter(adapter):
         raise UserError("hardware.load_in_4bit=true: 4-bit weights cannot be trained; set model.lora_rank=16, or false")
+
+
+def _check_start(model: DictConfig, folder: Path) -> None:
+    """Raise UserError where the weights in `folder` belong to another model."""
+    if model.path == SCRATCH:
+        size, own = _vocabulary(folder), len(vocabulary_of(model.scratch.alphabet))
+        if size not in (None, own):
+            raise UserError(
+                f"adapter={folder}: its model reads a vocabulary of {size} tokens, and model={model.name} has {own}: "
+                "choose the model that it was trained with"
+            )
+        return
+    if not _is_adapter(folder):
+        return
+    on_disk = (Path(base_named_by(folder)) / "config.json").exists()  # that is loaded, and may be another run's
+    if not on_disk or Path(model_source(model.path)).exists():
+        check_adapter_base(model.path, folder, by_name=not on_disk)
+
+
+def _vocabulary(folder: Path) -> int | None:
+    """How many tokens the model in a folder knows, or the one below the adapter in it; None if it cannot be told."""
+    place = Path(base_named_by(folder)) if _is_adapter(folder) else folder
+    file = place / "config.json"
+    return json.loads(file.read_text()).get("vocab_size") if file.exists() else None
 
 
 def adapter_folder(path: str) -> Path:

@@ -63,8 +63,8 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
     for key in (*SAME, *(["seed"] if cfg.model.path == SCRATCH else [])):
-        there, here = setting(config, key), setting(own, key)
-        if there != here:
+        if setting(config, key) != setting(own, key):
+            key, there, here = _difference(key, setting(config, key), setting(own, key))
             raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")
     done = {row["temperature"] for row in evals if row["task"] == cfg.task.name}
     if not done.issuperset(decoding.temperature for decoding, _ in decodings(cfg.evaluation)):
@@ -75,6 +75,14 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
             f"{asked}: other problems were answered there than the {cfg.evaluation.split} problems here, which cannot "
             "be compared: use the same settings below task.env"
         )
+
+
+def _difference(key: str, there: Any, here: Any) -> tuple[str, Any, Any]:
+    """Two values that differ, with their key: of groups of settings the first setting that does."""
+    while isinstance(there, dict) and isinstance(here, dict):
+        name = next(name for name in sorted({*there, *here}) if there.get(name) != here.get(name))
+        key, there, here = f"{key}.{name}", there.get(name), here.get(name)
+    return key, there, here
 
 
 def take_before(path: str, log: RunLog) -> None:

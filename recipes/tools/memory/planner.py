@@ -43,7 +43,7 @@ LOGIT_LEARNT, LOGIT_KEPT, LOGIT_BY_TRL = 20, 4, 13
 """Bytes for each logit of a pass that learns, whatever the dtype of the products: at the fullest moment, kept of an
 earlier forward pass, and where the pass is TRL's own (SFT, DPO, GRPO in padded rows: 12 to 16)."""
 LOGIT_OF_ENTROPY = 4
-"""Further bytes for each of the latter two where the loss has an entropy bonus."""
+"""Further bytes where the loss has an entropy bonus: for each logit kept, and where the pass is TRL's own."""
 LOGIT_READ, LOGIT_DRAWN = 10, 16
 """Bytes for each logit of a pass without gradients, and of a token that is drawn."""
 
