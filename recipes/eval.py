@@ -29,6 +29,7 @@ from recipes.cli.recipe import recipe
 
 @recipe("eval", trains=False)
 def main(cfg) -> None:
+    from recipes.data.completions import check_readable
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
     from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
@@ -48,6 +49,7 @@ def main(cfg) -> None:
             ready(episode, task, split)
         task = without_unsound(cfg, task, reward)
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+        check_readable(task, split, tokenizer, cfg.model.name)
     summaries, rows = evaluations(cfg, policy.to(cfg.hardware.device), tokenizer, task, reward, episode)
     if is_main:
         write(cfg, folder, task, summaries, rows)

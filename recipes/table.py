@@ -124,9 +124,12 @@ def collect(root: Path, task: str, match: str = "") -> list[Record]:
     for config in sorted(root.rglob("config.yaml"), key=lambda file: file.stat().st_mtime):
         if match not in config.parent.name:
             continue
-        evals = read_jsonl(config.parent / "evals.jsonl")
-        last = {row["temperature"]: row for row in evals if row["task"] == task and "1" in row["pass@k"]}
-        rows += [_row(config.parent, last[temperature]) for temperature in sorted(last)]
+        try:
+            evals = read_jsonl(config.parent / "evals.jsonl")
+            last = {row["temperature"]: row for row in evals if row["task"] == task and "1" in row["pass@k"]}
+            rows += [_row(config.parent, last[temperature]) for temperature in sorted(last)]
+        except ValueError as error:  # a broken file: the other runs are to be shown
+            log.warning("left out: %s", " ".join(str(error).split()))
     if not rows:
         raise UserError(f"no evaluated run on {task} below {root}")
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,19 @@ def made(spec: Any, **arguments: Any) -> Any:
         cause = error.__cause__
         if isinstance(cause, ValueError | TypeError | OSError):
             raise TaskError(str(cause)) from error
-        raise
+        if cause is None or isinstance(cause, ImportError):
+            raise TaskError(
+                f"_target_={spec['_target_']} cannot be imported: {_import_fault(cause or error)}"
+            ) from error
+        raise cause from None  # a fault of that class: its own traceback says where
+
+
+def _import_fault(error: Exception) -> str:
+    """Why a class could not be imported, with file and line where that is a fault of syntax."""
+    fault = error.__cause__ or error
+    if isinstance(fault, SyntaxError):
+        return f"{fault.filename}, line {fault.lineno}: {fault.msg}"
+    return str(fault)
 
 
 def channels(specs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -46,8 +59,10 @@ def task_reward(specs: Mapping[str, Any], mean: bool, placement: Placement, sand
     results: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
     for name, spec in channels(specs).items():
-        weights[name] = float(spec.pop("weight"))
-        results[name] = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
+        if not isinstance(weight := spec.pop("weight", None), int | float):
+            raise TaskError(f"task.reward.{name}.weight={weight}: it must be a number, such as 0.5")
+        weights[name] = float(weight)
+        results[name] = _channel(name, spec, sandbox)
     if not results:
         raise TaskError("task.reward names no channel")
     total = sum(weights.values()) if mean else 1.0
@@ -55,6 +70,19 @@ def task_reward(specs: Mapping[str, Any], mean: bool, placement: Placement, sand
         return Reward(results, {name: weight / (total or 1.0) for name, weight in weights.items()}, placement)
     except ValueError as error:
         raise TaskError(f"task.reward: {error}") from None
+
+
+def _channel(name: str, spec: dict[str, Any], sandbox: Sandbox) -> RewardChannel:
+    """The channel that an entry of `task.reward` describes. Raises TaskError where that is no channel."""
+    if "_target_" not in spec:
+        raise TaskError(f"task.reward.{name} names no class: set _target_, such as rewards.form.Form")
+    channel = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
+    missing = "judges_form, true or false" if not isinstance(getattr(channel, "judges_form", None), bool) else ""
+    if not inspect.iscoroutinefunction(getattr(channel, "score", None)):
+        missing = "async def score(self, problems, completions)"
+    if missing:
+        raise TaskError(f"task.reward.{name}: {spec['_target_']} has no {missing} (rewards/channel.py)")
+    return channel
 
 
 def task_episode(spec: Mapping[str, Any], feedback: Mapping[str, Any], sandbox: Sandbox) -> Episode:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from envs.task import Problem
+from envs.task import Problem, TaskError
 from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens, tokens_within_code
 from rewards.channel import ChannelResult, Completion, RewardChannel
 
@@ -79,6 +80,24 @@ class Grade:
         return [r - paid for r, paid in zip(rewards, self.form, strict=True)] if self.form else rewards
 
 
+def check_results(name: str, results: Any, completions: int) -> None:
+    """Raise TaskError unless a channel returned a ChannelResult or None for each completion, whose spans, if it has
+    any, sum to its score: a sum that differs would change the reward with its placement."""
+    if not isinstance(results, list | tuple) or len(results) != completions:
+        what = f"{len(results)} results" if isinstance(results, list | tuple) else type(results).__name__
+        raise TaskError(f"task.reward.{name}: score returned {what}; it must return a list, one for each completion")
+    for result in (result for result in results if result is not None):
+        if not isinstance(result, ChannelResult):
+            raise TaskError(
+                f"task.reward.{name}: score returned {result!r} for a completion; it must be a ChannelResult or None"
+            )
+        total = math.fsum(span.value for span in result.spans)
+        if result.spans and not math.isclose(total, result.score, rel_tol=1e-6, abs_tol=1e-6):
+            raise TaskError(
+                f"task.reward.{name}: the score is {result.score:g} and its spans sum to {total:g}; they must be equal"
+            )
+
+
 class Reward:
     """Grades completions with all channels at once.
 
@@ -117,8 +136,13 @@ class Reward:
         return sum(weight * getattr(self.channels[name], "best", 1.0) for name, weight in grade.weights.items())
 
     async def grade(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Grade | None]:
-        """One grade for each completion, in order; None if a channel could not grade it or all paid ones are silent."""
+        """One grade for each completion, in order; None if a channel could not grade it or all paid ones are silent.
+
+        Raises TaskError where a channel returns something else than it must (`check_results`).
+        """
         columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))
+        for name, column in zip(self.channels, columns, strict=True):
+            check_results(name, column, len(completions))
         grades: list[Grade | None] = []
         for completion, row in zip(completions, zip(*columns, strict=True), strict=True):
             results = dict(zip(self.channels, row, strict=True))

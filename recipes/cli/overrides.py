@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from recipes.cli.errors import UserError
+from recipes.cli.ranges import check_ranges
 from recipes.cli.schema import CONF, as_dict
 
 IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "force")
@@ -65,6 +66,7 @@ def compose(overrides: Sequence[str]) -> DictConfig:
             cfg = hydra.compose("config", list(overrides))
         name_run(cfg, overrides)
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+        check_ranges(cfg)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise UserError(one_line(error, overrides)) from error
     return cfg
@@ -101,7 +103,8 @@ def _similar(name: str, known: Sequence[str]) -> str:
 
 
 def _instead_of(key: str, overrides: Sequence[str]) -> str:
-    """The end of a message about an unknown key: keys of its group with the same or a similar name, at any depth."""
+    """The end of a message about an unknown key: keys of its group with the same or a similar name, at any depth; for
+    one without a group, of all groups."""
     place, _, name = key.rpartition(".")
     try:
         with hydra.initialize_config_dir(CONF, version_base="1.3"):
@@ -109,13 +112,14 @@ def _instead_of(key: str, overrides: Sequence[str]) -> str:
     except (HydraException, OmegaConfBaseException, ValueError):
         return ""
     group = key.split(".")[0]
-    known = list(_keys_below(cfg.get(group), group)) if place else list(map(str, cfg))
+    groups = [group] if place else list(map(str, cfg))
+    known = [*groups, *(key for g in groups if not OmegaConf.is_missing(cfg, g) for key in _keys_below(cfg.get(g), g))]
     names_of_keys = [other.rpartition(".")[2] for other in known]
     similar = [name] if name in names_of_keys else difflib.get_close_matches(name, names_of_keys, 2)
-    meant = [other for other, last in zip(known, names_of_keys, strict=True) if last in similar]
+    meant = [other for last in similar for other in known if other.rpartition(".")[2] == last]
     node = OmegaConf.select(cfg, place) if place else None
     listed = f"; there are {', '.join(map(str, node))}" if isinstance(node, DictConfig) else ""
-    add = f"; +{key}=VALUE passes it on to TRL" if place == "recipe.trl" else ""
+    add = f"; +{key}=VALUE passes it on to TRL" if place == "recipe.trl" and not meant else ""
     return (f"; did you mean {' or '.join(meant)}?" if meant else listed) + add
 
 

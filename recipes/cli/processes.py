@@ -112,7 +112,8 @@ def check_hardware(cfg: DictConfig) -> None:
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or hardware.num_processes // hardware.num_machines
     if there == 0:
         other = "hardware=cpu" if hardware.num_processes == 1 else "hardware=cpu, or hardware=cpux2 for two processes"
-        raise UserError(f"hardware={hardware.name} needs a GPU and none is visible; use {other}")
+        needs = f"hardware={hardware.name}" + (" hardware.device=cuda" if hardware.name.startswith("cpu") else "")
+        raise UserError(f"{needs} needs a GPU and none is visible; use {other}")
     if there < here:
         raise UserError(
             f"hardware={hardware.name} needs {here} GPUs on this machine and {there} are visible; "

@@ -33,6 +33,7 @@ from recipes.cli.processes import (
     start_processes,
     under_launcher,
 )
+from recipes.cli.ranges import check_ranges
 from recipes.cli.schema import CONF
 from recipes.cli.versions import check_trl
 
@@ -107,6 +108,7 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
         name_run(cfg, list(HydraConfig.get().overrides.task))
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+            check_ranges(cfg)
             if not trains:
                 cfg.hardware.zero_stage = 0
             if not together:

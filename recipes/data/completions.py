@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
-from envs.task import Problem, Prompted, Task
+from envs.task import Problem, Prompted, Split, Task, demonstration
+from recipes.cli.errors import UserError
 from rewards.attribution import TokenBytes, locate
 from rewards.channel import Completion
 from rewards.compose import Grade
@@ -125,6 +126,22 @@ def completion_row(
 def prompt_ids(task: Task, problem: Problem, tokenizer: Any) -> list[int]:
     """What the policy is asked to continue, as token ids."""
     return encoded(task.messages(problem), tokenizer)
+
+
+def check_readable(task: Task, split: Split, tokenizer: Any, model: str, answers: bool = False) -> None:
+    """Raise UserError where the tokenizer has no token for what stands in the first prompt of a split, or in the
+    reference that is to be imitated (`answers`): a model of a few moves cannot read a question about Python."""
+    problems = task.problems(split)[:1]
+    for prompt, reference in ((task.messages(problem), problem.reference) for problem in problems):
+        try:
+            encoded(prompt, tokenizer)
+            tokenizer(demonstration(prompt, reference) if answers else "")
+        except Exception as error:  # tokenizers raises nothing narrower
+            what = "an answer to imitate" if answers else "a prompt"
+            raise UserError(
+                f"model={model}: its tokenizer cannot read {what} of task={task.name} ({error}); choose another "
+                f"{'recipe than sft, or another model' if answers else 'model, or the task that it was trained on'}"
+            ) from error
 
 
 def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:

@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokeni
 
 from envs.local_models import PACKAGE, model_source, package_gguf
 from envs.task import TaskError
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.schema import as_dict
 from recipes.models.adapter_base import base_named_by, check_adapter_base
@@ -74,6 +75,19 @@ def _vocabulary(folder: Path) -> int | None:
     place = Path(base_named_by(folder)) if _is_adapter(folder) else folder
     file = place / "config.json"
     return json.loads(file.read_text()).get("vocab_size") if file.exists() else None
+
+
+def take_adapter_settings(model: DictConfig, adapter: str | None) -> None:
+    """Write the rank, alpha and dropout of the LoRA adapter that training goes on with into `model`, whose own count
+    for new adapters alone; the memory plan, config.yaml and the model card then tell what is trained."""
+    if adapter is None or not carries_adapter(adapter):
+        return
+    kept = json.loads((adapter_folder(adapter) / "adapter_config.json").read_text())
+    for ours, theirs in (("lora_rank", "r"), ("lora_alpha", "lora_alpha"), ("lora_dropout", "lora_dropout")):
+        if theirs not in kept or kept[theirs] == model[ours]:
+            continue
+        log.info("model.%s=%g is of a new adapter: adapter=%s has %g", ours, model[ours], adapter, kept[theirs])
+        model[ours] = kept[theirs]
 
 
 def adapter_folder(path: str) -> Path:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from recipes.cli.console import log_to
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import LENGTH_AND_LOGGING
 from recipes.cli.processes import command_line, join_processes, processes
 from recipes.cli.schema import CONF
+from recipes.records.lock import LOCK, hold, release
 
 CHANGEABLE = (
     "run",
@@ -31,7 +34,7 @@ CHANGEABLE = (
     "task.prompt_tokens",
 )
 """Keys that may differ when a run is resumed; any other would make it another run."""
-SETUP_FILES = ("config.yaml", "run.log", "plan.json")
+SETUP_FILES = ("config.yaml", "run.log", "plan.json", LOCK)
 """Files that a directory holds before it has results."""
 
 
@@ -39,26 +42,49 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
     """Create the run directory, or resume or replace an existing one (`run.if_exists`), and write config.yaml.
 
     Raises:
-        UserError: the directory exists and run.if_exists refuses it, or it was made with other settings.
+        UserError: the directory exists and run.if_exists refuses it, it was made with other settings, or another
+            process works in it.
     """
     folder = Path(cfg.run.dir)
-    config = folder / "config.yaml"
+    if not cfg.run.dir or (folder.exists() and not folder.is_dir()):
+        raise UserError(f"run.dir={cfg.run.dir}: that is no folder; leave it out, or name one that may be made")
     if cfg.run.if_exists not in ("resume", "refuse", "replace"):
         raise UserError(f"run.if_exists={cfg.run.if_exists}: choose resume, refuse or replace")
+    try:
+        _open(cfg, folder, is_main)
+    except OSError as error:
+        place = error.filename or folder
+        raise UserError(f"run.dir={folder}: {place} cannot be written ({error.strerror}); set run.dir") from error
+    return folder
+
+
+def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
+    """`open_run_dir`, whose arguments have been looked at. Raises OSError where the disk does not allow it."""
+    config = folder / "config.yaml"
     if config.exists():
         if cfg.run.if_exists == "refuse":
             raise UserError(f"run.if_exists=refuse: {folder} exists; set run.name, or run.if_exists=resume or replace")
         if cfg.run.if_exists == "resume":
-            _require_same(cfg, OmegaConf.load(config), folder)
+            _require_same(cfg, _kept(config), folder)
         elif is_main:
+            hold(folder)
             shutil.rmtree(folder)
     if is_main:
         folder.mkdir(parents=True, exist_ok=True)
+        hold(folder)
         shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
         command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
-    return folder
+
+
+def _kept(config: Path) -> Any:
+    """The configuration that a directory was made with. Raises UserError where its file is broken."""
+    try:
+        return OmegaConf.load(config)
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{config} cannot be read ({reason}): set run.if_exists=replace to start again") from error
 
 
 def open_together(cfg: DictConfig) -> tuple[Path, bool]:
@@ -99,6 +125,7 @@ def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
         if is_main and not any(path.stat().st_size for path in others):
             for name in SETUP_FILES:
                 (folder / name).unlink(missing_ok=True)
+            release(folder)
             with suppress(OSError):
                 folder.rmdir()
         raise

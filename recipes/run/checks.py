@@ -14,6 +14,8 @@ from recipes.trainers.reinforce import BASELINES
 
 REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
 """Values of recipe.trl.report_to that are an extra of this package (pyproject.toml)."""
+LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
+"""Losses of TRL's GRPOTrainer, which looks at the name at the first update alone."""
 SCALES = ("none", "group", "batch", True, False)
 """What TRL takes for scale_rewards; true is group, false none."""
 
@@ -58,6 +60,8 @@ def _parts(cfg: DictConfig) -> str:
 def check_grpo(cfg: DictConfig) -> None:
     """Raise UserError for settings that GRPO cannot follow."""
     recipe, hardware = cfg.recipe, cfg.hardware
+    if recipe.trl.loss_type not in LOSSES:
+        raise UserError(f"recipe.trl.loss_type={recipe.trl.loss_type}: choose {', '.join(LOSSES)}")
     if recipe.trl.scale_rewards not in SCALES:
         raise UserError(f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: choose none, group or batch")
     if recipe.trl.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:

@@ -18,8 +18,9 @@ from recipes.cli.errors import UserError
 from recipes.cli.memory_use import give_back_freed_memory
 from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
+from recipes.data.completions import check_readable
 from recipes.evaluation.task_soundness import training_problems
-from recipes.models.load import check_model, load_policy
+from recipes.models.load import check_model, load_policy, take_adapter_settings
 from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
@@ -80,6 +81,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     also = _answered(cfg, task, [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate])
     check_before_from(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter)
+    take_adapter_settings(cfg.model, cfg.adapter)
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()
@@ -105,6 +107,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
         _require_a_step(cfg, task)
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+        check_readable(task, "train", tokenizer, cfg.model.name, answers=cfg.recipe.name == "sft")
     log = RunLog(folder, cfg.run.completions_per_step)
     args = args or trl_arguments(cfg, kind)
     return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)

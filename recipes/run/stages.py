@@ -161,7 +161,8 @@ class Stages:
         """Print the table of pass@1 and what is wrong with the run; draw report.html."""
         if not self.trainer.accelerator.is_main_process:
             return
-        Console().print(comparison(read_jsonl(self.folder / "evals.jsonl")))
+        if (table := comparison(read_jsonl(self.folder / "evals.jsonl"))).row_count:
+            Console().print(table)
         if (source := self.cfg.evaluation.before_from) and self.cfg.adapter:
             log.info("before: %s; the gain is of this run and of adapter=%s together", source, self.cfg.adapter)
         for line in diagnose(load_history(self.folder)).lines:

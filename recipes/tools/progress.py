@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
@@ -45,12 +46,21 @@ def trainings(root: Path, match: str = "") -> Iterator[tuple[Path, Record]]:
     """Directory and configuration of each training below `root`. Raises UserError where there is none."""
     results = False
     for file in sorted(root.rglob("config.yaml")):
-        config = read_config(file)[0] if match in file.parent.name else {}
+        config = readable_config(file) if match in file.parent.name else {}
         if setting(config, "recipe.name") in TRAINS:
             results = True
             yield file.parent, config
     if not results:
         raise UserError(f"no training below {root}" + (f" has {match} in its name" if match else "; set runs="))
+
+
+def readable_config(file: Path) -> Record:
+    """A run's configuration; empty, with a warning, where the file is broken: other runs are to be shown."""
+    try:
+        return read_config(file)[0]
+    except (OSError, ValueError) as error:
+        log.warning("left out: %s", " ".join(str(error).split()))
+        return {}
 
 
 def standing(folder: Path, config: Record) -> Standing:

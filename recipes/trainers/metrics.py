@@ -66,12 +66,17 @@ def group_metrics(
     }
 
 
-def ppo_metrics(e: Experience, kl_coef: float, with_critic: bool, total: Total = alone) -> dict[str, float]:
-    """Reward, KL and entropy a completion, and how well the critic fits, under TRL's names."""
+def ppo_metrics(
+    e: Experience, kl_coef: float, with_critic: bool, total: Total = alone, with_reference: bool = True
+) -> dict[str, float]:
+    """Reward, KL and entropy a completion, and how well the critic fits, under TRL's names.
+
+    with_reference: the KL was measured; without a reference policy there is none to report.
+    """
     kl = e.kl.sum(1)
     metrics = {
         "reward": mean_of_graded(e, e.scores, total),
-        "objective/kl": mean_of_graded(e, kl, total),
+        **({"objective/kl": mean_of_graded(e, kl, total)} if with_reference else {}),
         "objective/entropy": mean_of_graded(e, -(e.logps * e.mask).sum(1), total),
         "objective/non_score_reward": mean_of_graded(e, -kl_coef * kl, total),
         "objective/rlhf_reward": mean_of_graded(e, e.scores - kl_coef * kl, total),

@@ -35,15 +35,16 @@ class StepLog:
     kl_coefficient: KLCoefficient
     prefixes: ReferencePrefixes | None
     turns: PpoTurns | None
+    needs_reference: bool
     samples_per_prompt: int
     _clock: dict[str, float]
     _drawn_again: int
 
     def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
-        rollout = Rollout(e.problems, e.answers, e.grades)
+        rollout, with_critic = Rollout(e.problems, e.answers, e.grades), "loss/value_avg" in statistics
         metrics = {
-            **ppo_metrics(e, self.kl_coefficient.value, "loss/value_avg" in statistics, self.total),
+            **ppo_metrics(e, self.kl_coefficient.value, with_critic, self.total, self.needs_reference),
             **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
             "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
             **(self.prefixes.metrics() if self.prefixes else {}),

@@ -270,6 +270,8 @@ def test_a_field_that_trl_would_not_take_is_one_line(tmp_path, override, message
     ("override", "message"),
     [
         ("recipe.max_steps=3", "there is no recipe.max_steps; did you mean recipe.trl.max_steps?"),
+        ("recipe.trl.max_step=3", "there is no recipe.trl.max_step; did you mean recipe.trl.max_steps"),
+        ("max_steps=3", "there is no max_steps; did you mean recipe.trl.max_steps?"),
         ("recipe.trl.foo=3", "+recipe.trl.foo=VALUE passes it on to TRL"),
         ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
         ("recipe.prompts_per_step=two", "Value 'two' of type 'str' could not be converted to Integer"),

@@ -18,7 +18,7 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
-from recipes.models.load import adapter_folder, check_model, load_policy
+from recipes.models.load import adapter_folder, check_model, load_policy, take_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
@@ -85,6 +85,19 @@ def test_an_adapter_lies_on_the_weights_that_it_was_trained_on(tiny_model, tmp_p
     cfg = compose(["recipe=eval", f"model.path={tiny_model}", "hardware.precision=fp32"])
     policy, _ = load_policy(cfg.model, cfg.hardware, str(tmp_path / "second"))
     assert torch.equal(policy.base_model.model.model.norm.weight, changed.model.norm.weight)
+
+
+def test_a_run_that_goes_on_with_an_adapter_has_the_rank_of_that(tiny_model, tmp_path, caplog):
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    get_peft_model(model, LoraConfig(r=2, lora_alpha=6, target_modules=["q_proj"])).save_pretrained(tmp_path / "final")
+    schema.register()
+    cfg = compose(["recipe=grpo", f"model.path={tiny_model}", "model.lora_rank=8", f"adapter={tmp_path}"])
+    with caplog.at_level("INFO"):
+        take_adapter_settings(cfg.model, cfg.adapter)
+    assert (cfg.model.lora_rank, cfg.model.lora_alpha, cfg.model.lora_dropout) == (2, 6, 0.0)
+    assert f"model.lora_rank=8 is of a new adapter: adapter={tmp_path} has 2" in caplog.text
+    take_adapter_settings(cfg.model, str(tiny_model))  # whole weights get an adapter of the run's own
+    assert cfg.model.lora_rank == 2
 
 
 def test_an_adapter_of_another_model_is_refused_before_it_loads(tiny_model, tmp_path):

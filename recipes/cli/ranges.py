@@ -1,0 +1,105 @@
+"""Numbers and words that a setting may have: anything else is refused in one line, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from envs.task import Split
+from recipes.cli.errors import UserError
+
+
+def at_least(least: float) -> tuple[str, Callable[[Any], bool]]:
+    return f"a number of at least {least:g}", lambda value: value >= least
+
+
+def one_of(*names: Any) -> tuple[str, Callable[[Any], bool]]:
+    return " or ".join(map(str, names)), lambda value: value in names
+
+
+ABOVE_0 = ("a number above 0", lambda value: value > 0)
+SHARE = ("a number above 0, at most 1", lambda value: 0 < value <= 1)
+
+RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "seed": ("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32),  # NumPy takes no other
+    "task.max_new_tokens": at_least(1),
+    "episode.turns": at_least(1),
+    "hardware.device": one_of("cpu", "cuda"),
+    "hardware.num_processes": at_least(1),
+    "hardware.num_machines": at_least(1),
+    "hardware.zero_stage": one_of(0, 1, 2, 3),
+    "hardware.precision": one_of("fp32", "bf16", "fp16"),
+    "hardware.vllm": one_of("server", "colocate"),
+    "hardware.rows_per_device": at_least(1),
+    "hardware.rollout_rows": at_least(1),
+    "hardware.eval_rows": at_least(1),
+    "hardware.logits_at_once": at_least(0),
+    "model.lora_rank": at_least(0),
+    "model.lora_alpha": ABOVE_0,
+    "model.lora_dropout": ("a number of at least 0, below 1", lambda value: 0 <= value < 1),
+    "evaluation.every": at_least(0),
+    "evaluation.samples": at_least(0),
+    "evaluation.temperature": (
+        "a number above 0 (evaluation.samples=0 evaluation.greedy=true decodes greedily)",
+        lambda value: value > 0,
+    ),
+    "evaluation.top_p": SHARE,
+    "evaluation.max_new_tokens": at_least(1),
+    "evaluation.split": one_of(*get_args(Split)),
+    "run.keep_every": at_least(0),
+    "run.completions_per_step": at_least(0),
+    "recipe.prompts_per_step": at_least(1),
+    "recipe.samples_per_prompt": at_least(1),
+    "recipe.batch_size": at_least(1),
+    "recipe.top_p": SHARE,
+    "recipe.temperature": ABOVE_0,
+    "recipe.grading_chunk": at_least(0),
+    "recipe.refill_rounds": at_least(0),
+    "recipe.lookahead": one_of(0, 1),
+    "recipe.packing_max_tokens": at_least(0),
+    "recipe.pairs_per_prompt": at_least(1),
+    "recipe.prompts_at_once": at_least(1),
+    "recipe.trl.max_steps": at_least(1),
+    "recipe.trl.save_steps": ABOVE_0,
+    "recipe.trl.save_total_limit": at_least(1),
+    "recipe.trl.num_generations": at_least(2),  # a group of one differs from its own mean by nothing
+    "recipe.trl.num_iterations": at_least(1),
+    "recipe.trl.num_ppo_epochs": at_least(1),
+    "recipe.trl.num_mini_batches": at_least(1),
+    "recipe.trl.temperature": ABOVE_0,
+    "recipe.trl.top_p": SHARE,
+    "recipe.trl.learning_rate": at_least(0),
+    "recipe.trl.warmup_steps": at_least(0),
+    "recipe.trl.max_grad_norm": at_least(0),
+    "recipe.trl.beta": at_least(0),
+    "recipe.trl.max_length": at_least(1),
+    "recipe.trl.gamma": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
+    "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
+    "value.warmup_updates": at_least(0),
+}
+"""What a value must be, in words and as a test; null is left to the schema."""
+
+
+def check_ranges(cfg: DictConfig) -> None:
+    """Raise UserError for the first setting whose value is none that it may have, naming the setting and its range."""
+    for key, (words, allows) in RANGES.items():
+        value = OmegaConf.select(cfg, key)
+        if value is None or (isinstance(value, str) and words.startswith("a number")):
+            continue
+        if not allows(value):
+            raise UserError(f"{key}={value}: it must be {words}")
+    _check_k(cfg.evaluation)
+
+
+def _check_k(evaluation: DictConfig) -> None:
+    """Raise UserError where pass@k is asked for that the samples do not give."""
+    k: ListConfig = evaluation.k
+    if not k or min(k) < 1:
+        raise UserError(f"evaluation.k={list(k)}: it must be a list of numbers of at least 1, such as [1]")
+    if evaluation.samples and max(k) > evaluation.samples:
+        raise UserError(
+            f"evaluation.k={list(k)}: pass@{max(k)} needs that many samples of each problem; set "
+            f"evaluation.samples={max(k)}, or leave {max(k)} out"
+        )

@@ -1,0 +1,52 @@
+"""One process at a time writes to a run directory; a second one is told which has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from typing import IO
+
+from recipes.cli.errors import UserError
+
+LOCK = ".lock"
+"""The file in a run directory that its process holds locked. It stays; only a living process's lock counts."""
+_held: dict[Path, IO[str]] = {}
+"""Open as long as this process lives: the system gives the lock back when it ends, however it ends."""
+
+
+def hold(folder: Path) -> None:
+    """Hold the existing run directory `folder` for this process, until it ends.
+
+    Raises UserError where another process holds it. (fcntl's own kind of lock is not inherited by the processes that
+    the sandbox forks, as that of flock is.)
+    """
+    path = (folder / LOCK).resolve()
+    if path in _held and path.exists() and os.path.samestat(os.fstat(_held[path].fileno()), path.stat()):
+        return
+    release(folder)  # its file was removed: the lock is of no use
+    file = path.open("a+")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        file.seek(0)
+        holder = file.read().strip() or "another process"
+        file.close()
+        raise UserError(
+            f"{folder} is in use by {holder}: wait until that has ended, or set another run.name"
+        ) from error
+    except OSError:  # a file system without locks
+        file.close()
+        return
+    file.seek(0)
+    file.truncate()
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+    _held[path] = file
+
+
+def release(folder: Path) -> None:
+    """Give back what `hold` took, if it did."""
+    if file := _held.pop((folder / LOCK).resolve(), None):
+        file.close()

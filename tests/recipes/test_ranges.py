@@ -1,0 +1,64 @@
+"""Values that no setting may have are refused in one line, whatever the recipe."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from omegaconf import OmegaConf
+
+from recipes.cli import schema
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import compose
+from recipes.cli.ranges import RANGES
+from recipes.run.checks import check_grpo
+
+
+@pytest.fixture(autouse=True)
+def _schemas():
+    schema.register()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "message"),
+    [
+        ("grpo", "seed=-1", "seed=-1: it must be a number from 0 to 4294967295"),
+        ("grpo", "recipe.trl.num_generations=0", "recipe.trl.num_generations=0: it must be a number of at least 2"),
+        ("grpo", "recipe.prompts_per_step=0", "recipe.prompts_per_step=0: it must be a number of at least 1"),
+        ("grpo", "recipe.trl.learning_rate=-1", "recipe.trl.learning_rate=-1: it must be a number of at least 0"),
+        ("grpo", "recipe.trl.temperature=0", "recipe.trl.temperature=0: it must be a number above 0"),
+        ("grpo", "hardware.precision=fp8", "hardware.precision=fp8: it must be fp32 or bf16 or fp16"),
+        ("grpo", "hardware.device=gpu", "hardware.device=gpu: it must be cpu or cuda"),
+        ("sft", "recipe.trl.max_steps=0", "recipe.trl.max_steps=0: it must be a number of at least 1"),
+        ("sft", "recipe.trl.max_steps=-3", "recipe.trl.max_steps=-3: it must be"),
+        ("ppo", "task.max_new_tokens=0", "task.max_new_tokens=0: it must be a number of at least 1"),
+        ("ppo", "recipe.top_p=1.5", "recipe.top_p=1.5: it must be a number above 0, at most 1"),
+        ("eval", "evaluation.samples=-1", "evaluation.samples=-1: it must be a number of at least 0"),
+        ("eval", "evaluation.every=-1", "evaluation.every=-1: it must be"),
+        ("eval", "evaluation.temperature=0", "evaluation.greedy=true decodes greedily"),
+        ("eval", "evaluation.split=tset", "evaluation.split=tset: it must be train or validation or test"),
+        ("eval", "evaluation.k=[1,10]", "evaluation.k=[1, 10]: pass@10 needs that many samples"),
+        ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
+    ],
+)
+def test_a_value_that_cannot_be_is_one_line(recipe, override, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        compose([f"recipe={recipe}", override])
+
+
+def test_turns_of_an_episode_are_at_least_one():
+    with pytest.raises(UserError, match=re.escape("episode.turns=0: it must be a number of at least 1")):
+        compose(["recipe=grpo", "episode=repair", "episode.turns=0"])
+
+
+def test_an_unknown_loss_is_refused_before_the_first_update():
+    with pytest.raises(UserError, match=r"recipe\.trl\.loss_type=foo: choose dapo, grpo, bnpo"):
+        check_grpo(compose(["recipe=grpo", "recipe.trl.loss_type=foo"]))
+
+
+def test_every_range_is_of_a_setting_that_exists():
+    known: set[str] = set()
+    for recipe in ("grpo", "ppo", "reinforce", "sft", "eval", "pairs"):
+        cfg = compose([f"recipe={recipe}", "episode=repair"])
+        known |= {key for key in RANGES if OmegaConf.select(cfg, key, default=KeyError) is not KeyError}
+    assert known == set(RANGES)

@@ -1,0 +1,85 @@
+"""A channel that a user writes: what is wrong with it is one line that names it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from envs.task import TaskError
+from rewards.build import task_reward
+from rewards.channel import ChannelResult, Span
+from rewards.compose import Reward
+from rewards.form import Form
+from tests.rewards.test_channels import PROBLEM, RIGHT
+
+
+class Own:
+    """Returns what it is told to."""
+
+    judges_form = True
+
+    def __init__(self, returns=None):
+        self.returns = returns
+
+    async def score(self, problems, completions):
+        return self.returns
+
+
+class Undecided(Own):
+    judges_form = None  # type: ignore[assignment]
+
+
+class NotAsync(Own):
+    def score(self, problems, completions):
+        return self.returns
+
+
+class Faulty(Own):
+    def __init__(self):
+        raise KeyError("mine")
+
+
+HERE = f"{__name__}."
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"_target_": "rewards.form.Form"}, "task.reward.own.weight=None: it must be a number"),
+        ({"weight": 1}, "task.reward.own names no class: set _target_"),
+        ({"_target_": HERE + "Undecided", "weight": 1}, "has no judges_form, true or false"),
+        ({"_target_": HERE + "NotAsync", "weight": 1}, "has no async def score"),
+        ({"_target_": "broken_channel.Own", "weight": 1}, "broken_channel.py, line 2: "),
+        ({"_target_": "rewards.form.Norm", "weight": 1}, "_target_=rewards.form.Norm cannot be imported: "),
+        ({"_target_": "rewards.form", "weight": 1}, "Expected a callable target"),
+    ],
+)
+def test_an_entry_that_is_no_channel_is_one_line(spec, message, tmp_path, monkeypatch):
+    (tmp_path / "broken_channel.py").write_text("class Own:\n    def (\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TaskError, match=re.escape(message)):
+        task_reward({"own": spec}, False, "dense", sandbox=None)
+
+
+def test_a_fault_inside_a_channel_keeps_its_own_traceback():
+    with pytest.raises(KeyError, match="mine") as raised:
+        task_reward({"own": {"_target_": HERE + "Faulty", "weight": 1}}, False, "dense", sandbox=None)
+    assert any(entry.path.name == "test_own_channel.py" and entry.name == "__init__" for entry in raised.traceback[1:])
+
+
+@pytest.mark.parametrize(
+    ("returns", "message"),
+    [
+        (0.5, "task.reward.own: score returned float; it must return a list"),
+        ([], "task.reward.own: score returned 0 results"),
+        ([0.5], "task.reward.own: score returned 0.5 for a completion; it must be a ChannelResult or None"),
+        ([ChannelResult(1.0, (Span(0, 2, 0.25),))], "the score is 1 and its spans sum to 0.25; they must be equal"),
+    ],
+)
+@pytest.mark.parametrize("placement", ["dense", "sparse"])
+def test_results_that_are_none_name_the_channel(returns, message, placement):
+    reward = Reward({"own": Own(returns), "form": Form()}, {"own": 1.0, "form": 1.0}, placement)
+    with pytest.raises(TaskError, match=re.escape(message)):
+        asyncio.run(reward.grade([PROBLEM], [RIGHT]))
