@@ -8,9 +8,9 @@
 
 On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
 on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
-pass@1 against the mean length of an answer. Intervals are over problems; the standard error stands below the table. On
-roboeval a second table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2. On
-mbppplus pass@1 counts MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
+pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second table counts the outcomes
+of the answers, in the columns of the dense-rewards work's Table 2. On mbppplus pass@1 counts MBPP+'s tests, and a
+column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
 writes. The page draws the jobs' rewards in one chart and links to their reports.
@@ -95,7 +95,6 @@ def show(cfg: TableConfig) -> int:
         raise UserError("task or sweep is needed: task=humaneval compares runs, sweep=FOLDER the jobs of a sweep")
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     Console().print(table(rows, cfg.task))
-    print(standard_error(rows))
     if has_outcomes(rows):
         Console().print(outcome_table(rows))
     if cfg.csv:
@@ -240,13 +239,6 @@ def _texts(row: Record) -> dict[str, str]:
     return {"decoding": row["decoding"], **scores, "tokens": f"{row['mean_tokens']:.0f}", **spent}
 
 
-def standard_error(rows: list[Record]) -> str:
-    """A sentence: the standard error of the row whose pass@1 is nearest to one half, where it is largest."""
-    row = min(rows, key=lambda row: abs(row["pass@1"] - 0.5))
-    error = (row["pass@1"] * (1 - row["pass@1"]) / row["problems"]) ** 0.5
-    return f"One standard error of {row['pass@1']:.3f} on {row['problems']} problems is {error:.3f}."
-
-
 def without_common_parts(names: list[str]) -> list[str]:
     """Names of runs without the parts between hyphens that all of them have, unless nothing is left."""
     common = set.intersection(*(set(name.split("-")) for name in names))
@@ -265,7 +257,7 @@ def page(rows: list[Record], task: str) -> str:
         [n, row["run"], *(text[c] for c in columns)] for n, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
     ]
     chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
-    note = f"Held-out problems, 95 % intervals over problems. {standard_error(rows)} Blue: sampled. Orange: greedy."
+    note = "Held-out problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
     sections = [{"chart": chart, "columns": ["", "run", *columns], "rows": cells}]
     if has_outcomes(rows):
         title = "Outcomes of the answers, as the dense-rewards work's Table 2"
