@@ -23,7 +23,7 @@ from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
 from recipes.models.tiny import scratch_model, vocabulary_of
-from recipes.records.checkpoint_folders import latest_checkpoint
+from recipes.records.checkpoint_folders import broken_file, latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SCRATCH = "scratch"
@@ -48,7 +48,7 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
     elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UserError(f"no such model folder: {path} (model.path)")
     if adapter is not None:
-        _check_start(model, adapter_folder(adapter))
+        _check_start(model, _whole(adapter_folder(adapter)))
     if trains and hardware.load_in_4bit and not model.lora_rank and not carries_adapter(adapter):
         raise UserError("hardware.load_in_4bit=true: 4-bit weights cannot be trained; set model.lora_rank=16, or false")
 
@@ -97,6 +97,13 @@ def adapter_folder(path: str) -> Path:
         if candidate and any((candidate / f).exists() for f in ("adapter_config.json", "config.json")):
             return candidate
     raise UserError(f"neither an adapter nor a model in {path} (adapter); give a run directory or its final/ folder")
+
+
+def _whole(folder: Path) -> Path:
+    """The folder. Raises UserError where one of its files has been cut."""
+    if broken := broken_file(folder):
+        raise UserError(f"adapter={folder}: {broken.name} is not whole; copy it again, or give another folder")
+    return folder
 
 
 def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) -> tuple[PreTrainedModel, Any]:

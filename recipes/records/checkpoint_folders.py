@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import struct
+import zipfile
 from pathlib import Path
 
 PREFIX = "checkpoint-"
@@ -24,6 +27,30 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
     """The newest complete checkpoint, None where there is none."""
     complete = checkpoints(run_dir)
     return complete[-1] if complete else None
+
+
+def broken_file(folder: Path) -> Path | None:
+    """A file of a checkpoint, or of a folder of weights, that a full disk or a copy has cut; None where all are whole.
+
+    Only beginnings and ends are read: PyTorch's files are zip archives, whose index stands at the end, and safetensors
+    begins with its sizes.
+    """
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            elif file.suffix == ".safetensors":
+                with file.open("rb") as weights:
+                    (size,) = struct.unpack("<Q", weights.read(8))
+                    header = json.loads(weights.read(size))
+                ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+                if 8 + size + max(ends, default=0) != file.stat().st_size:
+                    return file
+            elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):
+                return file
+        except (ValueError, struct.error):
+            return file
+    return None
 
 
 def remove_whole(folder: Path) -> None:

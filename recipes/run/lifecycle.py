@@ -21,7 +21,7 @@ from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.completions import check_readable
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy, take_adapter_settings
-from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
 from recipes.records.log import RunLog
@@ -162,6 +162,11 @@ def fit(run: Run, trainer: Any) -> None:
                 stages.evaluate("before")
         stop_if_asked()
         latest = latest_checkpoint(run.folder)
+        if latest and (broken := broken_file(latest)):
+            raise UserError(
+                f"{broken} is not whole: remove {latest} to go on from the checkpoint before it, or set "
+                "run.if_exists=replace to start again"
+            )
         run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.trl.max_steps:
             log.info(

@@ -6,10 +6,13 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from recipes.cli import schema
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
+from recipes.records.checkpoint_folders import broken_file
 from recipes.records.directory import open_run_dir
 from recipes.records.lock import LOCK, hold, release
 from tests.recipes.test_command_line import ROOT
@@ -83,3 +86,18 @@ def test_a_broken_configuration_is_named(tmp_path):
     (tmp_path / "config.yaml").write_text("a: [1\n")
     with pytest.raises(UserError, match=r"config\.yaml cannot be read .*: set run\.if_exists=replace"):
         open_run_dir(settings(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "adapter_model.safetensors", "optimizer.pt"])
+def test_a_file_that_was_cut_is_found_without_reading_it_all(name, tmp_path):
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 3}')
+    (tmp_path / "README.md").write_text("")
+    save_file({"weight": torch.ones(64, 64)}, tmp_path / "adapter_model.safetensors")
+    torch.save({"state": torch.ones(64)}, tmp_path / "optimizer.pt")
+    assert broken_file(tmp_path) is None
+    for size in (0, 12, (tmp_path / name).stat().st_size - 1):
+        with (tmp_path / name).open("r+b") as file:
+            file.truncate(size)
+        assert broken_file(tmp_path) == tmp_path / name
+        if name == "adapter_model.safetensors":
+            save_file({"weight": torch.ones(64, 64)}, tmp_path / name)
