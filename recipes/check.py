@@ -58,7 +58,8 @@ def main(cfg) -> None:
     file = folder / "invalid.jsonl"
     write_jsonl(file, invalid)
     if invalid:
-        raise UserError(f"{len(invalid)} failures, listed in {file}; task.drop_invalid=true leaves these problems out")
+        count = f"{len(invalid)} failure{'s' if len(invalid) > 1 else ''}"
+        raise UserError(f"{count}, listed in {file}; task.drop_invalid=true leaves these problems out")
     if ungraded:
         raise UserError(f"{len(ungraded)} problems could not be graded, so they are not checked; run the command again")
 

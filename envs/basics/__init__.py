@@ -185,8 +185,23 @@ def _read(path: Path, key: str) -> list[dict[str, Any]]:
                 raise TaskError(f"{file}:{number}: not JSON: {row}")
             if missing := FIELDS - set(row):
                 raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
+            if fault := _fault_of_tests(row):
+                raise TaskError(f"{file}:{number}: {fault}")
             rows.append(row)
     return rows
+
+
+def _fault_of_tests(row: dict[str, Any]) -> str:
+    """What is wrong with the tests of a row, "" where they are well formed."""
+    for key in ("examples", "hidden"):
+        if not isinstance(row[key], list):
+            return f"{key} is no list"
+        for number, test in enumerate(row[key], 1):
+            if not isinstance(test, dict) or not {"args", "expected"} <= test.keys():
+                return f"test {number} of {key} needs args and expected"
+            if not isinstance(test["args"], list):
+                return f"args of test {number} of {key} is no list"
+    return ""
 
 
 def _problem(row: dict[str, Any]) -> Problem:

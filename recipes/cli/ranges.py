@@ -19,6 +19,8 @@ def one_of(*names: Any) -> tuple[str, Callable[[Any], bool]]:
     return " or ".join(map(str, names)), lambda value: value in names
 
 
+ALL_SPLITS = "all"
+"""What recipes/check.py takes as a split."""
 ABOVE_0 = ("a number above 0", lambda value: value > 0)
 SHARE = ("a number above 0, at most 1", lambda value: 0 < value <= 1)
 
@@ -47,7 +49,7 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "evaluation.top_p": SHARE,
     "evaluation.max_new_tokens": at_least(1),
-    "evaluation.split": one_of(*get_args(Split)),
+    "evaluation.split": one_of(*get_args(Split), ALL_SPLITS),
     "run.keep_every": at_least(0),
     "run.completions_per_step": at_least(0),
     "recipe.prompts_per_step": at_least(1),
@@ -90,6 +92,8 @@ def check_ranges(cfg: DictConfig) -> None:
             continue
         if not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
+    if cfg.evaluation.split == ALL_SPLITS and cfg.recipe.name != "check":
+        raise UserError("evaluation.split=all is for recipes/check.py alone; choose train, validation or test")
     _check_k(cfg.evaluation)
 
 

@@ -46,12 +46,18 @@ async def examine(
         before = len(failures)
         wrong = [next(nonsense) for _ in problem.parts or (problem,)]
         if right is not None and right.passed is False:
-            failures.append({"id": problem.id, "what": "the reference fails", "note": right.verdict})
+            failures.append({"id": problem.id, "what": "the reference fails", "note": _why(right)})
         if accepted := [grade for grade in wrong if grade is not None and grade.passed is True]:
             failures.append({"id": problem.id, "what": "nonsense passes", "note": accepted[0].verdict})
         if len(failures) == before and (right is None or None in wrong):
             ungraded.append(problem.id)
     return failures, ungraded, references
+
+
+def _why(grade: Grade) -> str:
+    """What the channels that do not accept an answer say of it."""
+    notes = [result.note for result in grade.results.values() if result.passed is False and result.note]
+    return ": ".join([grade.verdict, "; ".join(notes)]) if notes else grade.verdict
 
 
 def invalid(task: Task, reward: Reward, split: Split) -> set[str]:

@@ -71,6 +71,15 @@ ROW = {
         ("{not json", "not JSON"),
         (json.dumps({"name": "f"}), "missing"),
         (json.dumps({**ROW, "examples": [], "hidden": []}), "no tests"),
+        (
+            json.dumps({**ROW, "examples": [], "hidden": [{"args": [1]}]}),
+            "jsonl:1: test 1 of hidden needs args and exp",
+        ),
+        (
+            json.dumps({**ROW, "examples": [{"args": 1, "expected": 1}], "hidden": []}),
+            "args of test 1 of examples is no",
+        ),
+        (json.dumps({**ROW, "examples": {}, "hidden": []}), "examples is no list"),
     ],
 )
 def test_bad_data_is_refused_in_one_line(tmp_path, text, says):

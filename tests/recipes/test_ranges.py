@@ -37,6 +37,7 @@ def _schemas():
         ("eval", "evaluation.every=-1", "evaluation.every=-1: it must be"),
         ("eval", "evaluation.temperature=0", "evaluation.greedy=true decodes greedily"),
         ("eval", "evaluation.split=tset", "evaluation.split=tset: it must be train or validation or test"),
+        ("eval", "evaluation.split=all", "evaluation.split=all is for recipes/check.py alone"),
         ("eval", "evaluation.k=[1,10]", "evaluation.k=[1, 10]: pass@10 needs that many samples"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
@@ -44,6 +45,10 @@ def _schemas():
 def test_a_value_that_cannot_be_is_one_line(recipe, override, message):
     with pytest.raises(UserError, match=re.escape(message)):
         compose([f"recipe={recipe}", override])
+
+
+def test_a_check_takes_all_splits():
+    assert compose(["recipe=check", "evaluation.split=all"]).evaluation.split == "all"
 
 
 def test_turns_of_an_episode_are_at_least_one():
