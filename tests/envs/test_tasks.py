@@ -73,11 +73,11 @@ ROW = {
         (json.dumps({**ROW, "examples": [], "hidden": []}), "no tests"),
         (
             json.dumps({**ROW, "examples": [], "hidden": [{"args": [1]}]}),
-            "jsonl:1: test 1 of hidden needs args and exp",
+            ":1: test 1 of hidden needs args",
         ),
         (
             json.dumps({**ROW, "examples": [{"args": 1, "expected": 1}], "hidden": []}),
-            "args of test 1 of examples is no",
+            "args of test 1 of examples",
         ),
         (json.dumps({**ROW, "examples": {}, "hidden": []}), "examples is no list"),
     ],
