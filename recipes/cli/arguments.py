@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -17,11 +19,19 @@ from recipes.cli.errors import UserError
 def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
     """A function that reads arguments KEY=VALUE into a dataclass; it raises UserError for another argument."""
 
+    keys = [field.name for field in fields(schema)]
+
     def read(arguments: Sequence[str]) -> Any:
         for argument in arguments:
-            if "=" not in argument:
-                keys = ", ".join(field.name for field in fields(schema))
-                raise UserError(f"{argument!r} is not KEY=VALUE; keys: {keys}")
+            key, equals, _ = argument.partition("=")
+            if not equals and "run" in keys and Path(argument).exists():
+                raise UserError(f"{argument!r} is not KEY=VALUE; did you mean run={argument}?")
+            if not equals:
+                raise UserError(f"{argument!r} is not KEY=VALUE; keys: {', '.join(keys)}")
+            if key.partition(".")[0] not in keys:
+                close = difflib.get_close_matches(key, keys, 2)
+                meant = f"; did you mean {' or '.join(close)}?" if close else f"; keys: {', '.join(keys)}"
+                raise UserError(f"there is no {key}{meant}")
         return OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(list(arguments)))
 
     return read

@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--imitate", action="store_true", help="SFT on the references, in place of GRPO with prefixes")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
+    if unknown := [override for override in args.overrides if "=" not in override]:
+        parser.error(f"{unknown[0]!r} is not KEY=VALUE, a setting of the training")
     if not args.dry_run and not CANDIDATES.exists():
         easy = (family for family in families.split(200, 0)[0] if family.level == 1)
         write_rows(CANDIDATES, [families.row(family, 0) for family in easy])

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
 
-from recipes.cli.arguments import small_command
+from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.memory_use import GIB
 from recipes.cli.processes import name_idle_gpu
 from tests import warm
@@ -189,3 +190,21 @@ def test_a_gpu_that_a_run_leaves_idle_is_named_with_the_profile_that_fits(gib, c
         name_idle_gpu(cpu, ["task=basics", "hardware.precision=fp32"])
     (line,) = caplog.messages
     assert "Accelerator X" in line and (f"hardware={named} trains on it" if named else "conf/hardware") in line
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("some/run", "did you mean run=some/run?"),
+        ("foo", "'foo' is not KEY=VALUE; keys: run, step"),
+        ("stp=3", "there is no stp; did you mean step?"),
+        ("a.b=3", "there is no a.b; keys: run, step"),
+    ],
+)
+def test_an_argument_that_a_small_command_does_not_know_is_one_line(argument, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some" / "run").mkdir(parents=True)
+    assert (
+        small_command(keys_of(make_dataclass("Config", [("run", str, ""), ("step", int, 0)])), "", len)([argument]) == 2
+    )
+    assert message in capsys.readouterr().err
