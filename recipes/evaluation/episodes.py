@@ -25,7 +25,7 @@ from envs.task import Problem, Split, Task
 from recipes.data.completions import prompt_ids
 from recipes.data.episodes import turn_grades, turns_of, written_tokens
 from recipes.evaluation.base_tests import BASE, base_verdicts
-from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, measures_of
+from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, how_decoded, measures_of
 from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.evaluation.pictures import with_pictures
 from recipes.evaluation.sharing import Answer, of_all_processes, own_share
@@ -80,7 +80,7 @@ def evaluate_episodes(
     ]
     rows = _rows(problems, samples, answers, rows_of, by_turn)
     summary = {"task": task.name, "split": split, "problems": len(problems)}
-    summary |= {"samples": samples, "temperature": decoding.temperature}
+    summary |= {"samples": samples, **how_decoded(decoding)}
     summary |= measures_of(problems, answers, samples, k)
     summary |= {
         "mean_tokens": fmean(map(written_tokens, rows_of)),

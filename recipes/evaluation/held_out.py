@@ -92,11 +92,20 @@ def evaluate_policy(
         }
         for i, (completion, grade, base) in enumerate(answers)
     ]
-    how = {"samples": samples, "temperature": decoding.temperature}
+    how = {"samples": samples, **how_decoded(decoding)}
     what = {"task": task.name, "split": split, "problems": len(problems)}
     measured = measures_of(problems, answers, samples, k)
     summary = what | how | measured | {"seconds": time.perf_counter() - started}
     return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
+
+
+def how_decoded(decoding: Decoding) -> dict[str, float]:
+    """How an evaluation drew its answers, as its record has it."""
+    return {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "max_new_tokens": decoding.max_new_tokens,
+    }
 
 
 def measures_of(

@@ -14,6 +14,11 @@ from recipes.models.load import SCRATCH
 from recipes.records.jsonl import Record, read_config, read_jsonl, setting
 from recipes.records.log import RunLog
 
+TRAINING_ALONE = (
+    *("practice", "further", "generated", "generated_level", "train", "train_parts"),
+    *("train_size", "split_seed", "validation", "held_out_families"),
+)
+"""Keys of task.env that choose problems: that the same ones are answered is looked at by their ids."""
 SAME = (
     "task.name",
     "task.reward",
@@ -62,7 +67,9 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
         )
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
-    for key in (*SAME, *(["seed"] if cfg.model.path == SCRATCH else [])):
+    shared = own["task"]["env"].keys() & (setting(config, "task.env") or {}).keys()  # older runs lack newer keys
+    prompts = [f"task.env.{name}" for name in sorted(shared - {*TRAINING_ALONE})]
+    for key in (*SAME, *prompts, *(["seed"] if cfg.model.path == SCRATCH else [])):
         if setting(config, key) != setting(own, key):
             key, there, here = _difference(key, setting(config, key), setting(own, key))
             raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")

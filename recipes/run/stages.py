@@ -21,10 +21,17 @@ from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import current_phase, phase
 from recipes.evaluation.episodes import evaluate_episodes
-from recipes.evaluation.held_out import comparison, decodings, describe, evaluate_policy, policy_to_sample
+from recipes.evaluation.held_out import (
+    comparison,
+    decodings,
+    describe,
+    evaluate_policy,
+    how_decoded,
+    policy_to_sample,
+)
 from recipes.evaluation.pictures import MOST
 from recipes.models.load import sampling_dtype
-from recipes.records.jsonl import read_config, read_jsonl
+from recipes.records.jsonl import Record, read_config, read_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import OtherTask
 from recipes.sampling.vllm import ServerSampler
@@ -44,6 +51,11 @@ def whole_weights(trainer: Any) -> Iterator[Any]:
         return
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
         yield policy
+
+
+def _agrees(row: Record, what: Record) -> bool:
+    """Whether an evaluation is the one that is asked for; records of older runs have not every key of today's."""
+    return all(row.get(key, value) == value for key, value in what.items())
 
 
 class EvaluateEvery(TrainerCallback):
@@ -110,8 +122,7 @@ class Stages:
         All processes call it together and share the problems.
         """
         step = self.trainer.state.global_step
-        key = ("when", "step", "task", "split", "samples", "temperature")
-        done = {tuple(row.get(k) for k in key) for row in read_jsonl(self.folder / "evals.jsonl")}
+        done = read_jsonl(self.folder / "evals.jsonl")
         with whole_weights(self.trainer) as weights:
             training = weights.training
             self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
@@ -123,12 +134,14 @@ class Stages:
         results = best(self.folder, read_config(self.folder / "config.yaml")[0])
         return results is None or results.step == step
 
-    def _evaluate(self, when: str, step: int, done: set[tuple], weights: Any, evaluations: list[tuple]) -> None:
+    def _evaluate(self, when: str, step: int, done: list[Record], weights: Any, evaluations: list[tuple]) -> None:
         policy, sampler = None, getattr(self.trainer, "sampler", None)
         server = sampler if isinstance(sampler, ServerSampler) else None
         memory_use.settle(current_phase())
         for task, reward, decoding, samples in evaluations:
-            if (when, step, task.name, self.cfg.evaluation.split, samples, decoding.temperature) in done:
+            what = {"when": when, "step": step, "task": task.name, "split": self.cfg.evaluation.split}
+            what |= {"samples": samples, **how_decoded(decoding)}
+            if any(_agrees(row, what) for row in done):
                 continue
             policy = policy or policy_to_sample(weights, None if server else sampling_dtype(self.cfg.hardware))
             episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn

@@ -127,16 +127,16 @@ class Rollouts:
         """One line for the user: what runs beside what, and what waits."""
         s, chunk = self.settings, self.grader.chunk
         if self.external or not chunk:
-            grading = "answers are graded when all are sampled"
+            grading = "when all answers of the step are sampled"
         elif isinstance(self.sampler, ServerSampler):
-            grading = "answers are graded as they come from the vLLM server"
+            grading = "as answers come from the vLLM server"
         else:
-            grading = f"answers are graded by {chunk} while others are sampled"
+            grading = f"{chunk} answers at a time, while others are sampled"
         if s.lookahead_dtype is None:
-            return f"overlap: {grading}; the update waits for both (recipe.lookahead=1 makes the next batch meanwhile)"
+            return f"grading: {grading}; then the update (recipe.lookahead=1 samples the next batch during it)"
         return (
-            f"overlap: {grading}; the next batch is sampled and graded during the update, from a copy of the policy on "
-            "the same device: what sampling and updating compute they share, what grading takes is hidden"
+            f"grading: {grading}; the next batch is sampled and graded during the update, from a copy of the policy on "
+            "the same device, so that grading takes no time of its own"
         )
 
     def close(self) -> None:

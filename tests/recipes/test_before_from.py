@@ -50,6 +50,11 @@ def test_the_model_before_both_trainings_is_what_the_second_is_compared_with(run
     assert again.returncode == 0
     assert rows(second, "before") == rows(first, "before")
 
+    shorter = run("sft", *short, "recipe.batch_size=2", f"run.dir={first}", "evaluation.max_new_tokens=3")
+    assert shorter.returncode == 0
+    for when in ("before", "after"):  # a finished run is evaluated again where the evaluation is another
+        assert [row["max_new_tokens"] for row in rows(first, when)[0]] == [6, 6, 3, 3]
+
     longer = run(*command, "evaluation.samples=2", f"run.dir={tmp_path / 'two'}")
     assert longer.returncode == 2
     assert "evaluation.samples is 1 there and 2 here" in longer.stderr
@@ -70,6 +75,13 @@ def test_an_evaluation_stands_for_the_model_before_training(run, tmp_path):
     other = run(*sft, "task.env.split_seed=1", f"run.dir={tmp_path / 'other'}")
     assert other.returncode == 2
     assert "other problems were answered there" in other.stderr
+    for setting, difference in (
+        ("task.env.system=Briefly.", "task.env.system is You write Python functions."),
+        ("task.reward.form.weight=0.3", "task.reward.form.weight is 0.1 there and 0.3 here"),
+    ):
+        other = run(*sft, setting, f"run.dir={tmp_path / 'other'}")
+        assert other.returncode == 2
+        assert difference in other.stderr
     lines = (base / "evals.jsonl").read_text().splitlines(keepends=True)
     (base / "evals.jsonl").write_text(lines[0])
     half = run(*sft, f"run.dir={tmp_path / 'other'}")

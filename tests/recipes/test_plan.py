@@ -150,6 +150,22 @@ def test_vllm_takes_its_share_of_the_device_or_none_of_it():
     assert {"vLLM", "KV cache", "sampling copy"}.isdisjoint(rollout("hardware.vllm=server"))
 
 
+@pytest.mark.parametrize(
+    ("overrides", "left_out"),
+    [
+        (["recipe=grpo", "recipe.lookahead=1"], "hardware.load_in_4bit=true"),
+        (["recipe=grpo", "hardware.vllm=server"], "hardware.load_in_4bit=true"),
+        (["recipe=reinforce", "recipe.samples_per_prompt=4"], "recipe.samples_per_prompt=1"),
+    ],
+)
+def test_no_change_is_advised_that_the_run_would_refuse(overrides, left_out):
+    cfg = composed(*overrides, "task=basics", "hardware.load_in_4bit=false", "hardware=h200")
+    options = {str(change) for change in advice.changes(cfg)}
+    assert left_out not in options
+    without = composed(overrides[0], "recipe.baseline=none" if "reinforce" in overrides[0] else "recipe.lookahead=0")
+    assert left_out in {str(change) for change in advice.changes(without)}
+
+
 def test_where_no_single_change_helps_it_says_so():
     cfg = composed("recipe=grpo", "task=basics", "hardware=t4", "hardware.memory_gib=0.5")
     assert advice.advice_for(cfg, planner.plan_of(cfg, LENGTHS), LENGTHS).endswith("no single change makes it fit")

@@ -147,6 +147,12 @@ def test_a_command_that_changes_something_has_a_run_of_its_own():
     assert len(set(evaluations)) == 3
 
 
+@pytest.mark.parametrize("written", ["1e-4", "0.0001", "1.0E-4", ".0001"])
+def test_a_number_names_one_run_however_it_is_written(written):
+    assert folder_name([f"recipe.trl.learning_rate={written}", "seed=1"]) == "recipe.trl.learning_rate-0.0001_seed-1"
+    assert folder_name(["a=1e-4x", "b=v1.5", "c=1"]) == "a-1e-4x_b-v1.5_c-1"
+
+
 def test_jobs_of_a_sweep_have_names_of_their_own():
     assert folder_name(["recipe=grpo", "seed=0", "model.path=/a/b"]) == "model.path-a-b_seed-0"
     long = [folder_name([f"task.env.system={'x' * 300}{i}"]) for i in range(2)]

@@ -100,13 +100,15 @@ def changes(cfg: DictConfig) -> Iterator[Change]:
         yield Change("hardware.optimizer", "paged_adamw_8bit")
     if hardware.sampling_copy and not hardware.load_in_4bit:
         yield Change("hardware.sampling_copy", False)
-    if not hardware.load_in_4bit and (cfg.model.lora_rank or not trains):
+    samples_from_a_copy = hardware.vllm or recipe.get("lookahead")  # which 4-bit weights do not allow
+    if not hardware.load_in_4bit and (cfg.model.lora_rank or not trains) and not samples_from_a_copy:
         yield Change("hardware.load_in_4bit", True)
     if trains and not cfg.model.lora_rank and cfg.adapter is None:
         yield Change("model.lora_rank", 16)
     if recipe.name in ONLINE:
         for key in ("samples_per_prompt", "prompts_per_step"):
-            yield from halves(f"recipe.{key}", recipe.get(key, 1))
+            least = 2 if key == "samples_per_prompt" and recipe.get("baseline") == "group" else 1
+            yield from (c for c in halves(f"recipe.{key}", recipe.get(key, 1)) if c.value >= least)
     yield from halves("task.max_new_tokens", cfg.task.max_new_tokens)
     own = policy_of(cfg).parameters
     sizes = [(Network(known_config(m.path) or "", torch.float32).parameters, m) for m in written_models()]
