@@ -1,4 +1,4 @@
-"""Reads JSON lines: files with one JSON object a line, plain or compressed with gzip (.gz)."""
+"""Reads JSON lines: UTF-8 files with one JSON object a line, plain or compressed with gzip (.gz)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def json_lines(path: str | Path) -> Iterator[tuple[int, Row | Exception]]:
         OSError, EOFError, zlib.error, UnicodeDecodeError: the file cannot be read.
     """
     path = Path(path)
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig") as lines:  # some editors begin a file with a byte order mark
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield number, _parsed(line)

@@ -24,6 +24,11 @@ def test_each_line_is_an_object_or_an_error(tmp_path, name):
         read_json_lines(path)
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path):
+    (tmp_path / "rows.jsonl").write_bytes(b"\xef\xbb\xbf" + b'{"id": 1}\n')
+    assert read_json_lines(tmp_path / "rows.jsonl") == [{"id": 1}]
+
+
 def test_a_command_answers_every_row(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     path.write_text(LINES, encoding="utf-8")
