@@ -123,7 +123,7 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
         task,
         reward,
         runner,
-        Decoding(cfg.evaluation.max_new_tokens, cfg.evaluation.temperature or 1.0, cfg.evaluation.top_p),
+        Decoding(cfg.evaluation.max_new_tokens, cfg.evaluation.temperature, cfg.evaluation.top_p),
         cfg.pass_rate,
         split="train",
         rows_at_once=cfg.hardware.eval_rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,9 +25,7 @@ def made(spec: Any, **arguments: Any) -> Any:
         if isinstance(cause, ValueError | TypeError | OSError):
             raise TaskError(str(cause)) from error
         if cause is None or isinstance(cause, ImportError):
-            raise TaskError(
-                f"_target_={spec['_target_']} cannot be imported: {_import_fault(cause or error)}"
-            ) from error
+            raise TaskError(f"_target_={spec['_target_']} cannot be made: {_import_fault(cause or error)}") from error
         raise cause from None  # a fault of that class: its own traceback says where
 
 
@@ -78,7 +75,7 @@ def _channel(name: str, spec: dict[str, Any], sandbox: Sandbox) -> RewardChannel
         raise TaskError(f"task.reward.{name} names no class: set _target_, such as rewards.form.Form")
     channel = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
     missing = "judges_form, true or false" if not isinstance(getattr(channel, "judges_form", None), bool) else ""
-    if not inspect.iscoroutinefunction(getattr(channel, "score", None)):
+    if not callable(getattr(channel, "score", None)):
         missing = "async def score(self, problems, completions)"
     if missing:
         raise TaskError(f"task.reward.{name}: {spec['_target_']} has no {missing} (rewards/channel.py)")

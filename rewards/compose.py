@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -92,7 +93,7 @@ def check_results(name: str, results: Any, completions: int) -> None:
                 f"task.reward.{name}: score returned {result!r} for a completion; it must be a ChannelResult or None"
             )
         total = math.fsum(span.value for span in result.spans)
-        if result.spans and not math.isclose(total, result.score, rel_tol=1e-6, abs_tol=1e-6):
+        if result.spans and not math.isclose(total, result.score, rel_tol=1e-4, abs_tol=1e-4):
             raise TaskError(
                 f"task.reward.{name}: the score is {result.score:g} and its spans sum to {total:g}; they must be equal"
             )
@@ -140,7 +141,10 @@ class Reward:
 
         Raises TaskError where a channel returns something else than it must (`check_results`).
         """
-        columns = await asyncio.gather(*(c.score(problems, completions) for c in self.channels.values()))
+        asked = {name: channel.score(problems, completions) for name, channel in self.channels.items()}
+        if wrong := [name for name, result in asked.items() if not inspect.isawaitable(result)]:
+            raise TaskError(f"task.reward.{wrong[0]}: score must be async def score(self, problems, completions)")
+        columns = await asyncio.gather(*asked.values())
         for name, column in zip(self.channels, columns, strict=True):
             check_results(name, column, len(completions))
         grades: list[Grade | None] = []

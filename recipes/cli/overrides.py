@@ -29,8 +29,6 @@ INTERPOLATION = re.compile(r"\$\{([\w.]+)\}")
 NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
-WRITTEN_FLOAT = re.compile(r"=([-+]?\d*\.?\d+e[-+]?\d+|[-+]?\d*\.\d+|[-+]?\d+\.)$", re.IGNORECASE)
-"""A number with a point or an exponent: a sweep writes 1e-4 as 0.0001, and both are one run."""
 FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
 
@@ -161,7 +159,6 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_
 
 def folder_name(overrides: Sequence[str]) -> str:
     """A name for a folder made of overrides, at most 100 characters long."""
-    named = (o for o in overrides if not o.startswith(("recipe=", "run.", "hydra")))
-    text = "_".join(sorted(WRITTEN_FLOAT.sub(lambda m: f"={float(m[1])}", o) for o in named))
+    text = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run.", "hydra"))))
     name = re.sub(r"[^\w.]+", "-", text).strip("-")  # no "=": the path may be a value on a command line
     return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -155,8 +155,6 @@ def _check_vllm(cfg: DictConfig) -> None:
     hardware = cfg.hardware
     if hardware.vllm is None:
         return
-    if hardware.vllm not in ("server", "colocate"):
-        raise UserError(f"hardware.vllm={hardware.vllm}: choose server, colocate or null")
     if hardware.device == "cpu" and hardware.vllm == "colocate":
         raise UserError("hardware.vllm=colocate shares the trainer's GPU: on a CPU choose hardware.vllm=server or null")
     if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":

@@ -33,7 +33,7 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "hardware.num_machines": at_least(1),
     "hardware.zero_stage": one_of(0, 1, 2, 3),
     "hardware.precision": one_of("fp32", "bf16", "fp16"),
-    "hardware.vllm": one_of("server", "colocate"),
+    "hardware.vllm": one_of("server", "colocate", "null"),
     "hardware.rows_per_device": at_least(1),
     "hardware.rollout_rows": at_least(1),
     "hardware.eval_rows": at_least(1),
@@ -43,13 +43,8 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "model.lora_dropout": ("a number of at least 0, below 1", lambda value: 0 <= value < 1),
     "evaluation.every": at_least(0),
     "evaluation.samples": at_least(0),
-    "evaluation.temperature": (
-        "a number above 0 (evaluation.samples=0 evaluation.greedy=true decodes greedily)",
-        lambda value: value > 0,
-    ),
     "evaluation.top_p": SHARE,
     "evaluation.max_new_tokens": at_least(1),
-    "evaluation.split": one_of(*get_args(Split), ALL_SPLITS),
     "run.keep_every": at_least(0),
     "run.completions_per_step": at_least(0),
     "recipe.prompts_per_step": at_least(1),
@@ -63,9 +58,9 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "recipe.packing_max_tokens": at_least(0),
     "recipe.pairs_per_prompt": at_least(1),
     "recipe.prompts_at_once": at_least(1),
-    "recipe.trl.max_steps": at_least(1),
+    "recipe.trl.max_steps": ("a number of at least 1 (trainings count steps, not epochs)", lambda value: value >= 1),
     "recipe.trl.save_steps": ABOVE_0,
-    "recipe.trl.save_total_limit": at_least(1),
+    "recipe.trl.save_total_limit": at_least(0),
     "recipe.trl.num_generations": at_least(2),  # a group of one differs from its own mean by nothing
     "recipe.trl.num_iterations": at_least(1),
     "recipe.trl.num_ppo_epochs": at_least(1),
@@ -88,17 +83,23 @@ def check_ranges(cfg: DictConfig) -> None:
     """Raise UserError for the first setting whose value is none that it may have, naming the setting and its range."""
     for key, (words, allows) in RANGES.items():
         value = OmegaConf.select(cfg, key)
-        if value is None or (isinstance(value, str) and words.startswith("a number")):
-            continue
+        if value is None or (words.startswith("a number") and not isinstance(value, int | float)):
+            continue  # what is no number at all is the schema's matter, or TRL's
         if not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
-    if cfg.evaluation.split == ALL_SPLITS and cfg.recipe.name != "check":
-        raise UserError("evaluation.split=all is for recipes/check.py alone; choose train, validation or test")
-    _check_k(cfg.evaluation)
+    _check_evaluation(cfg.evaluation, cfg.recipe.name == "check")
 
 
-def _check_k(evaluation: DictConfig) -> None:
-    """Raise UserError where pass@k is asked for that the samples do not give."""
+def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:
+    """Raise UserError for a split that there is none, samples that are all alike, and pass@k that they do not give."""
+    splits = [*get_args(Split), *([ALL_SPLITS] if every_split else [])]
+    if evaluation.split not in splits:
+        raise UserError(f"evaluation.split={evaluation.split}: it must be {' or '.join(splits)}")
+    if evaluation.samples and evaluation.temperature <= 0:
+        raise UserError(
+            f"evaluation.temperature={evaluation.temperature}: samples need a number above 0; set evaluation.samples=0 "
+            "evaluation.greedy=true to decode greedily"
+        )
     k: ListConfig = evaluation.k
     if not k or min(k) < 1:
         raise UserError(f"evaluation.k={list(k)}: it must be a list of numbers of at least 1, such as [1]")

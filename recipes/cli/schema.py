@@ -152,7 +152,7 @@ class EvaluationConfig:
     """Also one greedy completion a problem."""
     max_new_tokens: int = MISSING
     k: list[int] = MISSING
-    """pass@k is reported for these k up to `samples`."""
+    """pass@k of sampled answers is reported for these k, none above `samples`; of greedy answers pass@1."""
     split: str = MISSING
 
 

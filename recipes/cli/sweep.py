@@ -21,6 +21,7 @@ import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
@@ -38,7 +39,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     cannot be composed, or where two jobs share a directory.
     """
     overrides = [choice, *filter(is_override, given)]
-    swept = swept_keys(overrides)
+    swept, written = swept_keys(overrides)
     chosen = [o.split("=", 1)[1].strip("'\"") for o in overrides if key_of(o) == "hydra.sweep.dir"]
     folder = Path(*chosen or ["runs", choice.removeprefix("recipe="), "sweeps", folder_name(overrides)])
     flags = [a for a in given if not is_override(a)]
@@ -49,7 +50,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     (folder / "jobs").mkdir(parents=True)
     status = 0
     try:
-        hydra_main(job_of(script, flags))
+        hydra_main(job_of(script, flags, written))
     except (Interrupted, KeyboardInterrupt) as error:
         status = error.status if isinstance(error, Interrupted) else 130
         print("stopped; run the same command again for the remaining jobs", file=sys.stderr)
@@ -58,11 +59,14 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     return subprocess.run(table).returncode or status
 
 
-def swept_keys(overrides: Sequence[str]) -> list[str]:
-    """The keys that a sweep varies. Raises UserError where a job cannot be composed or two share a directory."""
+def swept_keys(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The keys that a sweep varies, and what was written of the overrides that Hydra writes otherwise.
+
+    Raises UserError where a job cannot be composed or two share a directory.
+    """
     try:
         with hydra.initialize_config_dir(CONF, version_base="1.3"):
-            jobs, swept = jobs_of(overrides)
+            jobs, swept, written = jobs_of(overrides)
     except HydraException as error:
         raise UserError(one_line(error, overrides)) from error
     folders: dict[str, str] = {}
@@ -71,11 +75,12 @@ def swept_keys(overrides: Sequence[str]) -> list[str]:
         choice = " ".join(o for o in job if key_of(o) in swept)
         if (other := folders.setdefault(cfg.run.dir, choice)) != choice:
             raise UserError(f"two jobs share {cfg.run.dir}: {other}, and {choice}; leave out run.name and run.dir")
-    return swept
+    return swept, written
 
 
-def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """The overrides of each job, and the keys that differ between jobs. Hydra must be initialised.
+def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str], dict[str, str]]:
+    """The overrides of each job, the keys that differ between jobs, and what was written of the overrides that Hydra
+    writes otherwise: 1e-4 is 0.0001 there, and a run's name has what was written. Hydra must be initialised.
 
     No jobs where another sweeper than Hydra's own chooses them. Raises HydraException for an override it cannot parse.
     """
@@ -84,22 +89,39 @@ def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     own = [o for o in parsed if not o.get_key_element().startswith("hydra")]
     swept = [o.get_key_element().lstrip("+") for o in own if o.is_sweep_override()]
     if any(o.get_key_element() == "hydra/sweeper" for o in parsed):
-        return [], swept
-    choices = [
-        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
-        if o.is_sweep_override()
-        else [str(o.input_line)]
-        for o in own
-    ]
-    return [list(job) for job in itertools.product(*choices)], swept
+        return [], swept, {}
+    choices = [_choices(o) if o.is_sweep_override() else {str(o.input_line): str(o.input_line)} for o in own]
+    written = {hydras: own for choice in choices for hydras, own in choice.items() if hydras != own}
+    return [list(job) for job in itertools.product(*(choice.values() for choice in choices))], swept, written
 
 
-def job_of(script: str, flags: Sequence[str]) -> Callable[[DictConfig], None]:
-    """The function that Hydra's launcher calls for each job, here or on another machine; it runs the job's command."""
+def _choices(override: Override) -> dict[str, str]:
+    """The overrides that one of a sweep stands for, as Hydra writes them and as they were written."""
+    key, values = override.get_key_element(), list(map(str, override.sweep_string_iterator()))
+    texts = str(override.input_line).split("=", 1)[1].split(",")
+    if len(texts) != len(values):  # a list of lists, or a range
+        texts = values
+    return {f"{key}={value}": f"{key}={_number(text, value)}" for text, value in zip(texts, values, strict=True)}
+
+
+def _number(text: str, value: str) -> str:
+    """`text` where it is the number `value`, else `value`."""
+    try:
+        return text.strip() if float(text) == float(value) else value
+    except ValueError:
+        return value
+
+
+def job_of(script: str, flags: Sequence[str], written: dict[str, str]) -> Callable[[DictConfig], None]:
+    """The function that Hydra's launcher calls for each job, here or on another machine; it runs the job's command.
+
+    written: as jobs_of returns it.
+    """
 
     def job(cfg: DictConfig) -> None:
         # Hydra writes true as True; the run's name would differ from that of the same command outside a sweep
         overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
+        overrides = [written.get(o, o) for o in overrides]
         overrides = [o.removesuffix("=null") if o.startswith("~") else o for o in overrides]  # ~KEY, as Hydra lists it
         name_run(cfg, overrides)
         arguments = [o for o in overrides if not o.startswith("recipe=")]

@@ -77,17 +77,20 @@ def _vocabulary(folder: Path) -> int | None:
     return json.loads(file.read_text()).get("vocab_size") if file.exists() else None
 
 
-def take_adapter_settings(model: DictConfig, adapter: str | None) -> None:
-    """Write the rank, alpha and dropout of the LoRA adapter that training goes on with into `model`, whose own count
-    for new adapters alone; the memory plan, config.yaml and the model card then tell what is trained."""
+def adapter_settings(adapter: str | None) -> dict[str, Any]:
+    """The adapter_config.json of the LoRA adapter that a run starts from; empty where it starts from none."""
     if adapter is None or not carries_adapter(adapter):
-        return
-    kept = json.loads((adapter_folder(adapter) / "adapter_config.json").read_text())
+        return {}
+    settings: dict[str, Any] = json.loads((adapter_folder(adapter) / "adapter_config.json").read_text())
+    return settings
+
+
+def tell_adapter_settings(model: DictConfig, adapter: str | None) -> None:
+    """Log which of the settings for new adapters have no effect, since training goes on with one that has others."""
+    kept = adapter_settings(adapter)
     for ours, theirs in (("lora_rank", "r"), ("lora_alpha", "lora_alpha"), ("lora_dropout", "lora_dropout")):
-        if theirs not in kept or kept[theirs] == model[ours]:
-            continue
-        log.info("model.%s=%g is of a new adapter: adapter=%s has %g", ours, model[ours], adapter, kept[theirs])
-        model[ours] = kept[theirs]
+        if theirs in kept and kept[theirs] != model[ours]:
+            log.info("model.%s=%g is for new adapters: adapter=%s has %g", ours, model[ours], adapter, kept[theirs])
 
 
 def adapter_folder(path: str) -> Path:

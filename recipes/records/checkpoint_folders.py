@@ -10,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 PREFIX = "checkpoint-"
+JSON_FILES = ("adapter_config.json", "config.json", "tokenizer.json", "tokenizer_config.json", "trainer_state.json")
+"""Files that are read when a checkpoint, a model or an adapter is loaded."""
 
 
 def checkpoints(run_dir: Path) -> list[Path]:
@@ -32,25 +34,27 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
 def broken_file(folder: Path) -> Path | None:
     """A file of a checkpoint, or of a folder of weights, that a full disk or a copy has cut; None where all are whole.
 
-    Only beginnings and ends are read: PyTorch's files are zip archives, whose index stands at the end, and safetensors
-    begins with its sizes.
+    Of weights only beginnings and ends are read: PyTorch's files are zip archives, whose index stands at the end, and
+    safetensors begins with its sizes.
     """
-    for file in sorted(path for path in folder.iterdir() if path.is_file()):
-        try:
-            if file.suffix == ".json":
-                json.loads(file.read_text(encoding="utf-8"))
-            elif file.suffix == ".safetensors":
-                with file.open("rb") as weights:
-                    (size,) = struct.unpack("<Q", weights.read(8))
-                    header = json.loads(weights.read(size))
-                ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-                if 8 + size + max(ends, default=0) != file.stat().st_size:
-                    return file
-            elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):
-                return file
-        except (ValueError, struct.error):
-            return file
-    return None
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return next((file for file in files if not _is_whole(file)), None)
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a file ends where it should; true of those that are of no known kind."""
+    try:
+        if file.name in JSON_FILES or file.name.endswith(".index.json"):
+            json.loads(file.read_text(encoding="utf-8"))
+        if file.suffix == ".safetensors":
+            with file.open("rb") as weights:
+                (size,) = struct.unpack("<Q", weights.read(8))
+                header = json.loads(weights.read(size)) if size < file.stat().st_size else {}
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            return 8 + size + max(ends, default=0) == file.stat().st_size
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error):
+        return False
+    return file.suffix not in (".pt", ".pth") or zipfile.is_zipfile(file)
 
 
 def remove_whole(folder: Path) -> None:

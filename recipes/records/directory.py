@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -46,15 +47,16 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
             process works in it.
     """
     folder = Path(cfg.run.dir)
-    if not cfg.run.dir or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"run.dir={cfg.run.dir}: that is no folder; leave it out, or name one that may be made")
     if cfg.run.if_exists not in ("resume", "refuse", "replace"):
         raise UserError(f"run.if_exists={cfg.run.if_exists}: choose resume, refuse or replace")
     try:
+        if not cfg.run.dir or (folder.exists() and not folder.is_dir()):
+            raise UserError(f"run.dir={cfg.run.dir}: that is no folder; leave it out, or name one that may be made")
         _open(cfg, folder, is_main)
     except OSError as error:
-        place = error.filename or folder
-        raise UserError(f"run.dir={folder}: {place} cannot be written ({error.strerror}); set run.dir") from error
+        if error.errno == errno.ENOSPC:
+            raise  # the recipe says so
+        raise UserError(f"run.dir={folder} cannot be written ({error.strerror}); set run.dir") from error
     return folder
 
 
@@ -68,7 +70,7 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
             _require_same(cfg, _kept(config), folder)
         elif is_main:
             hold(folder)
-            shutil.rmtree(folder)
+            _remove_contents(folder)
     if is_main:
         folder.mkdir(parents=True, exist_ok=True)
         hold(folder)
@@ -76,6 +78,15 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
         command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
+
+
+def _remove_contents(folder: Path) -> None:
+    """Remove all that is in a run directory but the lock, which this process holds meanwhile."""
+    for path in (path for path in folder.iterdir() if path.name != LOCK):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _kept(config: Path) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -17,28 +18,30 @@ _held: dict[Path, IO[str]] = {}
 
 
 def hold(folder: Path) -> None:
-    """Hold the existing run directory `folder` for this process, until it ends.
+    """Hold the existing run directory `folder` for this process, until it ends or `release` is called.
 
     Raises UserError where another process holds it. (fcntl's own kind of lock is not inherited by the processes that
     the sandbox forks, as that of flock is.)
     """
     path = (folder / LOCK).resolve()
-    if path in _held and path.exists() and os.path.samestat(os.fstat(_held[path].fileno()), path.stat()):
+    if path in _held and _is_at(path, _held[path]):
         return
-    release(folder)  # its file was removed: the lock is of no use
-    file = path.open("a+")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError) as error:
-        file.seek(0)
-        holder = file.read().strip() or "another process"
-        file.close()
-        raise UserError(
-            f"{folder} is in use by {holder}: wait until that has ended, or set another run.name"
-        ) from error
-    except OSError:  # a file system without locks
-        file.close()
-        return
+    release(folder)
+    while True:
+        file = path.open("a+")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            file.seek(0)
+            holder = file.read().strip()
+            file.close()
+            raise UserError(_taken(folder, holder)) from error
+        except OSError:  # a file system without locks
+            file.close()
+            return
+        if _is_at(path, file):
+            break
+        file.close()  # its last holder removed it after it was opened here
     file.seek(0)
     file.truncate()
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
@@ -50,3 +53,17 @@ def release(folder: Path) -> None:
     """Give back what `hold` took, if it did."""
     if file := _held.pop((folder / LOCK).resolve(), None):
         file.close()
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    """Whether the open file is the one that has that path now."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
+
+
+def _taken(folder: Path, holder: str) -> str:
+    message = f"{folder} is in use by {holder or 'another process'}: wait until that has ended, or set another run.name"
+    if holder.endswith(f" on {socket.gethostname()}"):
+        return f"{message} or run.dir"
+    return f"{message} or run.dir; if that machine is gone, remove {folder / LOCK}"

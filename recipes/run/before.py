@@ -9,16 +9,23 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.task import Task
 from recipes.cli.errors import UserError
-from recipes.evaluation.held_out import decodings
+from recipes.evaluation.held_out import decodings, how_decoded
 from recipes.models.load import SCRATCH
 from recipes.records.jsonl import Record, read_config, read_jsonl, setting
 from recipes.records.log import RunLog
 
-TRAINING_ALONE = (
-    *("practice", "further", "generated", "generated_level", "train", "train_parts"),
-    *("train_size", "split_seed", "validation", "held_out_families"),
+ASKED = (
+    "system",
+    "style",
+    "functions",
+    "places",
+    "examples",
+    "extraction",
+    "context_chars",
+    "application",
+    "timeout_s",
 )
-"""Keys of task.env that choose problems: that the same ones are answered is looked at by their ids."""
+"""Keys of task.env that shape prompts and verdicts. Others choose problems, which are compared by their ids."""
 SAME = (
     "task.name",
     "task.reward",
@@ -68,13 +75,20 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
     shared = own["task"]["env"].keys() & (setting(config, "task.env") or {}).keys()  # older runs lack newer keys
-    prompts = [f"task.env.{name}" for name in sorted(shared - {*TRAINING_ALONE})]
+    prompts = [f"task.env.{name}" for name in ASKED if name in shared]
     for key in (*SAME, *prompts, *(["seed"] if cfg.model.path == SCRATCH else [])):
         if setting(config, key) != setting(own, key):
             key, there, here = _difference(key, setting(config, key), setting(own, key))
             raise UserError(f"{asked}: {key} is {there} there and {here} here, which cannot be compared: use the same")
+    wanted = {decoding.temperature: how_decoded(decoding) for decoding, _ in decodings(cfg.evaluation)}
     done = {row["temperature"] for row in evals if row["task"] == cfg.task.name}
-    if not done.issuperset(decoding.temperature for decoding, _ in decodings(cfg.evaluation)):
+    for row in evals:  # its settings may have changed since it was evaluated
+        for key, value in wanted.get(row["temperature"], {}).items():
+            if row["task"] == cfg.task.name and row.get(key, value) != value:
+                raise UserError(
+                    f"{asked}: it was evaluated with {key}={row[key]}, and evaluation.{key} is {value} here"
+                )
+    if not done.issuperset(wanted):
         raise UserError(f"{asked}: its evaluation before training is not finished; start that command again first")
     known = {row["task_id"] for row in answers if row["task"] == cfg.task.name}
     if known != {problem.id for problem in task.problems(cfg.evaluation.split)}:

@@ -20,10 +20,11 @@ from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.completions import check_readable
 from recipes.evaluation.task_soundness import training_problems
-from recipes.models.load import check_model, load_policy, take_adapter_settings
+from recipes.models.load import check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
+from recipes.records.lock import release
 from recipes.records.log import RunLog
 from recipes.run.before import check_before_from, take_before
 from recipes.run.build import (
@@ -81,7 +82,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     also = _answered(cfg, task, [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate])
     check_before_from(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter)
-    take_adapter_settings(cfg.model, cfg.adapter)
+    tell_adapter_settings(cfg.model, cfg.adapter)
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()
@@ -187,6 +188,7 @@ def fit(run: Run, trainer: Any) -> None:
         if run.cfg.run.keep == "best":
             keep_best(run, trainer)
         stages.report()
+    release(run.folder)
 
 
 def best_step(run: Run) -> Best | None:

@@ -34,6 +34,7 @@ from recipes.models.load import sampling_dtype
 from recipes.records.jsonl import Record, read_config, read_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import OtherTask
+from recipes.sampling.generate import Decoding
 from recipes.sampling.vllm import ServerSampler
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
@@ -51,11 +52,6 @@ def whole_weights(trainer: Any) -> Iterator[Any]:
         return
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
         yield policy
-
-
-def _agrees(row: Record, what: Record) -> bool:
-    """Whether an evaluation is the one that is asked for; records of older runs have not every key of today's."""
-    return all(row.get(key, value) == value for key, value in what.items())
 
 
 class EvaluateEvery(TrainerCallback):
@@ -140,8 +136,9 @@ class Stages:
         memory_use.settle(current_phase())
         for task, reward, decoding, samples in evaluations:
             what = {"when": when, "step": step, "task": task.name, "split": self.cfg.evaluation.split}
-            what |= {"samples": samples, **how_decoded(decoding)}
-            if any(_agrees(row, what) for row in done):
+            what |= {"samples": samples, "temperature": decoding.temperature}
+            if earlier := next((row for row in done if what.items() <= row.items()), None):
+                self._tell_of_other(earlier, decoding)
                 continue
             policy = policy or policy_to_sample(weights, None if server else sampling_dtype(self.cfg.hardware))
             episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn
@@ -169,6 +166,16 @@ class Stages:
             peak = memory_use.take("evaluation")
             self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
             log.info("%s training: %s", when, describe(result.summary))
+
+    def _tell_of_other(self, earlier: Record, decoding: Decoding) -> None:
+        """Log that an evaluation is not repeated, where it was made with another length or top_p."""
+        for key, value in how_decoded(decoding).items():
+            if earlier.get(key, value) != value and self.trainer.accelerator.is_main_process:
+                log.warning(
+                    "evaluation.%s=%s: %s (%s) was evaluated with %s, which stays; recipes/eval.py adapter=%s "
+                    "evaluates with other settings",
+                    *(key, value, earlier["when"], earlier["task"], earlier[key], self.folder),
+                )
 
     def report(self) -> None:
         """Print the table of pass@1 and what is wrong with the run; draw report.html."""

@@ -137,6 +137,15 @@ def best(folder: Path, config: Record) -> Best | None:
     return Best(folder, step, name, by_step[step], last, len(by_step), str(most.get("split")), kept)
 
 
+def _readable_best(folder: Path, config: Record) -> Best | None:
+    """`best`; None, with a warning, where the run's evaluations cannot be read."""
+    try:
+        return best(folder, config)
+    except ValueError as error:
+        log.warning("left out: %s", " ".join(str(error).split()))
+        return None
+
+
 def weights_at(folder: Path, step: int, end: int) -> str:
     """Where a run's weights of a step are: its checkpoint, final/ for the last, the base model for step 0; else ""."""
     if step == 0:
@@ -150,7 +159,7 @@ def weights_at(folder: Path, step: int, end: int) -> str:
 def show_best(root: Path, match: str) -> int:
     """Of each training below `root`: its best evaluated step, and where those weights are."""
     drawn = Table("run", "best step", "measure", "best", "at the end", "weights", title="the best evaluated step")
-    results = [one for folder, config in trainings(root, match) if (one := best(folder, config))]
+    results = [one for folder, config in trainings(root, match) if (one := _readable_best(folder, config))]
     if not results:
         raise UserError(f"no training below {root} was evaluated at two steps: set evaluation.every=10 for one")
     for one in results:

@@ -51,9 +51,9 @@ def test_the_model_before_both_trainings_is_what_the_second_is_compared_with(run
     assert rows(second, "before") == rows(first, "before")
 
     shorter = run("sft", *short, "recipe.batch_size=2", f"run.dir={first}", "evaluation.max_new_tokens=3")
-    assert shorter.returncode == 0
-    for when in ("before", "after"):  # a finished run is evaluated again where the evaluation is another
-        assert [row["max_new_tokens"] for row in rows(first, when)[0]] == [6, 6, 3, 3]
+    assert shorter.returncode == 0  # a finished run's evaluations stay, and it is said
+    assert [row["max_new_tokens"] for when in ("before", "after") for row in rows(first, when)[0]] == [6, 6, 6, 6]
+    assert "evaluation.max_new_tokens=3: after (basics) was evaluated with 6, which stays" in shorter.stdout
 
     longer = run(*command, "evaluation.samples=2", f"run.dir={tmp_path / 'two'}")
     assert longer.returncode == 2

@@ -24,7 +24,6 @@ from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template
 from recipes.records.jsonl import read_jsonl
 from recipes.run.build import other_task
-from recipes.table import standard_error
 from rewards.channel import ChannelResult
 from rewards.compose import Grade
 from tests import warm
@@ -173,11 +172,6 @@ def test_mbpps_other_sets_can_be_evaluated_beside_a_training(name, sandbox):
     assert other.task.name == name and set(reward.channels) == {"unit_tests", "syntax", "lint", "dataflow"}
     e = other.cfg.evaluation
     assert (e.samples, e.temperature, e.top_p, e.greedy, e.max_new_tokens) == (1, 0.01, 0.95, False, 1024)
-
-
-def test_a_standard_error_of_33_problems():
-    rows = [{"pass@1": p, "problems": 33} for p in (0.152, 0.485)]
-    assert standard_error(rows) == "One standard error of 0.485 on 33 problems is 0.087."
 
 
 def test_means_are_over_answers_and_over_each_problems_best_by_weight():

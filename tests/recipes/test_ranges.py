@@ -35,9 +35,9 @@ def _schemas():
         ("ppo", "recipe.top_p=1.5", "recipe.top_p=1.5: it must be a number above 0, at most 1"),
         ("eval", "evaluation.samples=-1", "evaluation.samples=-1: it must be a number of at least 0"),
         ("eval", "evaluation.every=-1", "evaluation.every=-1: it must be"),
-        ("eval", "evaluation.temperature=0", "evaluation.greedy=true decodes greedily"),
+        ("eval", "evaluation.temperature=0", "set evaluation.samples=0 evaluation.greedy=true to decode greedily"),
         ("eval", "evaluation.split=tset", "evaluation.split=tset: it must be train or validation or test"),
-        ("eval", "evaluation.split=all", "evaluation.split=all is for recipes/check.py alone"),
+        ("eval", "evaluation.split=all", "evaluation.split=all: it must be train or validation or test"),
         ("eval", "evaluation.k=[1,10]", "evaluation.k=[1, 10]: pass@10 needs that many samples"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
@@ -62,6 +62,7 @@ def test_an_unknown_loss_is_refused_before_the_first_update():
 
 
 def test_every_range_is_of_a_setting_that_exists():
+    compose(["recipe=eval", "evaluation.temperature=0", "evaluation.samples=0"])  # greedy answers have none
     known: set[str] = set()
     for recipe in ("grpo", "ppo", "reinforce", "sft", "eval", "pairs"):
         cfg = compose([f"recipe={recipe}", "episode=repair"])

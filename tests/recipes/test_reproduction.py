@@ -34,7 +34,7 @@ def runs_of(command: list[str]) -> list[DictConfig]:
     overrides = [f"recipe={Path(script).stem}", *(a for a in arguments if a != "-m")]
     schema.register()
     with hydra.initialize_config_dir(CONF, version_base="1.3"):
-        jobs, swept = jobs_of(overrides)
+        jobs, swept, _ = jobs_of(overrides)
     return [compose([*job, f"run.swept=[{','.join(swept)}]"]) for job in jobs]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -17,12 +18,14 @@ from recipes.records.directory import open_run_dir
 from recipes.records.lock import LOCK, hold, release
 from tests.recipes.test_command_line import ROOT
 
-HOLDS = """
+OPENS = """
 import sys
-from pathlib import Path
-from recipes.records.lock import hold
-hold(Path(sys.argv[1]))
-print("held", flush=True)
+from recipes.cli import schema
+from recipes.cli.overrides import compose
+from recipes.records.directory import open_run_dir
+schema.register()
+open_run_dir(compose(["recipe=grpo", f"run.dir={sys.argv[1]}"]))
+print("open", flush=True)
 sys.stdin.read()
 """
 
@@ -37,21 +40,35 @@ def settings(folder, *overrides: str):
 
 
 def test_a_directory_that_another_process_works_in_is_refused_until_that_ends(tmp_path):
-    command = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    command = [sys.executable, "-c", OPENS, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None and other.stdout.readline() == "held\n"
-        (tmp_path / "config.yaml").write_text("a: 1\n")
+        assert other.stdout is not None and other.stdout.readline() == "open\n"
+        config = (tmp_path / "config.yaml").read_text()
         for how in ("replace", "resume"):
             with pytest.raises(UserError, match=f"is in use by process {other.pid} on .*: wait until that has ended"):
-                hold(tmp_path)
-            with pytest.raises(UserError, match="is in use by" if how == "replace" else "was made with other settings"):
                 open_run_dir(settings(tmp_path, f"run.if_exists={how}"))
-        assert (tmp_path / "config.yaml").read_text() == "a: 1\n"
+        assert (tmp_path / "config.yaml").read_text() == config
         other.kill()  # its lock goes with it, its file stays
     assert (tmp_path / LOCK).exists()
-    hold(tmp_path)
-    hold(tmp_path)  # the process that has it may open it again
+    open_run_dir(settings(tmp_path))
+    open_run_dir(settings(tmp_path))  # the process that has it may open it again
     release(tmp_path)
+
+
+def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path, monkeypatch):
+    hold(tmp_path)
+    (tmp_path / LOCK).unlink()
+    hold(tmp_path)
+    assert f"process {os.getpid()} on" in (tmp_path / LOCK).read_text()
+    release(tmp_path)
+    (tmp_path / LOCK).write_text("process 1 on another-machine\n")
+    monkeypatch.setattr("fcntl.lockf", refuse_lock)
+    with pytest.raises(UserError, match=r"by process 1 on another-machine: .*; if that machine is gone, remove "):
+        hold(tmp_path)
+
+
+def refuse_lock(*_: object) -> None:
+    raise BlockingIOError
 
 
 def test_a_replaced_directory_is_held_too(tmp_path):
@@ -59,7 +76,7 @@ def test_a_replaced_directory_is_held_too(tmp_path):
     open_run_dir(settings(folder))
     open_run_dir(settings(folder, "run.if_exists=replace"))
     done = subprocess.run(
-        [sys.executable, "-c", HOLDS, str(folder)], cwd=ROOT, input="", text=True, capture_output=True
+        [sys.executable, "-c", OPENS, str(folder)], cwd=ROOT, input="", text=True, capture_output=True
     )
     assert "is in use by process" in done.stderr
     release(folder)
@@ -78,7 +95,7 @@ def test_a_disk_that_takes_nothing_is_one_line(tmp_path, monkeypatch):
         raise OSError(30, "Read-only file system", str(tmp_path / "run"))
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
-    with pytest.raises(UserError, match=r"run\.dir=.* cannot be written \(Read-only file system\); set run\.dir"):
+    with pytest.raises(UserError, match=r"run\.dir=.*run cannot be written \(Read-only file system\); set run\.dir"):
         open_run_dir(settings(tmp_path / "run"))
 
 
@@ -91,13 +108,11 @@ def test_a_broken_configuration_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["trainer_state.json", "adapter_model.safetensors", "optimizer.pt"])
 def test_a_file_that_was_cut_is_found_without_reading_it_all(name, tmp_path):
     (tmp_path / "trainer_state.json").write_text('{"global_step": 3}')
-    (tmp_path / "README.md").write_text("")
+    (tmp_path / "own.json").write_text('{"lines": 1}\n{"lines": 2}\n')  # of a kind that nothing here reads
     save_file({"weight": torch.ones(64, 64)}, tmp_path / "adapter_model.safetensors")
     torch.save({"state": torch.ones(64)}, tmp_path / "optimizer.pt")
     assert broken_file(tmp_path) is None
-    for size in (0, 12, (tmp_path / name).stat().st_size - 1):
-        with (tmp_path / name).open("r+b") as file:
-            file.truncate(size)
-        assert broken_file(tmp_path) == tmp_path / name
-        if name == "adapter_model.safetensors":
-            save_file({"weight": torch.ones(64, 64)}, tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    for part in (b"", whole[:12], whole[:-1], b"version https://git-lfs.github.com/spec/v1\n"):
+        (tmp_path / name).write_bytes(part)
+        assert broken_file(tmp_path) == tmp_path / name, part[:20]

@@ -11,13 +11,15 @@ import threading
 import time
 from pathlib import Path
 
+import hydra
 import pytest
 from omegaconf import OmegaConf
 
 from recipes import table
-from recipes.cli import sweep
+from recipes.cli import schema, sweep
 from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
+from recipes.cli.schema import CONF
 from recipes.table import finish
 
 SAVES_AND_ENDS = """
@@ -54,6 +56,17 @@ def test_a_job_that_saves_what_it_has_at_a_signal_is_stopped_not_done(tmp_path, 
     out, err = capfd.readouterr()
     assert "done" in out and "stopped" in out and "error" not in err
     assert "<td>stopped</td>" in (tmp_path / "sweep.html").read_text()
+
+
+def test_a_number_is_spelled_as_it_was_written():
+    """The directory of a job is that of the same command without -m."""
+    schema.register()
+    asked = ["recipe=grpo", "recipe.trl.learning_rate=1e-4,3e-4", "task.env.functions=1,2", "seed=range(2)"]
+    with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        jobs, swept, written = sweep.jobs_of(asked)
+    assert written == {f"recipe.trl.learning_rate=0.000{n}": f"recipe.trl.learning_rate={n}e-4" for n in (1, 3)}
+    assert swept == ["recipe.trl.learning_rate", "task.env.functions", "seed"] and len(jobs) == 8
+    assert jobs[-1] == ["recipe=grpo", "recipe.trl.learning_rate=3e-4", "task.env.functions=2", "seed=1"]
 
 
 def test_a_job_that_fails_is_named(tmp_path, capfd):

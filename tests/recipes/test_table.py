@@ -54,6 +54,17 @@ def test_a_dpo_run_stands_with_what_its_pairs_took(pairs, graded, minutes, tmp_p
     assert (results["graded_samples"], results["minutes"]) == (graded, pytest.approx(minutes))
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "evals.jsonl"])
+def test_a_run_whose_records_are_broken_is_left_out_and_the_others_are_shown(name, tmp_path, caplog):
+    evaluated_robots(tmp_path, "whole", {"Success": 1})
+    evaluated_robots(tmp_path, "broken", {"Success": 1})
+    (tmp_path / "broken" / name).write_text('{"a": [1\n{"b": 2}\n')
+    with caplog.at_level("WARNING"):
+        rows = table.collect(tmp_path, "roboeval")
+    assert [row["run"] for row in rows] == ["whole"]
+    assert f"left out: {tmp_path / 'broken' / name}" in caplog.text
+
+
 def evaluated_robots(folder, name: str, verdicts: dict[str, int]) -> None:
     """A run directory of recipes/eval.py with one greedy evaluation on robot programs."""
     run = folder / name

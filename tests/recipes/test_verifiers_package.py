@@ -60,7 +60,7 @@ def test_the_package_has_its_files(package):
             "task=humaneval: its prompts begin the answer",
         ),
         (["task=basics", "episode=repair", "name=My_Name"], "name=My_Name: a package's name has small letters"),
-        (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: an episode has at least one turn"),
+        (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: it must be a number of at least 1"),
     ],
 )
 def test_what_makes_no_package_is_one_line(overrides, message, tmp_path, capsys):

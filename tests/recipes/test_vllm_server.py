@@ -217,7 +217,7 @@ def test_grpo_samples_from_the_server_with_the_weights_it_has(server, tiny_model
         processing_class=AutoTokenizer.from_pretrained(tiny_model, padding_side="left"),
         server=server.url,
     )
-    assert "as they come from the vLLM server" in trainer.rollouts.describe()
+    assert "as answers come from the vLLM server" in trainer.rollouts.describe()
     before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     trainer.train()
     assert server.weights_taken == steps
@@ -253,7 +253,6 @@ def test_no_server_is_one_line():
 @pytest.mark.parametrize(
     "settings, recipe, message",
     [
-        ({"vllm": "somewhere"}, "grpo", "choose server, colocate or null"),
         ({"vllm": "colocate", "device": "cpu"}, "grpo", "on a CPU choose hardware.vllm=server"),
         ({"vllm": "server", "device": "cpu"}, "grpo", "no vLLM server answers"),
         ({"vllm": "colocate"}, "ppo", "hardware.vllm=server"),

@@ -36,6 +36,10 @@ class NotAsync(Own):
         return self.returns
 
 
+class WithoutScore:
+    judges_form = True
+
+
 class Faulty(Own):
     def __init__(self):
         raise KeyError("mine")
@@ -50,9 +54,9 @@ HERE = f"{__name__}."
         ({"_target_": "rewards.form.Form"}, "task.reward.own.weight=None: it must be a number"),
         ({"weight": 1}, "task.reward.own names no class: set _target_"),
         ({"_target_": HERE + "Undecided", "weight": 1}, "has no judges_form, true or false"),
-        ({"_target_": HERE + "NotAsync", "weight": 1}, "has no async def score"),
+        ({"_target_": HERE + "WithoutScore", "weight": 1}, "has no async def score"),
         ({"_target_": "broken_channel.Own", "weight": 1}, "broken_channel.py, line 2: "),
-        ({"_target_": "rewards.form.Norm", "weight": 1}, "_target_=rewards.form.Norm cannot be imported: "),
+        ({"_target_": "rewards.form.Norm", "weight": 1}, "_target_=rewards.form.Norm cannot be made: "),
         ({"_target_": "rewards.form", "weight": 1}, "Expected a callable target"),
     ],
 )

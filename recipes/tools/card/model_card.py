@@ -16,6 +16,8 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from recipes.cli.errors import UserError
+from recipes.models.load import adapter_settings
 from recipes.records.jsonl import Record, finite, setting
 from recipes.tools.card.licences import OWN, Source, base_of, data_of, named
 from recipes.tools.diagnosis.diagnose import diagnose
@@ -165,7 +167,11 @@ def _recipe_rows(config: Record) -> Iterator[tuple[str, str]]:
     trl, recipe = setting(config, "recipe.trl") or {}, setting(config, "recipe") or {}
     rank = setting(config, "model.lora_rank")
     yield "recipe", str(recipe.get("name"))
-    if rank:
+    if kept := _adapter(config):
+        targets = kept.get("target_modules") or "all-linear"
+        named = targets if isinstance(targets, str) else ", ".join(sorted(targets))
+        yield "LoRA", f"rank {kept.get('r')}, alpha {kept.get('lora_alpha')}, on {named}"
+    elif rank:
         targets = setting(config, "model.lora_targets")
         yield "LoRA", f"rank {rank}, alpha {setting(config, 'model.lora_alpha')}, on {targets}"
     else:
@@ -186,6 +192,14 @@ def _recipe_rows(config: Record) -> Iterator[tuple[str, str]]:
     yield "longest answer", f"{setting(config, 'task.max_new_tokens')} tokens"
     yield "seed", str(setting(config, "seed"))
     yield "processes", str(config.get("processes") or 1)
+
+
+def _adapter(config: Record) -> Record:
+    """The settings of the adapter that the run started from, which it kept; empty if there is none, or it is gone."""
+    try:
+        return adapter_settings(setting(config, "adapter"))
+    except (UserError, OSError, ValueError):
+        return {}
 
 
 def _header(name: str, config: Record, base: Source, weights: Weights, evals: Sequence[Record]) -> ModelCardData:
