@@ -7,7 +7,8 @@ heads, which of CUDA's kernels only flash attention takes; it is not there, so t
 
 `packed_sdpa`, for rows of a prompt and several completions (recipes/trainers/log_probs.py): the prompt attends to
 itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
-other computed and thrown away: with eight completions as long as their prompt, three quarters of all.
+other computed and thrown away: with eight completions as long as their prompt, three quarters of all. Rows of examples
+that have no prompt in common (recipes/trainers/sft_dpo.py) are the same with a prompt of no tokens.
 """
 
 from __future__ import annotations
@@ -80,11 +81,17 @@ def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, 
     if torch.is_autocast_enabled(device):  # here, so that the backward pass can make the copies below again
         query, key, value = (states.to(torch.get_autocast_dtype(device)) for states in (query, key, value))
     start, sizes = segments
-    parts = [usual(module, query[:, :, :start], key[:, :, :start], value[:, :, :start], None, **kwargs)[0]]
-    how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
     ends = list(accumulate(sizes, initial=start))
-    parts += [_behind(query, key, value, start, a, b, how) for a, b in pairwise(ends) if b > a]
-    return torch.cat(parts, 1), None
+
+    def alone(first: int, end: int) -> torch.Tensor:
+        q, k, v = (states[:, :, first:end] for states in (query, key, value))
+        return usual(module, q, k, v, None, **kwargs)[0]
+
+    if not start:
+        return torch.cat([alone(a, b) for a, b in pairwise(ends) if b > a], 1), None
+    how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
+    behind = [_behind(query, key, value, start, a, b, how) for a, b in pairwise(ends) if b > a]
+    return torch.cat([alone(0, start), *behind], 1), None
 
 
 def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str, Any]) -> torch.Tensor:
