@@ -87,3 +87,9 @@ def test_results_that_are_none_name_the_channel(returns, message, placement):
     reward = Reward({"own": Own(returns), "form": Form()}, {"own": 1.0, "form": 1.0}, placement)
     with pytest.raises(TaskError, match=re.escape(message)):
         asyncio.run(reward.grade([PROBLEM], [RIGHT]))
+
+
+def test_a_score_that_is_not_async_names_the_channel():
+    reward = Reward({"own": NotAsync([])}, {"own": 1.0})
+    with pytest.raises(TaskError, match=r"task\.reward\.own: score must be async def score"):
+        asyncio.run(reward.grade([PROBLEM], [RIGHT]))
