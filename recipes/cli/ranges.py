@@ -10,12 +10,17 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from envs.task import Split
 from recipes.cli.errors import UserError
 
+Range = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words and as a test."""
 
-def at_least(least: float) -> tuple[str, Callable[[Any], bool]]:
+
+def at_least(least: float) -> Range:
+    """Numbers from `least` on."""
     return f"a number of at least {least:g}", lambda value: value >= least
 
 
-def one_of(*names: Any) -> tuple[str, Callable[[Any], bool]]:
+def one_of(*names: Any) -> Range:
+    """The names alone."""
     return " or ".join(map(str, names)), lambda value: value in names
 
 
@@ -24,7 +29,7 @@ ALL_SPLITS = "all"
 ABOVE_0 = ("a number above 0", lambda value: value > 0)
 SHARE = ("a number above 0, at most 1", lambda value: 0 < value <= 1)
 
-RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+RANGES: dict[str, Range] = {
     "seed": ("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32),  # NumPy takes no other
     "task.max_new_tokens": at_least(1),
     "episode.turns": at_least(1),
@@ -33,7 +38,7 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "hardware.num_machines": at_least(1),
     "hardware.zero_stage": one_of(0, 1, 2, 3),
     "hardware.precision": one_of("fp32", "bf16", "fp16"),
-    "hardware.vllm": one_of("server", "colocate", "null"),
+    "hardware.vllm": ("server or colocate or null", lambda value: value in ("server", "colocate")),
     "hardware.rows_per_device": at_least(1),
     "hardware.rollout_rows": at_least(1),
     "hardware.eval_rows": at_least(1),
@@ -76,7 +81,7 @@ RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "value.warmup_updates": at_least(0),
 }
-"""What a value must be, in words and as a test; null is left to the schema."""
+"""By key; where null may stand is the schema's matter."""
 
 
 def check_ranges(cfg: DictConfig) -> None:

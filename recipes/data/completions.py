@@ -137,10 +137,11 @@ def check_readable(task: Task, split: Split, tokenizer: Any, model: str, answers
             encoded(prompt, tokenizer)
             tokenizer(demonstration(prompt, reference) if answers else "")
         except Exception as error:  # tokenizers raises nothing narrower
-            what = "an answer to imitate" if answers else "a prompt"
+            what, other = "a prompt", "model, or the task that it was trained on"
+            if answers:
+                what, other = "an answer to imitate", "recipe than sft, or another model"
             raise UserError(
-                f"model={model}: its tokenizer cannot read {what} of task={task.name} ({error}); choose another "
-                f"{'recipe than sft, or another model' if answers else 'model, or the task that it was trained on'}"
+                f"model={model}: its tokenizer cannot read {what} of task={task.name} ({error}); choose another {other}"
             ) from error
 
 

@@ -71,10 +71,16 @@ def test_examples_do_not_see_each_other(tiny_model, tmp_path):
     decoder = causal_lm(trainer.model).base_model.train()
     parts = [torch.tensor([5, 6, 7]), torch.tensor([8, 9]), torch.tensor([6, 5, 4, 3])]
     ids, positions = torch.cat(parts)[None], torch.cat([torch.arange(len(part)) for part in parts])[None]
+    seen: list[dict] = []
+    attention = decoder.layers[0].self_attn
+    hook = attention.register_forward_pre_hook(lambda *call: seen.append(call[2]), with_kwargs=True)
     with torch.no_grad():
         row = decoder(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
         alone = [decoder(input_ids=part[None], use_cache=False).last_hidden_state for part in parts]
         mixed = decoder(input_ids=ids, use_cache=False).last_hidden_state
+    hook.remove()
+    assert [call.get("segments") for call in seen] == [(0, (3, 2, 4)), None, None, None, None]
+    assert seen[0]["attention_mask"].numel() == 1  # none of the whole row was made
     torch.testing.assert_close(row, torch.cat(alone, 1), **SAME)
     assert not torch.allclose(row, mixed, **SAME)
 
