@@ -38,7 +38,7 @@ docker network inspect "$NETWORK" >/dev/null 2>&1 ||
 
 docker run --detach --name "$NAME" --restart on-failure \
     --network "$NETWORK" --dns 127.0.0.1 --publish "127.0.0.1:$PORT:8080" \
-    --memory "$MEMORY" --memory-swap "$MEMORY" --cpus "$CPUS" --pids-limit "$PIDS" --shm-size 256m \
+    --env HOST=0.0.0.0 --memory "$MEMORY" --memory-swap "$MEMORY" --cpus "$CPUS" --pids-limit "$PIDS" --shm-size 256m \
     --ulimit core=0 --ulimit nofile=65536:65536 \
     --cap-drop ALL --cap-add KILL --cap-add SETUID --cap-add SETGID --cap-add CHOWN --cap-add DAC_OVERRIDE \
     --security-opt no-new-privileges \

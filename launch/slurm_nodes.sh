@@ -36,7 +36,7 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-270}"  
 
 # $SLURM_NODEID is each task's own, so it is left to the node's shell
 # shellcheck disable=SC2016
-srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \
+srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=1 \
     bash -c 'exec accelerate launch --config_file launch/slurm_nodes.yaml \
         --num_machines "$0" --num_processes "$1" --machine_rank "$SLURM_NODEID" \
         --main_process_ip "$2" --main_process_port "$3" "${@:4}"' \

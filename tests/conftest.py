@@ -53,8 +53,16 @@ def smollm2_tokenizer(smollm2_folder):
 
 
 @pytest.fixture(scope="session")
-def tiny_model(smollm2_folder, smollm2_tokenizer, tmp_path_factory) -> Path:
-    """A randomly initialised two-layer model with SmolLM2's tokenizer: the whole path in seconds."""
+def tiny_tokenizer(smollm2_tokenizer, tmp_path_factory):
+    """The first 4,096 tokens of SmolLM2's tokenizer."""
+    from tests.random_model import first_tokens
+
+    return first_tokens(smollm2_tokenizer, 4096, tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_tokenizer, tmp_path_factory) -> Path:
+    """A randomly initialised two-layer model with a small tokenizer: the whole path in seconds."""
     from tests.random_model import save_random_llama
 
-    return save_random_llama(tmp_path_factory.mktemp("tiny"), smollm2_tokenizer, 32, 64, heads=4, kv_heads=2)
+    return save_random_llama(tmp_path_factory.mktemp("tiny"), tiny_tokenizer, 32, 64, heads=4, kv_heads=2)

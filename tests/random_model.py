@@ -1,7 +1,8 @@
-"""A Llama of two layers with random weights and SmolLM2's tokenizer, as a folder: the whole path in seconds."""
+"""A Llama of two layers with random weights, and the first part of a tokenizer: the whole path in seconds."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,3 +33,20 @@ def save_random_llama(folder: Path, tokenizer: Any, hidden: int, inner: int, hea
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def first_tokens(tokenizer: Any, size: int, folder: Path) -> Any:
+    """A byte-level BPE tokenizer with the first `size` tokens of another, which its ids order by their merges.
+
+    It encodes every text, loads in a tenth of the time, and a model's logits are as much smaller. Written to `folder`.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer.save_pretrained(folder)
+    file = folder / "tokenizer.json"
+    parts = json.loads(file.read_text())
+    kept = {token: number for token, number in parts["model"]["vocab"].items() if number < size}
+    parts["model"]["vocab"] = kept
+    parts["model"]["merges"] = [m for m in parts["model"]["merges"] if {*m, "".join(m)} <= kept.keys()]
+    file.write_text(json.dumps(parts))
+    return AutoTokenizer.from_pretrained(folder, padding_side=tokenizer.padding_side)

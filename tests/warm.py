@@ -28,6 +28,12 @@ CONTEXT.set_forkserver_preload(
         "recipes.trainers.dense_ppo",
         "trl.trainer.sft_trainer",
         "trl.trainer.dpo_trainer",
+        "deepspeed",  # which accelerate asks for
+        "matplotlib.backends.backend_svg",
+        "envs.basics.families",
+        "rewards.form",
+        "rewards.unit_tests",
+        "rewards.analysis.held_out_tests",
     ]
 )
 
@@ -66,5 +72,7 @@ def _become(argv: list[str], cwd: str, output: str, environment: dict[str, str])
         os.close(file)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = argv
-    sys.path = [str(Path(argv[0]).resolve().parent), *(place for place in sys.path if place not in ("", ROOT))]
+    added = [place for place in environment.get("PYTHONPATH", "").split(os.pathsep) if place]
+    own = [place for place in sys.path if place not in ("", ROOT)]
+    sys.path = [str(Path(argv[0]).resolve().parent), *added, *own]
     runpy.run_path(argv[0], run_name="__main__")

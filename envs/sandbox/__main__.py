@@ -45,6 +45,7 @@ def job_of(row: dict[str, Any]) -> Job:
         tol=float(row.get("tol") or 0.0),
         check_src=row.get("check_src"),
         setup=row.get("setup"),
+        as_json=True,
     )
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from envs.sandbox import memory_group, seccomp, verdict
 from envs.sandbox.libraries import Libraries
 from envs.sandbox.protocol import Limits, Tree
+from envs.sandbox.users import first_uid
 from envs.sandbox.worker.tree import remove_tree
 
 PROGRAM = Path(__file__).with_name("worker") / "__main__.py"
@@ -79,7 +80,7 @@ class Worker:
         trees: Sequence[str] = (),
     ) -> None:
         on_host = tier == "landlock"
-        chosen = seccomp.filters(on_host and os.geteuid() != 0, on_host) if tier != "none" else {}
+        chosen = seccomp.filters(on_host and first_uid() is None, on_host) if tier != "none" else {}
         own_end, worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setblocking(False)
         self.group = memory_group.create() if tier != "none" else None
@@ -104,6 +105,7 @@ class Worker:
         bpf = {name: code.hex() for name, code in chosen.items()}
         hello: dict[str, Any] = {
             "tier": tier,
+            "first_uid": first_uid(),
             "filters": bpf,
             "packages": list(libraries.packages),
             "imports": list(imports),
@@ -178,7 +180,9 @@ class Worker:
         if self.tier != "full":
             descriptor = os.pidfd_open(self.process.pid) if self.process.poll() is None else None
             if descriptor is not None:
-                select.select([descriptor], [], [], 1.0)
+                poll = select.poll()  # select takes no descriptor above 1,023
+                poll.register(descriptor, select.POLLIN)
+                poll.poll(1000)
                 os.close(descriptor)
         self.process.kill()
         self.process.wait()

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envs.sandbox.hidden import hidden_folders
+from envs.sandbox.users import first_uid
 from envs.sandbox.worker.tree import remove_tree
 
 NOT_COPIED = {"site-packages", "dist-packages", "test", "sitecustomize.py"}
@@ -79,7 +80,7 @@ def readable(tier: str, packages: Sequence[str]) -> Libraries:
     library = os.path.dirname(os.__file__)
     try:
         hidden = tuple(hidden_folders([library]))
-        return _readable(tier == "landlock", tuple(packages), library, os.geteuid() == 0, os.getpid(), hidden)
+        return _readable(tier == "landlock", tuple(packages), library, first_uid() is not None, os.getpid(), hidden)
     except OSError as error:
         raise Unreadable(f"the libraries in {library} or the packages cannot be examined: {error}") from error
 

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, strongest first."""
 MAX_TRIES = 3
+PAUSE_S = 1.0
+"""Before another worker is started where one did not start."""
 DISK_FULL = "the disk with /tmp was almost full while the program ran; free some space"
 SEARCHED_CHARS = 1 << 16
 """Number of characters of a program that are searched for imports."""
@@ -132,6 +134,21 @@ class LocalSandbox:
 
     # --- workers --------------------------------------------------------------------------------------------
 
+    async def _started(self, tree: str | None) -> Worker:
+        """An idle worker as `_take` has it; where a new one does not start, as on a crowded machine, it is tried again.
+
+        Raises WorkerLost, OSError: MAX_TRIES failed. RuntimeError: the first of all failed.
+        """
+        for _ in range(MAX_TRIES - 1):
+            try:
+                return await self._take(tree)
+            except (WorkerLost, OSError) as error:
+                if not self._chosen:
+                    raise
+                log.warning("a sandbox worker did not start: %s", error)
+                await asyncio.sleep(PAUSE_S)
+        return await self._take(tree)
+
     async def _take(self, tree: str | None = None) -> Worker:
         """An idle worker that has the folder `tree`; a new one if there are fewer than `workers`; otherwise the next
         that becomes idle."""
@@ -176,6 +193,8 @@ class LocalSandbox:
             self.tiers, self._chosen = (tier,), True
             self._all.add(worker)
             return worker
+        if self._chosen:  # it has worked before
+            raise WorkerLost("; ".join(reasons))
         raise RuntimeError(
             f"cannot confine programs well enough on this machine ({'; '.join(reasons)}). Namespaces need root or "
             "unprivileged user namespaces (sysctl user.max_user_namespaces), Landlock a kernel of 5.13 or later, "
@@ -203,7 +222,12 @@ class LocalSandbox:
         for _ in range(MAX_TRIES):
             if job.tree is not None and not os.path.isdir(job.tree.path):
                 return verdict.not_graded(job, f"no folder {job.tree.path}")
-            worker = await self._take(job.tree.path if job.tree else None)
+            try:
+                worker = await self._started(job.tree.path if job.tree else None)
+            except (WorkerLost, OSError) as error:
+                if not self._chosen:
+                    raise
+                return verdict.not_graded(job, str(error))
             if job.tree is not None and worker.no_trees:
                 self._give(worker)
                 return verdict.not_graded(job, f"a job with a folder needs namespaces: {worker.no_trees}")

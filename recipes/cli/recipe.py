@@ -69,14 +69,17 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             # argparse wants overrides side by side, so ours goes before the user's first
             first = next((i for i, a in enumerate(sys.argv) if i and is_override(a)), len(sys.argv))
             sys.argv.insert(first, choice)
+            guarded = _guard(run, given, together, trains)
             try:
                 if not MULTIRUN.isdisjoint(given):
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
-                if not any(a.startswith("-") for a in given):
-                    compose(sys.argv[1:])
+                cfg = None if any(a.startswith(("-", "hydra")) for a in given) else compose(sys.argv[1:])
             except UserError as error:
                 _stop(str(error), 2)
-            _hydra(_guard(run, given, together, trains))
+            if cfg is None:  # Hydra's own flags and settings
+                _hydra(_named(guarded))
+            else:
+                guarded(cfg)
 
         return command
 
@@ -102,10 +105,20 @@ def _script(run: Callable[[DictConfig], None]) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+def _named(guarded: Run) -> Run:
+    """For a configuration that Hydra's own command has composed."""
+
+    @functools.wraps(guarded)
+    def named(cfg: DictConfig) -> None:
+        name_run(cfg, list(HydraConfig.get().overrides.task))
+        guarded(cfg)
+
+    return named
+
+
 def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
     @functools.wraps(run)
     def guarded(cfg: DictConfig) -> None:
-        name_run(cfg, list(HydraConfig.get().overrides.task))
         try:
             OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
             check_ranges(cfg)

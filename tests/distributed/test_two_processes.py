@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -49,13 +53,29 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
     done = warm.run(single, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
-    double = [
-        *(sys.executable, "-m", "accelerate.commands.launch"),
-        *("--config_file", str(ROOT / "launch" / "cpux2.yaml"), "--main_process_port", "0", script),
-        *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra),
-    ]
-    done = subprocess.run(double, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-8000:]
+    double = [sys.executable, script, *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra)]
+    for rank, process in enumerate(launch(double, tmp_path)):
+        process.join()
+        assert process.exitcode == 0, (tmp_path / f"rank{rank}" / "stderr").read_text()[-8000:]
+
+
+def launch(command: list[str], folder: Path) -> list[BaseProcess]:
+    """The command in two processes with what a launcher sets, which costs less than two new interpreters.
+
+    `accelerate launch` itself is run below, by test_two_processes_share_the_problems, and in test_zero.py.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    processes = []
+    for rank in "01":
+        place = folder / f"rank{rank}"
+        place.mkdir()
+        own = {"RANK": rank, "LOCAL_RANK": rank, "ACCELERATE_USE_CPU": "true", "ACCELERATE_MIXED_PRECISION": "no"}
+        with mock.patch.dict(os.environ, {**common, **own}):
+            processes.append(warm.start(command, folder, place))
+    return processes
 
 
 def same_weights(tiny_model: Path, tmp_path: Path) -> None:

@@ -90,12 +90,14 @@ def metrics(folder: Path) -> list[dict]:
 
 
 SLOW = (
+    "grpo on-policy",
+    "reinforce",
     "ppo, behind references",
     "ppo, episodes paid by improvement",
     "ppo, all weights, separate critic",
     "grpo, two updates a rollout",
 )
-"""Others resume the same parts: prefixes and episodes in GRPO, PPO without them and with LoRA."""
+"""Others resume the same parts: an entropy bonus, prefixes and episodes in GRPO; PPO, whose trainer is REINFORCE's."""
 
 
 @pytest.mark.parametrize(

@@ -121,11 +121,11 @@ def train(kind, tiny_model, tokenizer, folder, **settings):
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )
-def test_the_same_update_as_trl(tiny_model, smollm2_tokenizer, tmp_path, monkeypatch, settings):
+def test_the_same_update_as_trl(tiny_model, tiny_tokenizer, tmp_path, monkeypatch, settings):
     # else TRL draws which rows share a micro-batch, and some losses are means over those
     monkeypatch.setattr("trl.trainer.grpo_trainer.shuffle_sequence_dict", lambda rows: rows)
-    stock, stock_logs = train(Stock, tiny_model, smollm2_tokenizer, tmp_path / "stock", **settings)
-    ours, our_logs = train(DenseGRPOTrainer, tiny_model, smollm2_tokenizer, tmp_path / "ours", **settings)
+    stock, stock_logs = train(Stock, tiny_model, tiny_tokenizer, tmp_path / "stock", **settings)
+    ours, our_logs = train(DenseGRPOTrainer, tiny_model, tiny_tokenizer, tmp_path / "ours", **settings)
     before = start(tiny_model).parameters()
     moved = max((a - b).abs().max().item() for a, b in zip(stock, before, strict=True))
     assert moved > 1e-4
@@ -139,9 +139,9 @@ def test_the_same_update_as_trl(tiny_model, smollm2_tokenizer, tmp_path, monkeyp
         assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3, abs=1e-6)
 
 
-def test_only_degenerate_groups_take_no_step(tiny_model, smollm2_tokenizer, tmp_path, monkeypatch):
+def test_only_degenerate_groups_take_no_step(tiny_model, tiny_tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.paid", lambda ids, problems: [1.0] * len(ids))
-    ours, logs = train(DenseGRPOTrainer, tiny_model, smollm2_tokenizer, tmp_path / "ours", weight_decay=0.5)
+    ours, logs = train(DenseGRPOTrainer, tiny_model, tiny_tokenizer, tmp_path / "ours", weight_decay=0.5)
     before = start(tiny_model).parameters()
     assert all(torch.equal(a, b) for a, b in zip(ours, before, strict=True))
     assert all(row["grad_norm"] == 0 for row in logs)

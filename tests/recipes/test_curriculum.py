@@ -107,7 +107,7 @@ def test_numbers_out_of_range_are_refused(name, value):
 
 
 @pytest.mark.parametrize("ahead", [None, torch.float32])
-def test_rollouts_tell_it_what_was_earned_and_resume_with_it(tiny_model, smollm2_tokenizer, ahead):
+def test_rollouts_tell_it_what_was_earned_and_resume_with_it(tiny_model, tiny_tokenizer, ahead):
     """Also with a batch sampled ahead, and where a draw was refilled."""
 
     def made_with():
@@ -117,7 +117,7 @@ def test_rollouts_tell_it_what_was_earned_and_resume_with_it(tiny_model, smollm2
         settings = {"lookahead_dtype": ahead, "refill_rounds": 2}
         channel = ByProblem(lambda name, completion: len(name) % 3 == 0 and completion.token_ids[0] % 2)
         sampler = Sampler(Decoding(6), [2], 2)
-        return rollouts(tiny_model, smollm2_tokenizer, channel, sampler=sampler, stream=order, **settings)
+        return rollouts(tiny_model, tiny_tokenizer, channel, sampler=sampler, stream=order, **settings)
 
     made, model = made_with()
     first = made.next(model)

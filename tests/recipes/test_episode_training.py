@@ -108,9 +108,9 @@ def ppo(tiny_model, tokenizer, folder, episode, placement, kind=DensePPOTrainer,
 
 @pytest.mark.parametrize("placement", ["sparse", "dense"])
 @pytest.mark.parametrize("beta", [0.0, 0.2])
-def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, smollm2_tokenizer, tmp_path, placement, beta):
+def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, tiny_tokenizer, tmp_path, placement, beta):
     """The loss reads logits through each token's log-probability alone, so its gradient there is the logit's."""
-    trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / "run", Asks(odd, pay="improvement"), placement, beta=beta)
+    trainer = grpo(tiny_model, tiny_tokenizer, tmp_path / "run", Asks(odd, pay="improvement"), placement, beta=beta)
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = 2
     batch = trainer._generate_and_score_completions([])
@@ -129,10 +129,10 @@ def test_no_token_of_the_environments_has_a_gradient_in_grpo(tiny_model, smollm2
 @pytest.mark.parametrize(
     ("kind", "placement"), [(DensePPOTrainer, "sparse"), (DensePPOTrainer, "dense"), (ReinforceTrainer, "dense")]
 )
-def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_tokenizer, tmp_path, kind, placement):
+def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, tiny_tokenizer, tmp_path, kind, placement):
     more = {"kind": ReinforceTrainer, "baseline": "group"} if kind is ReinforceTrainer else {}
     episode = Asks(odd, pay="improvement", gamma=0.5)
-    trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, placement, **more)
+    trainer = ppo(tiny_model, tiny_tokenizer, tmp_path / "run", episode, placement, **more)
     trainer.model.train()
     e = trainer.rollout(next(trainer.prompts))
     trainer.score(e)
@@ -158,16 +158,16 @@ def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, smollm2_
 @pytest.mark.parametrize("placement", ["sparse", "dense"])
 @pytest.mark.parametrize("kind", ["grpo", "ppo", "reinforce"])
 def test_episodes_that_all_end_in_one_turn_make_the_update_of_today(
-    tiny_model, smollm2_tokenizer, tmp_path, kind, placement
+    tiny_model, tiny_tokenizer, tmp_path, kind, placement
 ):
     """Bit for bit: no episode, an episode of at most one turn, and one whose first answers leave nothing to repair."""
     weights = []
     for name, episode in (("none", None), ("one", Asks(lambda ids: True, turns=1)), ("fine", Asks(lambda ids: False))):
         if kind == "grpo":
-            trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / name, episode, placement)
+            trainer = grpo(tiny_model, tiny_tokenizer, tmp_path / name, episode, placement)
         else:
             more = {"kind": ReinforceTrainer, "baseline": "group"} if kind == "reinforce" else {}
-            trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / name, episode, placement, **more)
+            trainer = ppo(tiny_model, tiny_tokenizer, tmp_path / name, episode, placement, **more)
         trainer.train()
         weights.append([p.detach().clone() for p in trainer.policy.parameters()])
     before = list(tiny(tiny_model).parameters())
@@ -177,13 +177,13 @@ def test_episodes_that_all_end_in_one_turn_make_the_update_of_today(
 
 
 @pytest.mark.parametrize("kind", ["grpo", "ppo", "reinforce"])
-def test_metrics_and_rows_tell_of_turns(tiny_model, smollm2_tokenizer, tmp_path, kind):
+def test_metrics_and_rows_tell_of_turns(tiny_model, tiny_tokenizer, tmp_path, kind):
     episode = Asks(odd, turns=3, pay="improvement", gamma=0.9)
     if kind == "grpo":
-        trainer = grpo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, "dense")
+        trainer = grpo(tiny_model, tiny_tokenizer, tmp_path / "run", episode, "dense")
     else:
         more = {"kind": ReinforceTrainer, "baseline": "batch"} if kind == "reinforce" else {}
-        trainer = ppo(tiny_model, smollm2_tokenizer, tmp_path / "run", episode, "dense", **more)
+        trainer = ppo(tiny_model, tiny_tokenizer, tmp_path / "run", episode, "dense", **more)
     trainer.train()
     metrics, rows = (read_jsonl(tmp_path / "run" / f"{name}.jsonl") for name in ("metrics", "completions"))
     assert 1 < metrics[0]["turns"] < 3 and {"turn_1/pass_rate", "turn_3/tokens", "turn_2/repeated"} <= metrics[0].keys()
@@ -193,9 +193,9 @@ def test_metrics_and_rows_tell_of_turns(tiny_model, smollm2_tokenizer, tmp_path,
         assert sum(row["paid"] for row in turns) == pytest.approx(turns[-1]["reward"])
 
 
-def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, smollm2_tokenizer, tmp_path):
+def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, tiny_tokenizer, tmp_path):
     task = Basics()
-    rollout = EpisodeRollout(task, reward("sparse"), Asks(odd), smollm2_tokenizer, Decoding(6))
+    rollout = EpisodeRollout(task, reward("sparse"), Asks(odd), tiny_tokenizer, Decoding(6))
     seen = []
 
     class Stock(GRPOTrainer):
@@ -218,7 +218,7 @@ def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, smollm2_tokeni
     dataset = prompt_dataset(task)
     model = tiny(tiny_model)
     trainer = Stock(
-        model, rollout.reward, args, train_dataset=dataset, processing_class=smollm2_tokenizer, rollout_func=rollout
+        model, rollout.reward, args, train_dataset=dataset, processing_class=tiny_tokenizer, rollout_func=rollout
     )
     trainer.train()
     rollout.close()
@@ -230,7 +230,7 @@ def test_the_same_episodes_run_under_trls_own_trainer(tiny_model, smollm2_tokeni
 # evaluation --------------------------------------------------------------------------------------------------------
 
 
-def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, smollm2_tokenizer):
+def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, tiny_tokenizer):
     class Few(Basics):
         def problems(self, split):
             return super().problems(split)[:3]
@@ -238,7 +238,7 @@ def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, 
     model = tiny(tiny_model).eval()
     with asyncio.Runner() as runner:
         result = evaluate_episodes(
-            model, smollm2_tokenizer, Few(), reward(), runner, Decoding(6), 4, Asks(odd), rows_at_once=8
+            model, tiny_tokenizer, Few(), reward(), runner, Decoding(6), 4, Asks(odd), rows_at_once=8
         )
     summary = result.summary
     assert [turn["turn"] for turn in summary["turns"]] == [1, 2]

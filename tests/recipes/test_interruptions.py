@@ -20,20 +20,14 @@ from tests.invariants.test_resume import GRPO, command, metrics
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     run = tmp_path / "run"
-    process = subprocess.Popen(
-        command(tiny_model, run, *GRPO),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in a shell's background
-    )
+    process = warm.start(command(tiny_model, run, *GRPO), output=tmp_path)
     while not read_jsonl(run / "metrics.jsonl"):
-        assert process.poll() is None
+        assert process.exitcode is None
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == 0
+    process.join()
+    assert process.exitcode == 0
+    errors = (tmp_path / "stderr").read_text()
     assert "stopping after this step" in errors and "to go on: python" in errors and "Traceback" not in errors
     done = len(metrics(run))
     assert done < 8 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
@@ -44,9 +38,9 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
 STOPS = {
     "grpo": (GRPO, [("rollout", 12), ("grading", 2), ("grpo update", 1), ("save", 1)]),
     "grpo, a batch ahead": ((*GRPO, "recipe.lookahead=1"), [("rollout", 20), ("grpo update", 1), ("save", 1)]),
-    "ppo": (("ppo", "recipe.samples_per_prompt=4"), [("rollout", 12), ("grading", 1), ("ppo update", 2), ("save", 1)]),
+    "ppo": (("ppo", "recipe.samples_per_prompt=4"), [("rollout", 12), ("grading", 1), ("ppo update", 2)]),
 }
-SLOW = {"grpo"}  # the one a batch ahead does the same and more
+SLOW = {"grpo"}  # the one a batch ahead does the same and more; a save is the same in all
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", disk], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", disk], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("mounting a small disk needs root")

@@ -31,9 +31,9 @@ def after(folder: Path, name: str = "reward") -> float:
     ("recipe", "extra"),
     [
         ("ppo", ()),
-        ("ppo", ("value=separate", "reward=sparse")),
+        pytest.param("ppo", ("value=separate", "reward=sparse"), marks=pytest.mark.slow),
         ("ppo", ("value=mlp", "reward=sparse", "model.lora_rank=0", "recipe.trl.kl_coef=0", "recipe.trl.lam=1")),
-        ("ppo", ("recipe.ratio=sequence",)),
+        pytest.param("ppo", ("recipe.ratio=sequence",), marks=pytest.mark.slow),
         ("reinforce", ()),
     ],
     ids=["dense, shared critic", "sparse, separate critic", "all weights, MLP critic", "sequence ratio", "REINFORCE"],
@@ -62,19 +62,19 @@ SMALL = (
 
 
 @pytest.fixture
-def small_model(smollm2_tokenizer, tmp_path) -> Path:
+def small_model(tiny_tokenizer, tmp_path) -> Path:
     """Layers 64 wide, the smallest that bitsandbytes packs on the CPU."""
     config = LlamaConfig(
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
-        vocab_size=len(smollm2_tokenizer),
+        vocab_size=len(tiny_tokenizer),
         eos_token_id=2,
         pad_token_id=2,
     )
     LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
-    smollm2_tokenizer.save_pretrained(tmp_path / "model")
+    tiny_tokenizer.save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -31,31 +31,31 @@ class Text(Basics):
         return f"<|user|>\n{problem.question}\n<|assistant|>\n{OPENING}"
 
 
-def test_a_begun_answer_is_continued(smollm2_tokenizer):
+def test_a_begun_answer_is_continued(tiny_tokenizer):
     task, plain = Begun(), Basics()
     problem = task.problems("train")[0]
-    open_turn = smollm2_tokenizer.decode(prompt_ids(plain, problem, smollm2_tokenizer))
+    open_turn = tiny_tokenizer.decode(prompt_ids(plain, problem, tiny_tokenizer))
     assert open_turn.endswith("<|im_start|>assistant\n")
-    assert smollm2_tokenizer.decode(prompt_ids(task, problem, smollm2_tokenizer)) == open_turn + OPENING
+    assert tiny_tokenizer.decode(prompt_ids(task, problem, tiny_tokenizer)) == open_turn + OPENING
 
 
-def test_text_is_taken_as_it_stands(smollm2_tokenizer):
+def test_text_is_taken_as_it_stands(tiny_tokenizer):
     task = Text()
     problem = task.problems("train")[0]
-    ids = prompt_ids(task, problem, smollm2_tokenizer)
-    assert smollm2_tokenizer.decode(ids) == task.messages(problem)
-    assert not set(ids) & set(smollm2_tokenizer.all_special_ids)
+    ids = prompt_ids(task, problem, tiny_tokenizer)
+    assert tiny_tokenizer.decode(ids) == task.messages(problem)
+    assert not set(ids) & set(tiny_tokenizer.all_special_ids)
 
 
-def test_templates_take_further_arguments(smollm2_tokenizer):
+def test_templates_take_further_arguments(tiny_tokenizer):
     template = "{% for m in messages %}{{ word }}{{ m['content'] }}{% endfor %}"
     messages = [{"role": "assistant", "content": "begun"}]
-    ids = encoded(messages, smollm2_tokenizer, chat_template=template, word="now ")
-    assert smollm2_tokenizer.decode(ids) == "now begun"
+    ids = encoded(messages, tiny_tokenizer, chat_template=template, word="now ")
+    assert tiny_tokenizer.decode(ids) == "now begun"
 
 
 @pytest.mark.parametrize("kind", [Basics, Begun, Text])
-def test_every_trainer_and_the_evaluation_see_the_same_prompt(kind, tiny_model, smollm2_tokenizer, tmp_path):
+def test_every_trainer_and_the_evaluation_see_the_same_prompt(kind, tiny_model, tiny_tokenizer, tmp_path):
     task = kind()
     trainer = DenseGRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(tiny_model),
@@ -77,12 +77,12 @@ def test_every_trainer_and_the_evaluation_see_the_same_prompt(kind, tiny_model, 
         reward=Reward({"parity": TokenParity()}, {"parity": 1.0}, "sparse"),
         run_log=RunLog(tmp_path, 0),
         train_dataset=prompt_dataset(task),
-        processing_class=smollm2_tokenizer,
+        processing_class=tiny_tokenizer,
     )
     seen = []
     sampler = trainer.rollouts.sampler
     trainer.rollouts.sampler = lambda policy, prompts, *rest: seen.extend(prompts) or sampler(policy, prompts, *rest)
     trainer.train()
-    ours = [prompt_ids(task, p, smollm2_tokenizer) for p in task.problems("train")]
+    ours = [prompt_ids(task, p, tiny_tokenizer) for p in task.problems("train")]
     assert len(seen) == 2 and all(ids in ours for ids in seen)
-    assert tokenized_prompts(task, smollm2_tokenizer)["input_ids"] == ours
+    assert tokenized_prompts(task, tiny_tokenizer)["input_ids"] == ours

@@ -74,10 +74,10 @@ class Scripted:
         return demonstration([{"role": "user"}], problem.reference) if "x = 1" in prompt else call(problem.reference)
 
 
-def test_two_steps_of_trls_own_trainer_with_an_environment(tiny_model, smollm2_tokenizer, sandbox, tmp_path):
+def test_two_steps_of_trls_own_trainer_with_an_environment(tiny_model, tiny_tokenizer, sandbox, tmp_path):
     """Each way to answer earns what its last code earns; TRL masks what the tool says; weights move."""
     task, reward, episode = parts(sandbox)
-    tokenizer = copy.deepcopy(smollm2_tokenizer)
+    tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.chat_template = qwen2_5_chat_template
     environments = TrlEnvironments(task, reward, episode, tokenizer)
     seen = []
@@ -126,9 +126,9 @@ def test_two_steps_of_trls_own_trainer_with_an_environment(tiny_model, smollm2_t
     assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
-def test_an_environment_takes_no_more_answers_than_turns(smollm2_tokenizer, sandbox):
+def test_an_environment_takes_no_more_answers_than_turns(tiny_tokenizer, sandbox):
     task, reward, episode = parts(sandbox)
-    environments = TrlEnvironments(task, reward, episode, smollm2_tokenizer)
+    environments = TrlEnvironments(task, reward, episode, tiny_tokenizer)
     one, problem = environments(), task.problems("train")[0]
     one.reset(problem_id=problem.id, prompt=task.messages(problem))
     assert "This fails: " in one.submit(wrong(problem)) and one.submit(wrong(problem)) == TAKEN
@@ -140,4 +140,4 @@ def test_an_environment_takes_no_more_answers_than_turns(smollm2_tokenizer, sand
     assert environments.reward([[last]], [one]) == [pytest.approx(1.1)]  # as an answer of one turn
     environments.close()
     with pytest.raises(TaskError, match="use EpisodeRollout"):
-        TrlEnvironments(HumanEval(style="completion"), reward, episode, smollm2_tokenizer)
+        TrlEnvironments(HumanEval(style="completion"), reward, episode, tiny_tokenizer)

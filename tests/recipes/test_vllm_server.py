@@ -125,7 +125,7 @@ def test_weights_are_sent_once_for_each_change(server):
     assert sent == [0, 1, 2]
 
 
-def test_an_evaluation_asks_the_server_for_what_this_process_would_draw(server, model, smollm2_tokenizer):
+def test_an_evaluation_asks_the_server_for_what_this_process_would_draw(server, model, tiny_tokenizer):
     sent = []
     ask = ServerSampler(server.url, Decoding(1), (), Handed(lambda: sent.append(True)), lambda: 0)
     task = Basics(200, 0)
@@ -133,7 +133,7 @@ def test_an_evaluation_asks_the_server_for_what_this_process_would_draw(server, 
     task = Filtered(task, lambda problem: problem.id in few, ("test",))
     reward = Reward({"parity": TokenParity()}, {"parity": 1.0})
     with asyncio.Runner() as runner:
-        arguments = (model, smollm2_tokenizer, task, reward, runner, Decoding(6, 0.0), 1)
+        arguments = (model, tiny_tokenizer, task, reward, runner, Decoding(6, 0.0), 1)
         here, there = (evaluate_policy(*arguments, server=where) for where in (None, ask))
     assert sent == [True] and len(server.requests) == len(here.rows) == 11
     assert {asked["temperature"] for asked in server.requests} == {0.0}

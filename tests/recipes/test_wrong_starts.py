@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +28,20 @@ def refusal(done: subprocess.CompletedProcess) -> str:
     return line
 
 
-@pytest.fixture
-def moves(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
     """A finished run of two steps on pacman, whose model knows six tokens."""
-    done = run("reinforce", tmp_path / "moves", "task=pacman")
+    folder = tmp_path_factory.mktemp("finished") / "moves"
+    done = run("reinforce", folder, "task=pacman")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "pass@1 on held-out problems" not in done.stdout  # nothing was evaluated, so there is no table
-    return tmp_path / "moves"
+    return folder
+
+
+@pytest.fixture
+def moves(finished, tmp_path) -> Path:
+    """A copy of it, to spoil."""
+    return shutil.copytree(finished, tmp_path / "moves")
 
 
 def test_what_is_not_measured_is_not_reported(moves):

@@ -87,8 +87,10 @@ class Walls:
                 self.rulesets[sockets] = kernel.high(made)
 
     def processes(self, limits: dict) -> int:
-        """Limit on the processes of the program's user."""
-        return limits["processes"] + (_tasks() if self.apart else 0)
+        """Limit on the processes of the program's user, which may not be above the limit that it has already."""
+        most = limits["processes"] + (_tasks() if self.apart else 0)
+        allowed = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        return most if allowed == resource.RLIM_INFINITY else min(most, allowed)
 
     def close_files(self, limits: dict) -> None:
         """Apply the layers that a process may have before it forks others, which inherit them. Raises OSError."""

@@ -19,8 +19,11 @@ class Process:
 
     def end(self, patience: float | None = None) -> tuple[int, str] | None:
         """Exit status and name of the signal that ended it; None if it has not ended within `patience` seconds."""
-        if patience is not None and not select.select([self.descriptor], [], [], patience)[0]:
-            return None
+        if patience is not None:
+            poll = select.poll()
+            poll.register(self.descriptor, select.POLLIN)
+            if not poll.poll(patience * 1000):
+                return None
         return self._reap()
 
     def kill(self) -> None:

@@ -344,7 +344,7 @@ class Server:
         poll.register(self.control, select.POLLIN)
         if modes is not None:
             poll.register(modes, select.POLLIN)
-        deadline = started + limits["wall_s"]
+        deadline = started + min(limits["wall_s"], limits["most_wall_s"])
         while True:
             left = max(deadline - time.monotonic(), 0)
             pause = min(left, self.workplace.look_every, EACH_S if tree is None else tree.look_every)

@@ -19,6 +19,7 @@ from server import Server
 
 
 def main() -> None:
+    os.umask(0o022)  # programs of another user pass through the folders that the server makes
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
     for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):  # they are for this interpreter; a build may start others
@@ -29,7 +30,7 @@ def main() -> None:
     if hello["processor"] is not None:
         with contextlib.suppress(OSError):  # the processor may have been removed in the meantime
             os.sched_setaffinity(0, {hello["processor"]})
-    uid = 0x40000000 + os.getpid() if os.getuid() == 0 and tier != "none" else None
+    uid = hello["first_uid"] + os.getpid() if hello["first_uid"] is not None and tier != "none" else None
     filters = {name: bytes.fromhex(bpf) for name, bpf in hello["filters"].items()}
     try:
         clock = Clock()

@@ -184,6 +184,19 @@ def test_script_output_is_compared_by_line(grade):
         "f = open('/dev/stdout', 'w')\nf.write('6\\n')\nf.flush()\nprint()",
         "import sys\nsys.stderr = open('/dev/stderr', 'w')\nprint(1, file=sys.stderr)\nprint(6)",
         "import threading\nt = threading.Thread(target=lambda: print(sum(map(int, open('/dev/stdin')))))\nt.start()",
+        # streams of contests' own: by descriptor, from the mode of the one before
+        "import io, os, sys\nclass Fast(io.IOBase):\n    def __init__(self, file):\n"
+        "        self.number, self.writes, self.held = file.fileno(), 'r' not in file.mode, io.BytesIO()\n"
+        "        self.write = self.held.write if self.writes else None\n"
+        "    def readline(self): return self.held.readline()\n"
+        "    def flush(self):\n        if self.writes: os.write(self.number, self.held.getvalue())\n"
+        "    def fill(self):\n        self.held = io.BytesIO(os.read(self.number, 1 << 16))\n        return self\n"
+        "into = Fast(sys.stdin).fill()\nsys.stdout = Fast(sys.stdout)\n"
+        "sys.stdout.write(b'%d' % sum(int(into.readline()) for _ in range(3)))",
+        "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'utf-8')\nprint(sum(map(int, sys.stdin)))",
+        "import os\nprint(6 if os.path.basename(__file__) else 0)",
+        "class Last:\n    def __del__(self): print(6)\nlast = Last()",
+        "import sys\nprint(sum(map(int, sys.stdin)))\ndel sys.modules['__main__']",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): print('noise')\n"
         "print(*[sum(map(int, iter(input, '3'))) + 3], sep='')",
     ],

@@ -101,13 +101,13 @@ def test_an_averaged_export_lies_between_the_start_and_the_end(run, exported, tm
     assert "0.25 of the trained ones and 0.75 of the others" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_all_weights_are_averaged_too(tiny_model, smollm2_tokenizer, tmp_path):
+def test_all_weights_are_averaged_too(tiny_model, tiny_tokenizer, tmp_path):
     start = AutoModelForCausalLM.from_pretrained(tiny_model)
     end = AutoModelForCausalLM.from_pretrained(tiny_model)
     for parameter in end.parameters():
         parameter.data += torch.randn_like(parameter)
     end.save_pretrained(tmp_path)
-    smollm2_tokenizer.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
     cfg = compose(f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32", recipe="sft")
     between = full_weights(cfg.model, cfg.hardware, str(tmp_path), torch.float32, share=0.5).state_dict()
     for name, value in start.state_dict().items():
