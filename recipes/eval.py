@@ -50,7 +50,7 @@ def main(cfg) -> None:
         task = without_unsound(cfg, task, reward)
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, split, tokenizer, cfg.model.name)
-    summaries, rows = evaluations(cfg, policy.to(cfg.hardware.device), tokenizer, task, reward, episode)
+    summaries, rows = evaluations(cfg, folder, policy.to(cfg.hardware.device), tokenizer, task, reward, episode)
     if is_main:
         write(cfg, folder, task, summaries, rows)
 
@@ -69,12 +69,13 @@ def without_unsound(cfg, task, reward):
     return Filtered(task, lambda problem: problem.id not in dropped, (split,))
 
 
-def evaluations(cfg, policy, tokenizer, task, reward, episode):
+def evaluations(cfg, folder, policy, tokenizer, task, reward, episode):
     """(lines of evals.jsonl, rows of samples.jsonl), sampled and then greedy; all processes have all of them."""
     import asyncio
     from functools import partial
 
     from recipes.cli.console import log
+    from recipes.evaluation import kept_answers
     from recipes.evaluation.episodes import evaluate_episodes
     from recipes.evaluation.held_out import decodings, describe, evaluate_policy, policy_to_sample
     from recipes.evaluation.pictures import MOST
@@ -83,10 +84,13 @@ def evaluations(cfg, policy, tokenizer, task, reward, episode):
 
     server = server_of_a_model(policy, tokenizer, cfg.hardware)
     policy = policy_to_sample(policy, None if server else sampling_dtype(cfg.hardware))
-    evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
     summaries, rows = [], []
     with asyncio.Runner() as runner:
         for decoding, samples in decodings(cfg.evaluation):
+            if episode is None:
+                evaluate = partial(evaluate_policy, keep=folder / kept_answers.FOLDER / f"{decoding.temperature:g}")
+            else:
+                evaluate = partial(evaluate_episodes, episode=episode)
             result = evaluate(
                 policy,
                 tokenizer,
@@ -110,7 +114,10 @@ def evaluations(cfg, policy, tokenizer, task, reward, episode):
 
 def write(cfg, folder, task, summaries, rows) -> None:
     """Write what was measured to the run directory, and a line to results.csv beside it."""
+    import shutil
+
     from recipes.cli.console import log
+    from recipes.evaluation import kept_answers
     from recipes.evaluation.exports import append_results, evalplus_samples
     from recipes.records.directory import write_text
     from recipes.records.jsonl import write_jsonl
@@ -122,6 +129,7 @@ def write(cfg, folder, task, summaries, rows) -> None:
         problems = task.problems(cfg.evaluation.split)
         write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, problems, rows))
     append_results(folder.parent / "results.csv", cfg, summaries)
+    shutil.rmtree(folder / kept_answers.FOLDER, ignore_errors=True)
     log.info("samples: %s", folder / "samples.jsonl")
     if drawings := field_drawings(rows):
         write_text(folder / "fields.svg", standalone(drawings))

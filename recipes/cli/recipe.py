@@ -139,7 +139,7 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
         except Stopped:
             _say_goodbye(cfg)
         except KeyboardInterrupt:
-            saved = [*Path(cfg.run.dir, "checkpoints").glob("checkpoint-*")]
+            saved = [*Path(cfg.run.dir, "checkpoints").glob("checkpoint-*"), *Path(cfg.run.dir, ".answers").glob("*")]
             saved += [*Path(cfg.run.dir).glob("samples.jsonl")] if cfg.recipe.name == "pairs" else []
             goes_on = f"goes on from what is saved in {cfg.run.dir}" if saved else "starts again"
             _stop(f"stopped; the same command {goes_on}", 130)

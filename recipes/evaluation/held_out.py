@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,9 +23,10 @@ from transformers import PreTrainedModel
 from envs.task import Problem, Split, Task
 from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
 from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
+from recipes.evaluation.kept_answers import KeptAnswers
 from recipes.evaluation.pass_at_k import PassAtK
 from recipes.evaluation.pictures import with_pictures
-from recipes.evaluation.sharing import Answer, of_all_processes, own_share
+from recipes.evaluation.sharing import Answer, of_all_processes, own_share, rank
 from recipes.sampling.generate import Complete, Decoding, end_ids
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import Sampler
@@ -55,6 +57,7 @@ def evaluate_policy(
     seed: int = 0,
     drawn: int = 0,
     server: ServerSampler | None = None,
+    keep: Path | None = None,
 ) -> Evaluation:
     """pass@k and mean rewards of a policy on the problems of a split.
 
@@ -64,6 +67,8 @@ def evaluate_policy(
         rows_at_once: completions that are sampled together in one process.
         drawn: rows that get a picture, where a channel makes one (pictures.py).
         server: a vLLM server's sampler, which samples in place of this process; `decoding` is used, not its own.
+        keep: beginning of the name of a file with the answers as they are drawn, so that the same evaluation goes on
+            after a stop (kept_answers.py); each process adds its number. A vLLM server draws all at once: none is kept.
 
     An answer passes where the channels that judge correctness say so. pass@k leaves out problems with an answer that
     was not graded. Problems with base tests (base_tests.py) also give `base_pass@k`, and `base_passed` in each row.
@@ -75,7 +80,9 @@ def evaluate_policy(
     repeated = [problem for problem in own for _ in range(samples)]
     token_bytes, ends = TokenBytes(tokenizer), end_ids(tokenizer, policy)
     sampler = evaluation_sampler(policy, tokenizer, decoding, AnswerComplete(task, token_bytes), server)
-    token_ids = _sample(sampler, policy, tokenizer, task, own, samples, rows_at_once, seed)
+    place = keep.with_name(f"{keep.name}-{rank()}.jsonl") if keep and server is None else None
+    kept = KeptAnswers(place, policy, decoding, seed)
+    token_ids = _sample(sampler, policy, tokenizer, task, own, samples, rows_at_once, seed, kept)
     completions = [completion_of(ids, token_bytes, task, ends) for ids in token_ids]
     grades = runner.run(reward.grade(repeated, completions))
     base = runner.run(base_verdicts(reward, repeated, completions, grades))
@@ -95,7 +102,7 @@ def evaluate_policy(
     how = {"samples": samples, **how_decoded(decoding)}
     what = {"task": task.name, "split": split, "problems": len(problems)}
     measured = measures_of(problems, answers, samples, k)
-    summary = what | how | measured | {"seconds": time.perf_counter() - started}
+    summary = what | how | measured | {"seconds": time.perf_counter() - started + kept.seconds}
     return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
 
 
@@ -189,6 +196,7 @@ def _sample(
     samples: int,
     rows_at_once: int,
     seed: int,
+    kept: KeptAnswers,
 ) -> list[list[int]]:
     """Token ids of each completion, by problem; prompts of similar length are sampled together."""
     prompts = [prompt_ids(task, p, tokenizer) for p in problems]
@@ -203,7 +211,13 @@ def _sample(
     with bar:
         for first in range(0, len(order), size):
             batch = order[first : first + size]
-            ids = sampler(policy, [prompts[i] for i in batch], samples, generator, lambda *_: bar.update())
+            asked = [prompts[i] for i in batch]
+            ids = kept.earlier(asked, samples, generator)
+            if ids is None:
+                ids = sampler(policy, asked, samples, generator, lambda *_: bar.update())
+                kept.keep(asked, samples, generator, ids)
+            else:
+                bar.update(len(ids))
             for row, i in enumerate(batch):
                 completions[i] = ids[row * samples : (row + 1) * samples]
     return [ids for i in range(len(problems)) for ids in completions[i]]

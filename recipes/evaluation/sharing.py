@@ -23,8 +23,8 @@ class Answer(NamedTuple):
 
 def own_share(problems: Sequence[T]) -> Sequence[T]:
     """The problems that this process answers: every n-th of n processes; all of them in a run of one process."""
-    rank, processes = _place()
-    return problems[rank::processes]
+    own, processes = _place()
+    return problems[own::processes]
 
 
 def of_all_processes(own: Sequence[Answer], samples: int) -> list[Answer]:
@@ -33,14 +33,19 @@ def of_all_processes(own: Sequence[Answer], samples: int) -> list[Answer]:
     own: this process's answers, `samples` to each problem of its `own_share`, side by side. They keep their pictures;
     those of the other processes have none.
     """
-    rank, processes = _place()
+    number, processes = _place()
     parts: list[Any] = [own]
     if processes > 1:
         parts = [None] * processes
         distributed.all_gather_object(parts, own)
-        parts[rank] = own
+        parts[number] = own
     places = range(0, max(map(len, parts)), samples)
     return [answer for at in places for part in parts for answer in part[at : at + samples]]
+
+
+def rank() -> int:
+    """This process's number."""
+    return _place()[0]
 
 
 def _place() -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ from recipes.cli import memory_use
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import current_phase, phase
+from recipes.evaluation import kept_answers
 from recipes.evaluation.episodes import evaluate_episodes
 from recipes.evaluation.held_out import (
     comparison,
@@ -142,7 +144,11 @@ class Stages:
                 continue
             policy = policy or policy_to_sample(weights, None if server else sampling_dtype(self.cfg.hardware))
             episode = self.episode if task is self.task else None  # other tasks are evaluated in one turn
-            evaluates = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
+            if episode is None:
+                name = f"{when}-{step}-{task.name}-{decoding.temperature:g}"
+                evaluates = partial(evaluate_policy, keep=self.folder / kept_answers.FOLDER / name)
+            else:
+                evaluates = partial(evaluate_episodes, episode=episode)
             result = evaluates(
                 policy,
                 self.trainer.processing_class,
@@ -165,6 +171,7 @@ class Stages:
             self.log.samples({**place, **row} for row in result.rows)
             peak = memory_use.take("evaluation")
             self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
+            shutil.rmtree(self.folder / kept_answers.FOLDER, ignore_errors=True)
             log.info("%s training: %s", when, describe(result.summary))
 
     def _tell_of_other(self, earlier: Record, decoding: Decoding) -> None:

@@ -14,8 +14,6 @@ collected      the same with problems of five collections beside, two problems o
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
-kept           as practice, with those of practice/easy/ too, of which its own right answers are imitated, so that what
-               the model can do already is among what it learns from
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
@@ -67,7 +65,6 @@ WITH_FURTHER = {
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
     "practice_answers": (*COLLECTED, "task.env.practice=harder", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
-    "kept_answers": (*COLLECTED, "task.env.practice=true", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
     "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
@@ -75,12 +72,6 @@ DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
 OWN = f"recipe.answers={DRAWN}"
-DRAWN_EASY = RUNS / "own-answers-easy"
-DRAW_EASY = [
-    *("recipes/eval.py", "task=basics", "task.also_evaluate=[]", "task.env.validation=0.2", "task.env.practice=easy"),
-    *("evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN_EASY}"),
-]
-"""Those to the hand-written and the easy practice problems."""
 GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.max_steps=20")
 GRPO_ARMS = {
     "grpo": (),
@@ -90,7 +81,7 @@ GRPO_ARMS = {
 EASY = ("task.env.generated_level=1",)
 """Problems that a policy of this size may solve sometimes."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "kept": 1.0, "shipped": 1.0}
+SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "shipped": 1.0}
 """Of the trained weights where they are averaged with those before; some arms have their own, chosen on validation."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
@@ -109,9 +100,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     where = f"run.dir={folder(arm, seed)}"
     weights = [f"adapter={folder(arm, seed)}"]
     if arm in WITH_FURTHER:
-        draw, own = (DRAW_EASY, f"recipe.answers={DRAWN_EASY}") if arm == "kept_answers" else (DRAW, OWN)
-        yield draw
-        yield [*SFT, *WITH_FURTHER[arm], own, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        yield DRAW
+        yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
     if arm == "base":
         weights = []
@@ -156,14 +146,13 @@ AVERAGED = {
     "broad": "broad_answers",
     "collected": "collected_answers",
     "practice": "practice_answers",
-    "kept": "kept_answers",
     "shipped": "shipped_answers",
 }
 """Arms that average the weights of a training with those before it, and that training."""
 BEFORE = {arm: (training,) for arm, training in AVERAGED.items()} | {"own_grpo": ("own_answers",)}
 """The trainings that an arm needs besides its own."""
 ARMS = ("base", "sft", *AVERAGED, "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "kept", "shipped", "own_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "practice", "shipped", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 
@@ -187,9 +176,8 @@ def store(arm: str, seed: int) -> None:
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
     seconds, samples = sum(row.get("seconds/total", 0.0) for row in steps), 0.0
     if arm in DRAWS:
-        drawn = DRAWN_EASY if arm == "kept" else DRAWN
-        seconds += sum(row["seconds"] for row in read_jsonl(drawn / "evals.jsonl"))
-        samples += len(read_jsonl(drawn / "samples.jsonl"))
+        seconds += sum(row["seconds"] for row in read_jsonl(DRAWN / "evals.jsonl"))
+        samples += len(read_jsonl(DRAWN / "samples.jsonl"))
     precision = read_config(run / "config.yaml")[0]["hardware"]["precision"]
     kept = {
         "arm": arm,

@@ -215,7 +215,12 @@ class Planner:
         lengths = (self.lengths.train, self.completion)
         if self.copies or self.lookahead:
             return self.sampling(self.merged, prompts, rows, lengths, None)
-        return self.sampling(self.policy, prompts, rows, lengths, self.autocast)
+        return added(self.gathered(), self.sampling(self.policy, prompts, rows, lengths, self.autocast))
+
+    def gathered(self) -> Parts:
+        """All weights beside this process's part, which ZeRO-3 brings together to sample (TRL's
+        unwrap_model_for_generation)."""
+        return {"gathered weights": float(self.policy.weight_bytes)} if self.zero.stage == 3 else {}
 
     def sampling(
         self, network: Network, prompts: int, rows: int, lengths: tuple[int, int], autocast: torch.dtype | None
@@ -329,7 +334,7 @@ class Planner:
             problems = max(1, self.cfg.hardware.eval_rows // each)
             problems = min(problems, self.lengths.test_problems or problems)
             lengths = (self.lengths.test, row_tokens(self.cfg, settings.max_new_tokens))
-            moments.append(self.sampling(network, problems, problems * each, lengths, autocast))
+            moments.append(added(self.gathered(), self.sampling(network, problems, problems * each, lengths, autocast)))
         return added(base, fuller(*moments))
 
 

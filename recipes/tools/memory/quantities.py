@@ -26,6 +26,7 @@ PARTS = (
     "judge",
     "vLLM",
     "sampling copy",
+    "gathered weights",
     "optimizer",
     "gradients",
     "casts",
@@ -35,8 +36,9 @@ PARTS = (
     "files",
     "slack",
 )
-"""process: interpreter and libraries, or the CUDA context. vLLM: what it reserves beside training. casts: weights in
-the dtype of the products. files: pages of a checkpoint being read. slack: what the allocator holds and cannot use."""
+"""process: interpreter and libraries, or the CUDA context. vLLM: what it reserves beside training. gathered weights:
+all of them, which ZeRO-3 brings together to sample. casts: weights in the dtype of the products. files: pages of a
+checkpoint being read. slack: what the allocator holds and cannot use."""
 Parts = Mapping[str, float]
 
 FLOAT32 = 4
