@@ -66,6 +66,8 @@ def test_every_module_imports_beside_packages_of_the_same_names(installed, tmp_p
 def test_a_recipe_trains_from_the_wheel(installed, tmp_path, tiny_model):
     program = "from codegrain.recipes.cli.wheel import main; main()"
     small = [f"model.path={tiny_model}", "hardware.precision=fp32", "+debug=fast", "task.also_evaluate=[]"]
+    small += ["evaluation.samples=0", "evaluation.greedy=false", "recipe.prompts_per_step=4"]
+    small += ["recipe.trl.num_generations=2"]
     done = run(installed, program, "grpo", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-1500:]
     assert list((tmp_path / "runs" / "grpo").rglob("report.html"))

@@ -100,6 +100,7 @@ def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
         "task.env.languages=[c]",
         f"+task.reward.compile.cache={tmp_path}/cache",
         "~task.reward.judge",
+        "evaluation.greedy=false",
     )
     more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2")
     folder = run("ppo", tmp_path / "run", "task=etk", *compiling, *more)
@@ -111,7 +112,7 @@ def test_a_run_with_the_compile_channel(tiny_model, tmp_path):
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here")
 def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     limits = [override for override in SMALL if "_limit" not in override]
-    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=70")
+    more = (f"model.path={tiny_model}", "recipe.samples_per_prompt=2", "task.env.train_size=74")
     more = (*more, f"+task.reward.simulation.cache={tmp_path}/cache")
     folder = run("ppo", tmp_path / "run", "task=etk_completion", *more, settings=limits)
     [step] = read_jsonl(folder / "metrics.jsonl")

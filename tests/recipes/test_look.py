@@ -29,7 +29,7 @@ CHANGES = (("", ""), ("return ", "return not "), ("return ", "retrun "), ("):", 
 
 
 def answers(task, edit: tuple[str, str]):
-    for problem in (*task.problems("train"), *task.problems("test")):
+    for problem in [*task.problems("train"), *task.problems("test")][::2]:
         text = f"```python\n{problem.reference.replace(*edit)}```"
         code = task.extract(text)
         edges = [*range(0, len(text), 3), len(text)]
@@ -39,7 +39,7 @@ def answers(task, edit: tuple[str, str]):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run directory with 1,064 graded completions of basics."""
+    """A run directory with 532 graded completions of basics."""
     schema.register()
     with initialize_config_dir(CONF, version_base="1.3"):
         cfg = compose("config", ["recipe=grpo", "task=basics", *FURTHER])
@@ -61,7 +61,7 @@ def run(tmp_path_factory):
 
 def test_every_stored_row_gives_its_numbers_again(run, capsys):
     assert look.main([f"run={run}", "replay=true"]) == 0
-    assert "1064 of 1064 stored rows give the stored numbers" in capsys.readouterr().out
+    assert "532 of 532 stored rows give the stored numbers" in capsys.readouterr().out
 
 
 def test_a_row_whose_numbers_were_changed_is_named(run, tmp_path, capsys):

@@ -112,14 +112,10 @@ EXPERIMENTS = [name for name in EXPERIMENTS if name not in ("etk_t4", "etk_t4_be
 
 
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_every_experiment_fits_the_hardware_it_names(name, tmp_path):
+def test_every_experiment_fits_the_hardware_it_names(name):
     recipe = {"sft": "sft", "dpo": "dpo", "pairs": "pairs", "base": "eval", "reinforce": "reinforce"}
     chosen = next((r for part, r in recipe.items() if part in name), "grpo" if "grpo" in name else "ppo")
     overrides = [f"recipe={chosen}", f"+experiment={name}", "adapter=null"]
-    if name.startswith("ablation"):  # their policy is written by tests/bench/small_policy.py, their tasks are two files
-        LlamaConfig(**SMALL).save_pretrained(tmp_path)
-        task = [] if name in ("ablation_basics", "ablation_roboeval") else ["ablation_basics"]
-        overrides[1:2] = [f"+experiment=[{','.join([*task, name])}]", f"model.path={tmp_path}"]
     if not name.startswith("humaneval"):  # the data are on the hub, or written by another command
         overrides.append("task.prompt_tokens=1024")
     cfg = composed(*overrides)

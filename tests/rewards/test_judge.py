@@ -57,6 +57,11 @@ def test_only_a_number_on_the_scale_is_an_answer(reply, value):
     assert parse_number(reply) == value
 
 
+@pytest.fixture(scope="module")
+def in_numbers(smollm2_folder) -> Judge:
+    return Judge(str(smollm2_folder), mode="number")
+
+
 @pytest.mark.parametrize(
     ("reply", "value"),
     [
@@ -70,9 +75,9 @@ def test_only_a_number_on_the_scale_is_an_answer(reply, value):
         ("8", 0.8),
     ],
 )
-def test_a_number_that_the_replys_length_cuts_is_none(smollm2_folder, smollm2_tokenizer, monkeypatch, reply, value):
+def test_a_number_that_the_replys_length_cuts_is_none(in_numbers, smollm2_tokenizer, monkeypatch, reply, value):
     """`generate` asks its criterion after each token, as the real one does."""
-    judge = Judge(str(smollm2_folder), mode="number")
+    judge = in_numbers
     message = smollm2_tokenizer(reply, add_special_tokens=False).input_ids
     assert (len(message) > REPLY_TOKENS) == (len(reply) > 60)
 
@@ -84,7 +89,7 @@ def test_a_number_that_the_replys_length_cuts_is_none(smollm2_folder, smollm2_to
         return input_ids
 
     monkeypatch.setattr(judge.model, "generate", generate)
-    assert judge.judge([("int a;", "int b;")]) == [value]
+    assert judge.judge([(f"int a; // {reply}", "int b;")]) == [value]  # a pair of its own: replies are kept
 
 
 def test_an_answer_without_code_is_nothing_and_the_model_is_not_asked(tiny_model, monkeypatch):

@@ -29,6 +29,12 @@ pytestmark = [
 REPORTED = ("exact", "line_count_match", "time_mismatch")
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> str:
+    """Where the embedded simulation is prepared once for all tests of this file."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 def answer(task: EtkCompletion, lines: str) -> Completion:
     text = f"{lines}```"
     code = task.extract(text)
@@ -37,12 +43,12 @@ def answer(task: EtkCompletion, lines: str) -> Completion:
     return Completion(text, range(len(offsets)), offsets, (code.start, code.end), closed=code.closed)
 
 
-def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, tmp_path):
+def test_original_lines_get_full_marks_and_errors_fall_on_their_place(sandbox, cache):
     task = EtkCompletion()
     problem = next(p for p in task.problems("train") if p.data["case"].count == 1)
     wrong = problem.reference.replace("=", "= undeclared_name +", 1)
     answers = [answer(task, text) for text in (problem.reference, wrong, "", problem.data["case"].broken)]
-    channel = Simulation(sandbox, cache=str(tmp_path))
+    channel = Simulation(sandbox, cache=cache)
     grades = asyncio.run(Reward({"simulation": channel}, {"simulation": 1.0}).grade([problem] * 4, answers))
     results = [grade.results["simulation"] for grade in grades]
     reported = [[grade.measures[f"simulation/{name}"] for name in REPORTED] for grade in grades[:3]]
@@ -167,7 +173,7 @@ def test_an_application_of_ones_own_needs_its_files(tmp_path):
         EtkCompletion(application={"name": "a"}, cases=str(tmp_path / "none.jsonl"))
 
 
-def test_a_place_without_an_effect_earns_nothing_and_a_fault_in_it_costs(sandbox, tmp_path):
+def test_a_place_without_an_effect_earns_nothing_and_a_fault_in_it_costs(sandbox, cache):
     lines = (FLOW2D / "hydro.cpp").read_text().split("\n")
     comment = next(n for n, line in enumerate(lines) if line.startswith("//"))
     step = next(n for n, line in enumerate(lines) if line.strip().startswith("return options.cfl"))
@@ -177,7 +183,7 @@ def test_a_place_without_an_effect_earns_nothing_and_a_fault_in_it_costs(sandbox
     problem = replace(problem, data={**problem.data, "case": case})
     right = f"{lines[step]}\n"
     texts = [f"{lines[comment]}\n{MARK}\n{right}", f"{MARK}\n{right}", f")) no C++ ((\n{MARK}\n{right}", f"{MARK}\n"]
-    channel = Simulation(sandbox, cache=str(tmp_path), places="each")
+    channel = Simulation(sandbox, cache=cache, places="each")
     results = asyncio.run(channel.score([problem] * 4, [answer(task, text) for text in texts]))
     assert [r.score for r in results] == pytest.approx([1, 1, 0.5, 0], abs=1e-6)
     assert [r.passed for r in results] == [True, True, False, False]

@@ -64,7 +64,7 @@ def test_other_programs_are_served_while_a_flood_is_judged(grade):
     async def run() -> list[str]:
         ticking = asyncio.create_task(tick())
         limits = Limits(wall_s=30.0, cpu_s=20.0)
-        sleep = "import time\ndef f(x):\n    time.sleep(1)\n    return x\n"
+        sleep = "import time\ndef f(x):\n    time.sleep(0.3)\n    return x\n"
         jobs = []
         for name, text in FLOODS.items():
             jobs.append(Job(name, "function", flood(text), "f", (FunctionCase((), EXPECTED),), limits=limits))
