@@ -73,10 +73,10 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             try:
                 if not MULTIRUN.isdisjoint(given):
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
-                cfg = None if any(a.startswith(("-", "hydra")) for a in given) else compose(sys.argv[1:])
+                cfg = None if any(map(_for_hydra, given)) else compose(sys.argv[1:])
             except UserError as error:
                 _stop(str(error), 2)
-            if cfg is None:  # Hydra's own flags and settings
+            if cfg is None:
                 _hydra(_named(guarded))
             else:
                 guarded(cfg)
@@ -103,6 +103,11 @@ def _script(run: Callable[[DictConfig], None]) -> str:
     """The recipe's file, as short as it can be named here. (Under a launcher of Hydra's, argv names that launcher.)"""
     path = Path(run.__code__.co_filename).resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _for_hydra(argument: str) -> bool:
+    """Whether an argument is a flag or a setting of Hydra's own."""
+    return argument.startswith("-") or argument.lstrip("+~").startswith("hydra")
 
 
 def _named(guarded: Run) -> Run:

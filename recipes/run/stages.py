@@ -126,6 +126,8 @@ class Stages:
             self._evaluate(when, step, done, weights, self.evaluations[: self._own] if own else self.evaluations)
             weights.train(training)
             self.trainer.accelerator.wait_for_everyone()
+        if self.trainer.accelerator.is_main_process:
+            shutil.rmtree(self.folder / kept_answers.FOLDER, ignore_errors=True)  # all is recorded
 
     def is_best(self, step: int) -> bool:
         """Whether no other evaluated step is better on the run's own task; all processes read the same file."""
@@ -171,7 +173,6 @@ class Stages:
             self.log.samples({**place, **row} for row in result.rows)
             peak = memory_use.take("evaluation")
             self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
-            shutil.rmtree(self.folder / kept_answers.FOLDER, ignore_errors=True)
             log.info("%s training: %s", when, describe(result.summary))
 
     def _tell_of_other(self, earlier: Record, decoding: Decoding) -> None:
