@@ -73,10 +73,10 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             try:
                 if not MULTIRUN.isdisjoint(given):
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
-                cfg = None if any(map(_for_hydra, given)) else compose(sys.argv[1:])
+                cfg = None if any(a.startswith("-") for a in given) else compose(sys.argv[1:])
             except UserError as error:
                 _stop(str(error), 2)
-            if cfg is None:
+            if cfg is None or any(a.lstrip("+~").startswith("hydra") for a in given):
                 _hydra(_named(guarded))
             else:
                 guarded(cfg)
@@ -105,13 +105,8 @@ def _script(run: Callable[[DictConfig], None]) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _for_hydra(argument: str) -> bool:
-    """Whether an argument is a flag or a setting of Hydra's own."""
-    return argument.startswith("-") or argument.lstrip("+~").startswith("hydra")
-
-
 def _named(guarded: Run) -> Run:
-    """For a configuration that Hydra's own command has composed."""
+    """For a command with flags or settings of Hydra's own, which composes the configuration itself."""
 
     @functools.wraps(guarded)
     def named(cfg: DictConfig) -> None:

@@ -34,6 +34,8 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["task=basic"], "there is no task=basic; did you mean basics?"),
         (["task=nothing"], "there is no task=nothing; there are basics, corridor,"),
         (["model=gpt9"], "there is no model=gpt9"),
+        (["hydra.verbose=false", "model=gpt9"], "there is no model=gpt9"),
+        (["hydra.verbose=false", "model.path=./no/such/folder"], "no such model folder: ./no/such/folder"),
         (["=3"], "Config group override must be a string"),
         (["recipe.trl.beta=0.1", "task=pacman", "model.lora_rank=0"], "set recipe.trl.beta=0 or model.lora_rank=8"),
         (["model.path=./no/such/folder"], "no such model folder: ./no/such/folder"),
