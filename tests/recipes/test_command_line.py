@@ -45,7 +45,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
         (["reward.placement=everywhere"], "choose dense, pointed, sparse, uniform"),
         (["task.env.functions=3", "recipe.trl.scale_rewards=group"], "compares each part of an answer with"),
-        (["task.env.functions=3", "episode=repair"], "set episode=null or task.env.functions=1"),
+        (["task.env.functions=3", "episode=repair", "force=true"], "set episode=null or task.env.functions=1"),
         (["task.env.functions=0"], "a prompt asks for 1 function or more"),
         (["adapter=./nowhere"], "./nowhere"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),
