@@ -147,6 +147,20 @@ def test_vllm_takes_its_share_of_the_device_or_none_of_it():
     assert {"vLLM", "KV cache", "sampling copy"}.isdisjoint(rollout("hardware.vllm=server"))
 
 
+def test_zero_3_brings_all_weights_together_to_sample():
+    """TRL's unwrap_model_for_generation does, so what is divided is whole for a while."""
+
+    def parts(stage):
+        asked = ("recipe=grpo", "task=basics", "hardware=a100x2_zero3", f"hardware.zero_stage={stage}")
+        return planner.plan_of(composed(*asked), LENGTHS).phases
+
+    whole = parts(2)["load"]["weights"]
+    for phase in ("rollout", "evaluation"):
+        assert parts(3)[phase]["gathered weights"] == pytest.approx(whole)
+        assert "gathered weights" not in parts(2)[phase]
+    assert "gathered weights" not in parts(3)["update"] and parts(3)["update"]["weights"] < whole
+
+
 @pytest.mark.parametrize(
     ("overrides", "left_out"),
     [
