@@ -26,8 +26,8 @@ class EtkCompletion:
     Args:
         application: None for the embedded one; otherwise the user's: a TOML file (own_application.py), or the fields of
             Application with its `source_dir`. Its name begins the problems' ids.
-        cases: a file of JSON lines {id, file, start, end}; required with the fields of an application, and by itself
-            the one that a TOML file names.
+        cases: a file of JSON lines {id, file, start, end}; required with the fields of an application. None: the cases
+            that a TOML file names, or those of the embedded application.
         train_size: number of cases to train on; 0 holds all of them out.
         split_seed: seed of the split.
         context_chars: characters of the file around the gap that the prompt shows, nearest lines first. Lines between
@@ -56,7 +56,7 @@ class EtkCompletion:
         try:
             self._useless: dict[str, str] = {}
             if application is None:
-                self.application, masked = flow2d(), flow2d_cases()
+                self.application, masked = flow2d(), flow2d_cases() if cases is None else read_cases(Path(cases))
                 self._useless = {"writes the initial state and exits": INITIAL_STATE}
             elif isinstance(application, str):
                 self.application, masked = read_application(Path(application), with_cases=cases is None)
