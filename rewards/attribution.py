@@ -156,7 +156,8 @@ def spans_on_tokens(
     allowed = None if judges_form else set(code_tokens(completion))
     placed = []
     for span in spans:
-        tokens = [] if not spread and _covers(span, completion) else _overlapping(completion, span.start, span.end)
+        unlocated = not spread and _covers(span, completion, judges_form)
+        tokens = [] if unlocated else _overlapping(completion, span.start, span.end)
         placed.append((tokens if allowed is None else [t for t in tokens if t in allowed], span.value))
     return placed
 
@@ -172,9 +173,13 @@ def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: 
     return parts
 
 
-def _covers(span: Span, completion: Completion) -> bool:
+def _covers(span: Span, completion: Completion, judges_form: bool) -> bool:
+    """Whether a span says no more than that the code earned it. A channel that judges form may mean the whole answer by
+    a longer span: a missing block, its length."""
     whole = completion.code_span
-    return whole is not None and span.start <= whole[0] < whole[1] <= span.end
+    if whole is None or whole[0] == whole[1]:
+        return False
+    return (span.start, span.end) == whole if judges_form else span.start <= whole[0] and whole[1] <= span.end
 
 
 def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:

@@ -131,6 +131,9 @@ class Lint:
         weights: penalty by prefix of a rule, such as F or S307; a finding without a matching prefix costs nothing.
         cap: the largest total penalty of one completion.
         linter: its rules, ignored rules and known names.
+
+    Raises:
+        ValueError: a weight for rules that the linter does not select.
     """
 
     judges_form = False
@@ -138,6 +141,12 @@ class Lint:
 
     def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
+        for rule in self.weights:
+            if not any(rule.startswith(chosen) or chosen.startswith(rule) for chosen in self.linter.select):
+                raise ValueError(
+                    f"lint.weights.{rule}={self.weights[rule]}: no finding can have this weight, since lint.linter.select "
+                    f"is {', '.join(self.linter.select)}; add {rule} there"
+                )
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         with_code = [i for i, completion in enumerate(completions) if completion.code is not None]

@@ -20,10 +20,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from envs.roboeval import Exploration, Judgement, Place, Request, explore, judge
+from envs.roboeval import MODES, SHAKINGS, Exploration, Judgement, Place, Request, explore, judge
 from envs.roboeval.behaviour import marks
 from envs.roboeval.closed_world import NAMES
 from envs.roboeval.instructions import named_share
@@ -55,7 +56,7 @@ class Simulator:
         guard: True pays 0 to a program that can end without calling the robot in the open world.
 
     Raises:
-        ValueError: an unknown reward.
+        ValueError: an unknown reward, mode or shaking.
     """
 
     judges_form = True  # with reward=runs every token may have a penalty
@@ -74,6 +75,9 @@ class Simulator:
                 f"task.reward.simulator.reward={reward}: unknown, so nothing can be graded; set it to behaviour "
                 "(beside the reference program) or runs (the published reward)"
             )
+        for name, value, known in (("mode", mode, MODES), ("shaking", shaking, SHAKINGS)):
+            if value not in known:
+                raise ValueError(f"task.reward.simulator.{name}={value}: unknown; set it to {', '.join(known)}")
         self.sandbox, self.reward, self.mode, self.shaking = sandbox, reward, mode, shaking
         self.runs, self.guard = runs, guard
         self.known: dict[Task, Reference] = {}
@@ -152,11 +156,12 @@ class Simulator:
         worst = max(exploration.failures, key=lambda failure: Fraction(failure.probability), default=None)
         verdict = "ok" if success == 1.0 else worst.outcome if worst else "timeout"
         note = f"ends well with probability {success:.2f}" + (f", {verdict}" if success < 1 else "")
-        if self.guard and not exploration.reaches_call:
+        ended = exploration.outcomes.keys() - {"timeout"}
+        if self.guard and ended and not exploration.reaches_call:
             return ChannelResult(0.0, passed=False, verdict="idle", note="can end without calling the robot")
         if self.reward == "runs":
             if not exploration.passes:
-                return self._no_program(completion)
+                return replace(self._no_program(completion), verdict=verdict, note=note)
             share_of_runs = exploration.passes / exploration.runs
             note = f"{exploration.passes} of {exploration.runs} runs"
             span = Span(*_code_span(completion), share_of_runs)

@@ -4,11 +4,13 @@ It may import envs.sandbox, envs.data, envs.json_lines and envs.task; it must no
 that bundle.py sends into the sandbox may import only each other and the standard library.
 """
 
-from envs.roboeval.exploration import Exploration, Failure, explore
-from envs.roboeval.verdicts import Judgement, Place, Request, WorldResult, judge
+from envs.roboeval.exploration import SHAKINGS, Exploration, Failure, explore
+from envs.roboeval.verdicts import MODES, Judgement, Place, Request, WorldResult, judge
 from envs.roboeval.worlds import Benchmark, World
 
 __all__ = [
+    "MODES",
+    "SHAKINGS",
     "Benchmark",
     "Exploration",
     "Failure",

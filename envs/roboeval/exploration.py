@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from envs.roboeval.bundle import Answer, ask
 from envs.roboeval.open_world import MOST_CALLS, MOST_OPTIONS, MOST_TEXT, OpenWorld
@@ -26,6 +26,7 @@ from envs.roboeval.verdicts import ALONE, Mode, Place, Progress
 from envs.sandbox import Sandbox
 
 Shaking = Literal["none", "tree", "text"]
+SHAKINGS: tuple[Shaking, ...] = get_args(Shaking)
 EXACT = Fraction(1, 10**6)
 OUTCOME = re.compile(r"ok|timeout|Robot\w{1,40}Error|Python:\w{1,80}")
 FORMS: Mapping[str, tuple[type, ...]] = {

@@ -15,6 +15,7 @@ import io
 import random
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -93,8 +94,6 @@ class Explored:
         prepared = self.variant(changes)
         if isinstance(prepared, tuple):
             return *prepared, record
-        if not prepared.plain:
-            random.seed(0)
         space = self.space(prepared, choices, record)
         tick, turns = counter(TURNS)
         space[TICK] = tick
@@ -124,6 +123,10 @@ class Explored:
         clock, _ = virtual_time()
         space = namespace(prepared.plain, "__main__" if self.compat else "program", {"time": clock})
         space["time"] = clock
+        if not prepared.plain:  # it imports the modules of its process
+            random.seed(0)
+            vars(time).update({key: value for key, value in vars(clock).items() if not key.startswith("__")})
+            space["time"] = time
         if self.compat:
             space["sys"] = sys
             space["robot"] = type("Robot", (), {})()

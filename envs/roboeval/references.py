@@ -41,7 +41,10 @@ FORMS: Mapping[str, tuple[type, ...]] = {
     "pick": (str,),
     "place": (str,),
 }
-ORDER = re.compile(r"\bin (that|this|the) order\b|\bfirst\b.*\bthen\b|\band on to\b", re.IGNORECASE | re.DOTALL)
+ORDER = re.compile(
+    r"\bin (that|this|the) order\b|\bfirst\b(?! (aid|floor|name|class|shelf|room|row|time)\b).*\bthen\b|\band on to\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ licence allows evaluation and forbids training, so they are only in the split `t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,13 @@ from envs.data import data_files, file_rows, hub_rows
 from envs.json_lines import Row, read_json_lines
 from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
-from envs.roboeval.extraction import DEFINITION, EXTRACTIONS
+from envs.roboeval.extraction import DEFINES, DEFINITION, EXTRACTIONS
 from envs.roboeval.instructions import EVENTS
 from envs.roboeval.trace import satisfied
 from envs.roboeval.worlds import Benchmark, World
 from envs.task import Extracted, Problem, Prompted, Split, TaskError, extract_fenced, seeded_split
 
+log = logging.getLogger("codegrain")
 DATA = Path(__file__).parent / "data"
 HUB = "zichao22/robo-instruct"
 KNOWN = ("nouns", "actions", "ordered")
@@ -74,10 +76,11 @@ class RoboEval:
                 f"task.env.style={style}, task.env.extraction={extraction}: style must be {' or '.join(STYLES)}, "
                 f"extraction one of {', '.join(EXTRACTIONS)}"
             )
-        if style == "completion" and extraction == "fenced":
+        if style == "completion" and extraction != "robo_instruct":
+            lacks = "fence" if extraction == "fenced" else "definition line"
             raise TaskError(
-                "task.env.style=completion: an answer that continues a program has no fence; set "
-                "task.env.extraction=robo_instruct"
+                f"task.env.style=completion, task.env.extraction={extraction}: an answer that continues a program has "
+                f"no {lacks}, so no program would be found; set task.env.extraction=robo_instruct"
             )
         if not 0 <= examples <= len(EXAMPLES):
             raise TaskError(f"task.env.examples={examples}: must be from 0 to {len(EXAMPLES)}")
@@ -132,7 +135,7 @@ class RoboEval:
 
 def program_of(code: str) -> str:
     """The whole program of extracted code, with the definition line, which the prompt may have given."""
-    if DEFINITION in code:
+    if DEFINES.search(code):
         return code
     return f"{DEFINITION}{code}" if code.startswith("\n") else f"{DEFINITION}\n{code}"
 
@@ -150,9 +153,9 @@ def own_tasks(source: str) -> list[Problem]:
         setting = f"task.env.test={source}: {name}"
         if missing := [column for column in CHECKED[1:] if not row.get(column)]:
             raise TaskError(f"{setting}: {missing[0]} is missing; a task needs {', '.join(CHECKED)}")
-        if len(row["worlds"]) != len(row["conditions"]):
-            raise TaskError(f"{setting}: {len(row['worlds'])} worlds and {len(row['conditions'])} conditions")
         try:
+            if len(row["worlds"]) != len(row["conditions"]):
+                raise ValueError(f"{len(row['worlds'])} worlds and {len(row['conditions'])} conditions")
             problem = _checked_task({**row, "id": name})
             for condition in row["conditions"]:
                 satisfied(condition, [])
@@ -198,23 +201,28 @@ def _train(source: str) -> Iterable[Problem]:
         source_rows = hub_rows(HUB, None, "train", COLUMNS)
     else:
         source_rows = file_rows(data_files(Path(source)), COLUMNS)
-    parsed = (_from_text(row, number) for number, row in enumerate(source_rows))
-    problems = [problem for problem in parsed if problem is not None]
+    parsed = [_from_text(row, number) for number, row in enumerate(source_rows)]
+    problems = [problem for problem in parsed if isinstance(problem, Problem)]
+    left_out = [f"row {number}: {reason}" for number, reason in enumerate(parsed) if isinstance(reason, str)]
     if not problems:
-        raise TaskError(f"task.env.train={source}: no row whose `text` has a line `{MARK} ...`")
+        raise TaskError(f"task.env.train={source}: no row can be used; {(left_out or ['there is none'])[0]}")
+    if left_out:
+        log.warning("task.env.train=%s: %d of %d rows are left out; %s", source, len(left_out), len(parsed), left_out[0])
     return problems
 
 
-def _from_text(row: Row, number: int) -> Problem | None:
+def _from_text(row: Row, number: int) -> Problem | str:
     """A row of Robo-Instruct, whose `text` has function stubs, the instruction after its mark, and the program; or one
-    without a program."""
+    without a program. A text says why a row cannot be used."""
     text, program = row.get("text"), row.get("program") or ""
-    if not isinstance(text, str) or MARK not in text or not isinstance(program, str):
-        return None
-    if program and DEFINITION not in program:
-        return None
-    instruction = text.rpartition(MARK)[2].partition(DEFINITION)[0].strip()
-    return _instruction(instruction, program, f"robo-instruct-{number}", row) if instruction else None
+    if not isinstance(text, str) or MARK not in text:
+        return f"its `text` has no line `{MARK} ...`"
+    if not isinstance(program, str) or (program and not DEFINES.search(program)):
+        return f"its `program` does not define task_program: {program!r:.60}"
+    instruction = DEFINES.split(text.rpartition(MARK)[2])[0].strip()
+    if not instruction:
+        return f"there is nothing behind `{MARK}`"
+    return _instruction(instruction, program, f"robo-instruct-{number}", row)
 
 
 def _instruction(text: str, program: str, name: str, row: dict[str, Any]) -> Problem:

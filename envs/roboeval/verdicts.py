@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, get_args
 
 from envs.roboeval.bundle import ask
 from envs.roboeval.closed_world import NAMES, OUTPUT, world_call
@@ -30,6 +30,7 @@ from envs.roboeval.worlds import World
 from envs.sandbox import Sandbox
 
 Mode = Literal["compat", "hardened"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 Status = Literal["success", "error", "timeout"]
 Verdict = Literal["Success", "CompletionError", "RobotExecutionError", "PythonError"]
 CALLS = {kind: name for name, kind in NAMES.items()}

@@ -37,12 +37,12 @@ class World:
     def of(cls, row: Any) -> World:
         """A world from JSON, as in worlds.json. Raises TaskError."""
         try:
-            rooms = tuple(row["rooms"])
-            objects = {room: tuple(labels) for room, labels in row.get("objects", {}).items()}
-            people = {room: tuple(map(tuple, queues)) for room, queues in row.get("people", {}).items()}
-            answers = [answer for queues in people.values() for queue in queues for answer in queue]
-            for text in [*rooms, *(label for labels in objects.values() for label in labels), *answers]:
-                re.compile(text)
+            rooms = _texts("rooms", row["rooms"])
+            objects = {room: _texts(f"objects of {room}", labels) for room, labels in row.get("objects", {}).items()}
+            people = {
+                room: tuple(_texts(f"a person in {room}", queue) for queue in _list(f"people in {room}", queues))
+                for room, queues in row.get("people", {}).items()
+            }
             start, may_timeout = row["robot_start"], row.get("may_timeout", False)
             for room in [start, *objects, *people]:
                 if room not in rooms:
@@ -60,6 +60,21 @@ class World:
             "objects": {room: list(labels) for room, labels in self.objects.items()},
             "people": {room: [list(queue) for queue in queues] for room, queues in self.people.items()},
         }
+
+
+def _list(what: str, value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{what}: {value!r:.60} must be a list")
+    return value
+
+
+def _texts(what: str, value: Any) -> tuple[str, ...]:
+    """A list of regular expressions. Raises ValueError, or re.error."""
+    for text in _list(what, value):
+        if not isinstance(text, str):
+            raise ValueError(f"{what}: {text!r:.60} must be a text")
+        re.compile(text)
+    return tuple(value)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ roboeval    the same on 16 robot programs, PPO also pointed, with a policy small
 basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
+lines       answers of up to eight masked lines of a simulation, the same; six hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
 KEY=VALUE is an override of the runs that are compared. Each command is printed before it runs. A run that is finished
@@ -36,6 +37,7 @@ DEMONSTRATIONS = {
     "roboeval": [f"task.env.train={FOLDER}/roboeval/demonstrations.jsonl"],
     "basics": [f"task.env.path={FOLDER}/basics/demonstrations.jsonl", "task.env.train_size=1024"],
 }
+UNMEASURED = ["task.also_evaluate=[]", "evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
 CHANNELS = ("simulator", "syntax", "lint")
 Commands = Iterator[list[str]]
 
@@ -89,13 +91,23 @@ def functions(seeds: str | None, overrides: Sequence[str]) -> Commands:
     yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl"]
     yield ["tests/bench/short_functions.py", f"{folder}/form.jsonl", "--generated"]
     form = ["task=basics", f"task.env.path={folder}/form.jsonl", "task.env.train_size=233", "task.env.functions=6"]
-    unmeasured = ["task.also_evaluate=[]", "evaluation.before=false", "evaluation.samples=0", "evaluation.greedy=false"]
     steps = ["recipe.trl.max_steps=30", "recipe.batch_size=4", "recipe.trl.learning_rate=5e-4"]
-    yield ["recipes/sft.py", *form, "task.max_new_tokens=192", *unmeasured, *steps, f"run.dir={folder}/sft"]
+    yield ["recipes/sft.py", *form, "task.max_new_tokens=192", *UNMEASURED, *steps, f"run.dir={folder}/sft"]
     yield sweep(
         "grpo", "functions/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides
     )
     yield table("functions", f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
+
+
+def lines(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    folder, experiment = f"{FOLDER}/lines", "+experiment=ablation_lines"
+    yield ["tests/bench/masked_places.py", f"{folder}/cases.jsonl"]
+    asked = [f"task.env.cases={folder}/cases.jsonl", "task.env.train_size=5", "task.env.context_chars=2000"]
+    steps = ["recipe.trl.max_steps=8", "recipe.batch_size=5", "hardware.rows_per_device=1"]
+    steps += ["recipe.trl.learning_rate=5e-4", "recipe.trl.lr_scheduler_type=constant"]
+    yield ["recipes/sft.py", "task=etk_completion", *asked, *UNMEASURED, *steps, f"run.dir={folder}/sft"]
+    yield sweep("grpo", "lines/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides)
+    yield table("lines", f"{folder}/grpo", "--metric", "scores/simulation", "--level", "sparse", "--window", "8")
 
 
 def channels(seeds: str | None, overrides: Sequence[str]) -> Commands:
@@ -151,6 +163,7 @@ ABLATIONS = {
     "basics": basics,
     "unlocated": unlocated,
     "functions": functions,
+    "lines": lines,
     "channels": channels,
 }
 

@@ -126,7 +126,7 @@ def test_a_dry_run_prints_the_commands_and_runs_none(tmp_path, monkeypatch, caps
     assert humaneval_ladder.main(["model=smollm2_135m", "--dry-run"]) == 0
     assert run_ablation.main(["all", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8 + 24 and all(line.startswith("python ") for line in lines)
+    assert len(lines) == 8 + 28 and all(line.startswith("python ") for line in lines)
     assert not list(tmp_path.iterdir())
 
 
@@ -137,7 +137,7 @@ def test_the_ablations_tables_read_what_their_runs_write():
         for cfg in runs_of([script, *arguments]):
             assert cfg.run.dir not in written
             written[cfg.run.dir] = cfg
-            supervised = 30 if cfg.model.name == "smollm2_135m" else 1000
+            supervised = {"etk_completion": 8, "basics": 30}[cfg.task.name] if cfg.model.name == "smollm2_135m" else 1000
             assert cfg.recipe.trl.max_steps == (supervised if cfg.recipe.name == "sft" else 3)
             assert cfg.adapter is None or written[cfg.adapter].recipe.name == "sft"
             if cfg.model.name == "small":

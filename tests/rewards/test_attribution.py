@@ -122,3 +122,13 @@ def test_offsets_agree_with_a_real_tokenizers_decoding(smollm2_tokenizer):
     assert results == text
     assert offsets[-1] == (len(text), len(text))
     assert "".join(results[a:b] for a, b in offsets).count("def") == 1
+
+
+def test_what_form_takes_from_the_whole_answer_lies_on_all_tokens():
+    """With and without a fence that is not closed; under `pointed` only what covers the code alone is at the end."""
+    for span in (None, (2, 4)):
+        answer = completion("abcd", [1, 2, 3], span)
+        missing = ChannelResult(-1.0, (Span(0, 4, -1.0),))
+        assert attribute(answer, missing, judges_form=True, spread=False)[:-1] == pytest.approx([-0.25] * 4)
+    paid = ChannelResult(1.0, (Span(2, 4, 1.0),))
+    assert attribute(answer, paid, judges_form=True, spread=False) == [0, 0, 0, 0, 1]

@@ -126,3 +126,9 @@ def test_a_batch_that_is_given_up_holds_up_nobody():
     for _ in range(20):
         with pytest.raises(ValueError, match="another channel"):
             asyncio.run(together())
+
+
+def test_a_weight_that_no_finding_can_have_is_refused():
+    with pytest.raises(ValueError, match=r"lint.weights.C901=0.5: no finding can have this weight.* add C901 there"):
+        Lint({"F": 0.1, "C901": 0.5})
+    Lint({"E": 0.1, "W": 0.1, "S307": 0.5, "C": 0.1}, linter=Linter(select=["E4", "W605", "S", "C901"]))

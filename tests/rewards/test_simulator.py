@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from envs.roboeval.task import RoboEval, program_of
 from envs.task import Problem, TaskError
@@ -59,6 +60,53 @@ def test_programs_that_do_nothing_earn_nothing_unless_the_guard_is_off(sandbox):
     assert graded(Simulator(sandbox), idle)[0][0].score == 0
     assert graded(Simulator(sandbox, guard=False), idle)[0][0].score == 0
     assert graded(Simulator(sandbox, guard=False, reward="runs"), idle)[0][0].score == 1  # as published
+
+
+def test_what_ends_no_run_is_said(sandbox):
+    """A program that never ends, or never passes, has a program."""
+    endless = "def task_program():\n    while True:\n        pass\n"
+    [(result, _)] = graded(Simulator(sandbox), endless)
+    assert (result.score, result.verdict) == (0.0, "timeout")
+    failing = "def task_program():\n    pick('')\n"
+    [(result, _)] = graded(Simulator(sandbox, reward="runs", shaking="none", guard=False), failing)
+    assert result.verdict not in ("no program", "ok") and result.score < 0
+
+
+@pytest.mark.parametrize("definition", ["def task_program() -> None:", "def task_program ():", "def  task_program():"])
+def test_a_definition_line_may_be_annotated(definition, sandbox):
+    [problem, *_] = RoboEval().problems("train")
+    written = problem.reference.replace("def task_program():", definition)
+    assert written != problem.reference and program_of(written) == written
+    [(result, charged)] = graded(Simulator(sandbox), written, problem=problem)
+    assert result.passed and result.score == 1 and charged == []
+
+
+def test_a_program_that_calls_itself_runs_once(sandbox):
+    """Every shipped reference, in training and in closed worlds."""
+    task, channel = RoboEval(), Simulator(sandbox)
+    problems = [*task.problems("train")[:20], *task.problems("test")]
+    for ending in ("\n\ntask_program()\n", '\n\nif __name__ == "__main__":\n    task_program()\n'):
+        answers = [answer(problem.reference.rstrip() + ending) for problem in problems]
+        results = asyncio.run(channel.score(problems, answers))
+        assert [problem.id for problem, r in zip(problems, results, strict=True) if not r or not r.passed] == []
+
+
+@pytest.mark.parametrize("imports", ["import time", "from time import sleep", "import os, time"])
+def test_nobody_sleeps_in_the_open_world(imports, sandbox):
+    """Programs that share a process with others, and programs of their own process."""
+    sleep = "sleep" if imports.startswith("from") else "time.sleep"
+    code = f"{imports}\ndef task_program():\n    go_to('hall')\n    {sleep}(1000)\n    say('done')\n"
+    [(result, _)] = graded(Simulator(sandbox), code, problem=Problem("t/hall", "Go to the hall and say done."))
+    assert result.passed, result
+
+
+def test_time_needs_no_import():
+    """The prompt says that a program calls time.sleep."""
+    spec = yaml.safe_load((Path(__file__).parents[2] / "conf/task/roboeval.yaml").read_text())["reward"]["lint"]
+    used = answer("def task_program():\n    time.sleep(1)\n    say(get_current_location())\n")
+    lint = Lint(spec["weights"], linter=Linter(builtins=spec["linter"]["builtins"]))
+    [result] = asyncio.run(lint.score([PROBLEM], [used]))
+    assert result and result.score == 0
 
 
 def test_what_the_instruction_names_must_occur(sandbox):
@@ -140,15 +188,20 @@ def test_prompts_of_both_styles_and_their_answers():
     assert program_of(whole) == whole and completion.extract("").__class__ is type(None)
 
 
-def test_rows_in_the_hubs_columns(tmp_path):
-    program = "def task_program():\n    say('hi')"
+@pytest.mark.parametrize("definition", ["def task_program():", "def task_program() -> None:", "def task_program ():"])
+def test_rows_in_the_hubs_columns(definition, tmp_path, caplog):
+    program = f"{definition}\n    say('hi')"
     rows = [{"text": f"stubs\n\n# Instruction: Say hi.\n{program}", "program": program}, {"text": "odd", "program": ""}]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     [problem] = RoboEval(train=str(file)).problems("train")
     assert problem.question == "Say hi." and problem.reference == program
+    assert "1 of 2 rows are left out; row 1: its `text` has no line `# Instruction: ...`" in caplog.text
     file.write_text(json.dumps(rows[1]) + "\n")
-    with pytest.raises(TaskError, match="no row"):
+    with pytest.raises(TaskError, match="no row can be used; row 0: its `text` has no line"):
+        RoboEval(train=str(file))
+    file.write_text(json.dumps(rows[0] | {"program": "say('hi')"}) + "\n")
+    with pytest.raises(TaskError, match=r"row 0: its `program` does not define task_program: \"say\('hi'\)\""):
         RoboEval(train=str(file))
 
 
@@ -182,5 +235,11 @@ def test_what_cannot_be_is_said_in_one_line(sandbox):
     for wrong in ({"style": "poem"}, {"extraction": "hope"}, {"examples": 9}, {"train": "/nowhere"}):
         with pytest.raises(TaskError):
             RoboEval(**wrong)
+    with pytest.raises(TaskError, match="continues a program has no definition line"):
+        RoboEval(style="completion", extraction="seed_paper")
     with pytest.raises(ValueError, match="set it to behaviour"):
         Simulator(sandbox, reward="luck")
+    for wrong in ({"mode": "Compat"}, {"mode": None}, {"shaking": None}, {"shaking": "Tree"}):
+        [(name, value)] = wrong.items()
+        with pytest.raises(ValueError, match=f"simulator.{name}={value}: unknown; set it to "):
+            Simulator(sandbox, **wrong)

@@ -10,9 +10,12 @@ import pytest
 from envs.etk.__main__ import main
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import MARK, Case, Gap, case_row, joined, piece_spans, read_cases
+from envs.etk.completion.embedded import flow2d_cases
 from envs.etk.completion.prompts import prompt
+from envs.etk.completion.task import EtkCompletion
 from envs.etk.task import Etk
 from rewards.analysis.code_tokens import token_texts
+from tests.bench import masked_places
 from tests.envs.etk.made_checkouts import thorn
 
 FILE = "zero\none\ntwo\nthree\nfour\nfive\nsix\n"
@@ -129,3 +132,19 @@ def test_declarations_and_parameter_files_are_rows_if_they_are_wanted(tmp_path, 
         "ActiveThorns", "=", '"Wave"', "wave", "::", "speed", "=", "2"
     )  # fmt: skip
     assert "comment" not in token_texts(texts["param.ccl"], "ccl")
+
+
+def test_the_embedded_simulation_with_other_places(tmp_path):
+    """`cases` takes the place of its own; what the ablation of lines asks for is in five to eight places of one line."""
+    masked_places.main([str(tmp_path / "cases.jsonl")])
+    task = EtkCompletion(cases=str(tmp_path / "cases.jsonl"), train_size=5)
+    problems = [*task.problems("train"), *task.problems("test")]
+    assert len(problems) == 6 and len(task.problems("train")) == 5
+    own = {(case.file, place) for case in flow2d_cases() for place in case.places}
+    for problem in problems:
+        case = problem.data["case"]
+        assert 5 <= len(case.places) <= 8 and case.count == len(case.places)
+        assert {(case.file, place) for place in case.places} < own
+        assert problem.question.count("missing line>") == len(case.places)
+    asked = [(p.data["file"], place) for p in problems for place in p.data["case"].places]
+    assert len(set(asked)) == len(asked)

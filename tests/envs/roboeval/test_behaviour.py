@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envs.roboeval.reference_world import START
-from envs.roboeval.references import Task, references, run_in
+from envs.roboeval.references import Task, is_ordered, references, run_in
 from envs.roboeval.spare_rooms import ROOMS
 from envs.roboeval.task import RoboEval
 from envs.task import Problem
@@ -207,3 +207,15 @@ def test_a_program_cannot_learn_a_world_without_asking(sandbox):
     for name, runs in zip(DIGGERS, asyncio.run(run_in(sandbox, programs)), strict=True):
         message = [deed.text for run in runs for deed in run.deeds if deed.kind == "say"]
         assert not [text for text in message if "swordfish" in text], name
+
+
+@pytest.mark.parametrize(
+    ("instruction", "ordered"),
+    [
+        ("First take the rope to the barn, then the mug to the hall.", True),
+        ("Carry the first aid kit from the office to the hall and the rope to the barn, then stay there.", False),
+        ("Look on the first floor for a ladder, then report.", False),
+    ],
+)
+def test_a_first_thing_is_no_order(instruction, ordered):
+    assert is_ordered(Task(instruction, "")) is ordered
