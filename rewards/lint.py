@@ -144,8 +144,8 @@ class Lint:
         for rule in self.weights:
             if not any(rule.startswith(chosen) or chosen.startswith(rule) for chosen in self.linter.select):
                 raise ValueError(
-                    f"lint.weights.{rule}={self.weights[rule]}: no finding can have this weight, since lint.linter.select "
-                    f"is {', '.join(self.linter.select)}; add {rule} there"
+                    f"lint.weights.{rule}={self.weights[rule]}: no finding can have this weight, since "
+                    f"lint.linter.select is {', '.join(self.linter.select)}; add {rule} there"
                 )
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:

@@ -207,7 +207,8 @@ def _train(source: str) -> Iterable[Problem]:
     if not problems:
         raise TaskError(f"task.env.train={source}: no row can be used; {(left_out or ['there is none'])[0]}")
     if left_out:
-        log.warning("task.env.train=%s: %d of %d rows are left out; %s", source, len(left_out), len(parsed), left_out[0])
+        counts = len(left_out), len(parsed)
+        log.warning("task.env.train=%s: %d of %d rows are left out; %s", source, *counts, left_out[0])
     return problems
 
 

@@ -106,7 +106,8 @@ def lines(seeds: str | None, overrides: Sequence[str]) -> Commands:
     steps = ["recipe.trl.max_steps=8", "recipe.batch_size=5", "hardware.rows_per_device=1"]
     steps += ["recipe.trl.learning_rate=5e-4", "recipe.trl.lr_scheduler_type=constant"]
     yield ["recipes/sft.py", "task=etk_completion", *asked, *UNMEASURED, *steps, f"run.dir={folder}/sft"]
-    yield sweep("grpo", "lines/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides)
+    settings = [experiment, "reward=dense,sparse", *overrides]
+    yield sweep("grpo", "lines/grpo/${reward.name}", seeds or "0,1,2,3,4", *settings)
     yield table("lines", f"{folder}/grpo", "--metric", "scores/simulation", "--level", "sparse", "--window", "8")
 
 

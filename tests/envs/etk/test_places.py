@@ -135,7 +135,7 @@ def test_declarations_and_parameter_files_are_rows_if_they_are_wanted(tmp_path, 
 
 
 def test_the_embedded_simulation_with_other_places(tmp_path):
-    """`cases` takes the place of its own; what the ablation of lines asks for is in five to eight places of one line."""
+    """`cases` takes the place of its own; the ablation of lines asks for five to eight places of one line."""
     masked_places.main([str(tmp_path / "cases.jsonl")])
     task = EtkCompletion(cases=str(tmp_path / "cases.jsonl"), train_size=5)
     problems = [*task.problems("train"), *task.problems("test")]
