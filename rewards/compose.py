@@ -93,7 +93,7 @@ def check_results(name: str, results: Any, completions: int) -> None:
                 f"task.reward.{name}: score returned {result!r} for a completion; it must be a ChannelResult or None"
             )
         if not math.isfinite(result.score):
-            raise TaskError(f"task.reward.{name}: the score is {result.score}; it must be a number; return None for none")
+            raise TaskError(f"task.reward.{name}: the score is {result.score}; it must be a number")
         total = math.fsum(span.value for span in result.spans)
         if result.spans and not math.isclose(total, result.score, rel_tol=1e-4, abs_tol=1e-4):
             raise TaskError(

@@ -79,7 +79,7 @@ def test_a_fault_inside_a_channel_keeps_its_own_traceback():
         (0.5, "task.reward.own: score returned float; it must return a list"),
         ([], "task.reward.own: score returned 0 results"),
         ([0.5], "task.reward.own: score returned 0.5 for a completion; it must be a ChannelResult or None"),
-        ([ChannelResult(float("nan"))], "task.reward.own: the score is nan; it must be a number; return None for none"),
+        ([ChannelResult(float("nan"))], "task.reward.own: the score is nan; it must be a number"),
         ([ChannelResult(float("inf"), (Span(0, 2, 0.25),))], "task.reward.own: the score is inf; it must be a number"),
         ([ChannelResult(1.0, (Span(0, 2, 0.25),))], "the score is 1 and its spans sum to 0.25; they must be equal"),
     ],
