@@ -32,7 +32,7 @@ def main(cfg) -> None:
     from trl import SFTConfig
 
     from recipes.data.repairs import failed_turns
-    from recipes.data.training_data import demonstrations, right_answers, warn_of_cut
+    from recipes.data.training_data import demonstrations, right_answers, tokenized_demonstrations, warn_of_cut
     from recipes.models.load import lora
     from recipes.run.checks import check_sft
     from recipes.run.lifecycle import fit, prepare
@@ -45,8 +45,9 @@ def main(cfg) -> None:
     own = right_answers(cfg.recipe.answers, needed) if cfg.recipe.answers else {}
     run = prepare(cfg, SFTConfig)
     broken = Replies(run.tokenizer, {}).broken
-    examples = demonstrations(run.task, own, cfg.recipe.references, failed, broken)
-    warn_of_cut(examples, run.tokenizer, run.args.max_length)
+    turns = demonstrations(run.task, own, cfg.recipe.references, failed, broken)
+    examples = tokenized_demonstrations(turns, run.tokenizer)
+    warn_of_cut(examples, run.args.max_length)
     trainer = SftTrainer(
         model=run.policy,
         args=run.args,

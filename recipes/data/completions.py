@@ -145,6 +145,30 @@ def check_readable(task: Task, split: Split, tokenizer: Any, model: str, answers
             ) from error
 
 
+def with_answer(prompt: Prompted, answer: str, tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Token ids of a prompt as the policy is asked it, and of an answer behind it with its end, as the policy samples it.
+
+    A tokenizer may make one token of the prompt's last characters and the answer's first, such as a line break and the
+    blanks behind it. A policy never samples such a token, so the two are then tokenized apart.
+    """
+    asked = encoded(prompt, tokenizer)
+    if isinstance(prompt, str):
+        shown, whole = prompt, prompt + answer.removesuffix(tokenizer.eos_token) + tokenizer.eos_token
+        joined = list(tokenizer(whole)["input_ids"])
+    else:
+        begun = prompt[-1]["role"] == "assistant"
+        turn = {"role": "assistant", "content": (prompt[-1]["content"] if begun else "") + answer}
+        shown = tokenizer.apply_chat_template(
+            prompt, tokenize=False, add_generation_prompt=not begun, continue_final_message=begun
+        )
+        closed = [*(prompt[:-1] if begun else prompt), turn]
+        whole = tokenizer.apply_chat_template(closed, tokenize=False)
+        joined = list(tokenizer.apply_chat_template(closed, return_dict=True)["input_ids"])
+    if joined[: len(asked)] == asked or not whole.startswith(shown):
+        return asked, joined[len(asked) :]
+    return asked, list(tokenizer(whole[len(shown) :], add_special_tokens=False)["input_ids"])
+
+
 def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:
     """Token ids of a prompt: of a text as it stands; of a conversation in the tokenizer's chat form, open for an answer
     or in the middle of the assistant's last message. `template`: further arguments of apply_chat_template."""

@@ -11,7 +11,7 @@ from datasets import Dataset
 from envs.task import Prompted, Task, demonstration
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.completions import prompt_ids
+from recipes.data.completions import prompt_ids, with_answer
 from recipes.data.repairs import Failed, samples_file
 from recipes.records.jsonl import read_jsonl
 
@@ -25,13 +25,25 @@ def prompt_dataset(task: Task) -> Dataset:
 def as_turns(prompt: Prompted, answer: str) -> tuple[Any, Any]:
     """A prompt and an answer to it as TRL's offline trainers take them: messages and messages, or text and text.
 
-    What the prompt has begun of the assistant's turn becomes the beginning of the answer.
+    The prompt may have begun the assistant's turn, of which the answer is then the rest.
     """
-    if isinstance(prompt, str):
-        return prompt, answer
-    if prompt[-1]["role"] == "assistant":
-        prompt, answer = prompt[:-1], prompt[-1]["content"] + answer
-    return prompt, [{"role": "assistant", "content": answer}]
+    return prompt, answer if isinstance(prompt, str) else [{"role": "assistant", "content": answer}]
+
+
+def of_turns(prompt: Any, answer: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The token ids of a prompt and an answer that `as_turns` gave (completions.with_answer)."""
+    return with_answer(prompt, answer if isinstance(answer, str) else answer[0]["content"], tokenizer)
+
+
+def tokenized_demonstrations(examples: Dataset, tokenizer: Any) -> Dataset:
+    """Prompts and completions with the `input_ids` of both, and `labels`, which are -100 in the prompt: tokenized as the
+    policy is asked and samples. TRL's SFTTrainer takes these as they are."""
+
+    def row(example: dict[str, Any]) -> dict[str, list[int]]:
+        asked, answer = of_turns(example["prompt"], example["completion"], tokenizer)
+        return {"input_ids": asked + answer, "labels": [-100] * len(asked) + answer}
+
+    return examples.map(row, remove_columns=examples.column_names)
 
 
 def right_answers(path: str, needed: bool = True) -> dict[str, str]:
@@ -93,9 +105,10 @@ def demonstrations(
     return Dataset.from_dict({"prompt": [a for a, _ in turns], "completion": [b for _, b in turns]})
 
 
-def warn_of_cut(examples: Dataset, tokenizer: Any, max_length: int | None) -> None:
-    """Log how many examples TRL cuts at `max_length` tokens, which takes the end of their answers."""
-    wholes = [_with_answer(row["prompt"], row["completion"], tokenizer) for row in examples]
+def warn_of_cut(examples: Dataset, max_length: int | None) -> None:
+    """Log how many examples TRL cuts at `max_length` tokens, which takes the end of their answers. examples: with
+    `input_ids`."""
+    wholes = list(map(len, examples["input_ids"]))
     cut = [whole for whole in wholes if max_length and whole > max_length]
     if cut:
         log.warning(
@@ -106,13 +119,6 @@ def warn_of_cut(examples: Dataset, tokenizer: Any, max_length: int | None) -> No
             max_length,
             max(cut),
         )
-
-
-def _with_answer(prompt: Any, answer: Any, tokenizer: Any) -> int:
-    """Tokens of a prompt and its answer, with the end of sequence that TRL adds to a text."""
-    if isinstance(prompt, str):
-        return len(tokenizer(prompt + answer)["input_ids"]) + (not answer.endswith(tokenizer.eos_token))
-    return len(tokenizer.apply_chat_template([*prompt, *answer], return_dict=True)["input_ids"])
 
 
 def tokenized_prompts(task: Task, tokenizer: Any) -> Dataset:

@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
+from datasets import Dataset
 from transformers import PreTrainedModel, PrinterCallback, Trainer
-from trl import DPOTrainer, SFTTrainer
+from trl import DPOConfig, DPOTrainer, SFTTrainer
 
+from recipes.data.training_data import of_turns
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
 from recipes.trainers.log_probs import attend_by_segment, attends_by_segment, causal_lm, full_attention
@@ -61,3 +63,21 @@ def _lengths_for_mask(decoder: Any, args: tuple, kwargs: dict[str, Any]) -> tupl
 
 class DpoTrainer(Offline, DPOTrainer):
     """Direct preference optimisation; with adapters the reference is the policy as it was, without a second model."""
+
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: DPOConfig, *names: Any) -> Dataset:
+        """Pairs with `prompt_ids`, `chosen_ids` and `rejected_ids`, tokenized as the policy is asked and samples; TRL
+        tokenizes the prompt together with the answer. Pairs whose prompt alone fills `max_length` are left out, as there.
+        """
+
+        def row(pair: dict[str, Any]) -> dict[str, list[int]]:
+            prompt, chosen = of_turns(pair["prompt"], pair["chosen"], processing_class)
+            return {
+                "prompt_ids": prompt,
+                "chosen_ids": chosen,
+                "rejected_ids": of_turns(pair["prompt"], pair["rejected"], processing_class)[1],
+            }
+
+        pairs, longest = dataset.map(row), args.max_length
+        if longest is not None and args.truncation_mode == "keep_start":
+            pairs = pairs.filter(lambda pair: len(pair["prompt_ids"]) < longest)
+        return pairs

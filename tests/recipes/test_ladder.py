@@ -13,7 +13,7 @@ import pytest
 from envs.basics import Basics
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.training_data import demonstrations, right_answers, warn_of_cut
+from recipes.data.training_data import demonstrations, right_answers, tokenized_demonstrations, warn_of_cut
 from recipes.evaluation.preference_pairs import preference_pairs
 from recipes.evaluation.task_soundness import examine, training_problems
 from recipes.records.jsonl import read_jsonl, write_jsonl
@@ -58,16 +58,13 @@ def test_demonstrations_are_the_references_as_the_task_wants_them_answered():
 
 
 def test_examples_that_lose_the_end_of_their_answer_are_counted(smollm2_tokenizer, caplog):
-    examples = demonstrations(Basics(train_size=20))
-    lengths = [
-        len(smollm2_tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"])
-        for row in examples
-    ]
+    examples = tokenized_demonstrations(demonstrations(Basics(train_size=20)), smollm2_tokenizer)
+    lengths = list(map(len, examples["input_ids"]))
     limit = sorted(lengths)[-3]
-    warn_of_cut(examples, smollm2_tokenizer, max(lengths))
-    warn_of_cut(examples, smollm2_tokenizer, None)
+    warn_of_cut(examples, max(lengths))
+    warn_of_cut(examples, None)
     assert not caplog.records
-    warn_of_cut(examples, smollm2_tokenizer, limit)
+    warn_of_cut(examples, limit)
     count = sum(length > limit for length in lengths)
     assert f"{count} of 20 examples are longer than recipe.trl.max_length={limit} tokens" in caplog.text
     assert f"recipe.trl.max_length={max(lengths)} keeps all of them" in caplog.text

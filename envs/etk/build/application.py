@@ -29,6 +29,17 @@ def _check_command(name: str, command: object) -> None:
         raise ApplicationError(f"{name}.command={command!r}: must be a line for the shell or a list of words")
 
 
+def _check_lists(table: str, **lists: object) -> None:
+    """Raise ApplicationError for a text where a list of texts is meant; its letters would be taken one by one."""
+    for name, value in lists.items():
+        if (
+            isinstance(value, str)
+            or not isinstance(value, Sequence)
+            or not all(isinstance(each, str) for each in value)
+        ):
+            raise ApplicationError(f"{table}.{name}={value!r}: must be a list of texts, such as [{str(value)!r}]")
+
+
 def words(command: Command) -> tuple[str, ...]:
     """A command as a list of words for the sandbox."""
     return ("/bin/sh", "-c", command) if isinstance(command, str) else tuple(command)
@@ -61,6 +72,7 @@ class Build:
 
     def __post_init__(self) -> None:
         _check_command("build", self.command)
+        _check_lists("build", discard=self.discard, writable=self.writable)
         _check_inside("build", self.cwd, *self.writable, *filter(None, [self.log, self.artifact]))
         _check_positive("build", self, "timeout", "memory_mib", "disk_mib", "success_lines")
         _check_regex("build", self.success_regex)
@@ -97,6 +109,7 @@ class Run:
 
     def __post_init__(self) -> None:
         _check_command("run", self.command)
+        _check_lists("run", inputs=self.inputs)
         _check_inside("run", *self.inputs)
         _check_regex("run", self.success_regex)
         _check_positive("run", self, "timeout", "memory_mib", "disk_mib")
@@ -110,6 +123,10 @@ class Run:
     def variables(self) -> dict[str, str]:
         """The variables of the program's environment."""
         return {**(MPI_VARIABLES if self.mpi else {}), **self.env}
+
+    def names_input(self, path: PurePosixPath) -> bool:
+        """Whether a file of the source is an input by its own name or path, and not by a pattern."""
+        return str(path) in self.inputs or path.name in self.inputs
 
     def printed_by(self, lines: str) -> bool:
         """Whether a text in quotes in these lines of source matches success_regex; False without one."""
@@ -139,6 +156,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         _check_command("comparison", self.command)
+        _check_lists("comparison", files=self.files)
         _check_inside("comparison", *self.files)
         _check_positive("comparison", self, "timeout", "memory_mib", "disk_mib")
 
@@ -173,6 +191,7 @@ class Application:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.+-]*\w[\w.+-]*", self.name):
             raise ApplicationError(f"name={self.name!r}: a folder of the cache; use letters, digits, . _ + -")
+        _check_lists("application", toolchain=self.toolchain)
         if not self.source_dir.is_dir():
             raise ApplicationError(f"source_dir={self.source_dir}: no such folder")
         if self.reference != GENERATE and not Path(self.reference).is_dir():
@@ -191,7 +210,7 @@ class Application:
         if not isinstance(top.get("source_dir"), str | Path):
             raise ApplicationError("source_dir: missing; set it to the folder of the simulation's source")
         top["source_dir"] = Path(top["source_dir"]).expanduser()
-        top.setdefault("name", top["source_dir"].name)
+        top.setdefault("name", re.sub(r"[^\w.+-]", "_", top["source_dir"].resolve().name))
         top["build"] = _construct(Build, _mapping(top, "build"), "build")
         top["run"] = _construct(Run, run, "run", "expect")
         if top.get("comparison") is not None:

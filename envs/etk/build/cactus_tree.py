@@ -12,6 +12,7 @@ defines and that the thorn's declarations (schedule.ccl) or its other sources us
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from envs.etk.build.application import Build
 from envs.etk.build.cactus_build import BuildJobs
@@ -28,7 +30,7 @@ from envs.etk.build.cactus_config import CHECKED, MAKEFILE, Configuration, Place
 from envs.etk.build.cactus_files import FORTRAN, Files
 from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
 from envs.etk.build.jobs import TREE, in_folder
-from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS
+from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS, compilers
 from envs.sandbox import Job, Outcome, Sandbox
 from envs.task import TaskError
 
@@ -38,6 +40,10 @@ NAMES = "defined_names.txt"
 """The file of a job that lists what the object defines."""
 LIST_NAMES = ("/bin/sh", "-c", 'nm --defined-only --extern-only --demangle "$0" > "$1" 2>/dev/null || :')
 MODES = ("syntax", "build")
+HEADERS = (
+    "/usr/include", "/usr/include/*-linux-gnu", "/usr/local/include", "/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64",
+    "/opt",
+)  # fmt: skip
 MAX_FILES = 900
 """Files and folders of a job; a sandbox without namespaces holds about 1,000."""
 MAX_IN_MEMORY = 20_000
@@ -158,7 +164,7 @@ class CactusTree:
         new = [reference for reference in references if reference not in self._references]
         await self._find_folders(new)
         files = {reference: self._result_file(reference) for reference in new}
-        unchecked = [r for r, file in files.items() if not file.exists()]
+        unchecked = [r for r, file in files.items() if not file.exists() or _outdated(json.loads(file.read_text()))]
         for reference, result in zip(unchecked, await self.check(unchecked, unchecked), strict=True):
             if result is not None and result.limited:  # on a machine with less to do it may compile
                 self._references[reference] = False
@@ -309,7 +315,7 @@ class CactusTree:
 
     def _result_file(self, reference: Source) -> Path:
         """The file that stores the result of a reference, named after a hash of everything that it depends on."""
-        facts = {**asdict(self.setup), "build": None, "configuration": self.configuration.name}
+        facts = {**asdict(self.setup), "build": None, "configuration": self.configuration.name, "tools": compilers()}
         hasher = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode())
         unit = self._unit(reference) if self.has(reference) else None
         if unit and self._builds is not None:
@@ -324,8 +330,19 @@ class CactusTree:
     def _store(file: Path, result: Compiled) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         staging = file.with_name(f".{file.name}.{os.getpid()}")
-        staging.write_text(json.dumps({"ok": result.ok, "defined": sorted(result.defined)}))
+        staging.write_text(json.dumps({"ok": result.ok, "defined": sorted(result.defined), "headers": _headers()}))
         os.replace(staging, file)
+
+
+def _outdated(stored: dict[str, Any]) -> bool:
+    """Whether a reference that did not compile may do so now, because something was installed."""
+    return not stored["ok"] and stored.get("headers") != _headers()
+
+
+def _headers() -> list[list[str | int]]:
+    """The system's folders of headers and libraries, and when something was last added to each or removed."""
+    folders = [Path(folder) for each in HEADERS for folder in sorted(glob.glob(each))]
+    return [[str(folder), folder.stat().st_mtime_ns] for folder in folders if folder.is_dir()]
 
 
 def _place(source: Source, unit: str) -> Place:

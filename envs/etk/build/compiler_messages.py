@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 MESSAGE = re.compile(r"^([^\s:][^:\n]*):(\d+):(?:(\d+):)? ((?i:error|fatal error|warning)): (.*)$", re.MULTILINE)
+PLACE = re.compile(r"([^\s:][^:\n]*:\d+:\d+)(?:-\d+)?:")
+"""gfortran's first line of a message: where. Behind it stand an empty line, the source and a mark, then WHAT."""
+WHAT = re.compile(r"((?:Fatal )?Error|Warning): .*")
 MAX_MESSAGES = 50
 
 
@@ -31,11 +34,30 @@ class CompilerMessage:
 
 def compiler_lines(log: str) -> str:
     """The lines of a log that `compiler_messages` reads, at most MAX_MESSAGES."""
-    return "\n".join(match[0] for match in itertools.islice(MESSAGE.finditer(log), MAX_MESSAGES))
+    return "\n".join(match[0] for match in _found(log))
+
+
+def _found(log: str) -> Iterator[re.Match[str]]:
+    """Messages in one line each."""
+    return itertools.islice(MESSAGE.finditer("\n".join(_in_one_line(log.split("\n")))), MAX_MESSAGES)
+
+
+def _in_one_line(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of a log, each of gfortran's messages in one."""
+    place = ""
+    for line in lines:
+        if found := PLACE.fullmatch(line):
+            place = found[1]
+        elif place and WHAT.fullmatch(line):
+            yield f"{place}: {line}"
+            place = ""
+        else:
+            yield line
+            place = place if line[:1] in ("", " ") else ""
 
 
 def compiler_messages(log: str, file: str, lines: Sequence[str], lines_before: int = 0) -> tuple[CompilerMessage, ...]:
-    """Errors and warnings of GCC, Clang and (with -fdiagnostics-plain-output) gfortran in `log`, at most MAX_MESSAGES.
+    """Errors and warnings of GCC, Clang and gfortran in `log`, at most MAX_MESSAGES.
 
     Args:
         file: the file in which messages are located; compared by its base name.
@@ -43,7 +65,7 @@ def compiler_messages(log: str, file: str, lines: Sequence[str], lines_before: i
         lines_before: number of the file's lines before them.
     """
     messages = []
-    for match in itertools.islice(MESSAGE.finditer(log), MAX_MESSAGES):
+    for match in _found(log):
         name, line, column = match[1], int(match[2]), int(match[3] or 1)
         index = line - 1 - lines_before
         offset = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +34,9 @@ MAX_IN_MEMORY = 20_000
 """Number of texts and of programs whose results stay in memory; the oldest are removed first."""
 UNREPEATABLE = tuple(f"{stage}: {how}" for stage in ("build", "run", "comparison") for how in ("timeout", "killed"))
 """Failures that may not occur again, for example under less load."""
+
+KILLED = re.compile(r"\bKilled\b")
+"""What compilers and shells print of a process that the kernel has ended, where memory was short."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class FileText:
         """A key that texts share if they differ in comments alone; None if that is not certain."""
         language = language_of(self.file)
         if language is None or language.name not in ("c", "c++"):
+            return None
+        if language.name == "c" and b"//" in self.data:  # no comment by the rules of C89
             return None
         plain = without_comments(decoded(self.data))
         return None if plain is None else f"plain-{FileText(self.file, encoded(plain)).key(digest)}"
@@ -188,8 +194,9 @@ class Evaluator:
     def _built(self, outcome: Outcome) -> Evaluation:
         """The evaluation after the build."""
         failure = build_failure(self.application, outcome)
-        repeatable = not (failure or "").startswith(UNREPEATABLE) and "Killed signal" not in outcome.stderr
         printed = build_log(self.application, outcome)
+        killed = KILLED.search(f"{outcome.stderr}\n{printed}")
+        repeatable = not ((failure or "").startswith(UNREPEATABLE) or (failure and killed))
         output = compiler_lines(f"{outcome.stderr}\n{printed}")
         if failure and not any(message.severity == "error" for message in compiler_messages(output, "", ())):
             failure = f"{failure}; {last_output(outcome.stderr, printed)}"
@@ -232,7 +239,7 @@ def _compared(reference: Reference | TestSuite, outputs: InMemory) -> RunScore:
     """The score of a run. Its files may hold anything, so an unforeseen error counts as damage and ends no training."""
     try:
         return reference.score(outputs)
-    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+    except Exception as error:
         log.warning("outputs that cannot be compared: %s: %s", type(error).__name__, error)
         return reference.failed(f"run: its outputs cannot be compared: {error}")
 

@@ -8,12 +8,15 @@ what is not numbers is a PlotfileError that says where.
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from tokenize import TokenError
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +31,8 @@ MAX_NUMBERS = 2_000_000
 """Numbers of a text table: each takes some hundred bytes while it is read."""
 MAX_ARRAY = 1 << 30
 """Largest array of a NumPy file, in bytes."""
+EMPTY_CELL = re.compile(r"^[\d.+-][^#%!\"]*,\s*,")
+"""Of a row of numbers."""
 HEADER_LINES, HEADER_WIDTH = 100, 400
 """Of a table's lines without numbers the last ones, so many characters of each, are its header."""
 COMMENT = '#%!;"'
@@ -112,6 +117,8 @@ def _table(outputs: Outputs, name: str) -> tuple[str, list[list[list[float]]]]:
         if not text:
             open_block = False
             continue
+        if EMPTY_CELL.search(text):
+            raise PlotfileError(f"{name}: line {place} has an empty cell: {text[:60]!r}")
         words = [word for word in re.split(r"[\s,;]+", text) if word]
         row = [number(word) for word in words] if all(map(NUMBER.fullmatch, words)) else None
         if row is None:
@@ -136,7 +143,7 @@ def _table(outputs: Outputs, name: str) -> tuple[str, list[list[list[float]]]]:
 def _lines(outputs: Outputs, name: str) -> Iterator[str]:
     if (size := outputs.size(name)) > MAX_TEXT:
         raise PlotfileError(f"{name}: {size >> 20} MiB of text, {MAX_TEXT >> 20} are read: write fewer rows, or .npy")
-    return io.StringIO(outputs.read(name).decode("utf-8", "replace"))
+    return io.StringIO(outputs.read(name).decode("utf-8-sig", "replace"))
 
 
 def number(word: str) -> float:
@@ -193,7 +200,15 @@ def _numpy_members(outputs: Outputs, name: str) -> dict[str, Member]:
                 info.filename.removesuffix(".npy"): _member(f"{name}/{info.filename}"[:200], file.read(info))
                 for info in file.infolist()
             }
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+        EOFError,
+    ) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise PlotfileError(f"{name}: no .npz file: {error}") from None
@@ -206,7 +221,7 @@ def _member(place: str, data: bytes) -> Member:
         version = np.lib.format.read_magic(stream)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, fortran, dtype = read(stream)
-    except (ValueError, KeyError, SyntaxError, RecursionError, MemoryError, UnicodeDecodeError) as error:
+    except (ValueError, TypeError, KeyError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         raise PlotfileError(f"{place}: no .npy file: {str(error)[:100]}") from None
     size, start = math.prod(shape) * dtype.itemsize, stream.tell()
     if min(shape, default=1) < 1 or dtype.hasobject or len(data) - start != size:

@@ -42,7 +42,12 @@ SMALLER = (
     "remove its debugging symbols (strip -g), or make source_dir a copy of the tree with only what build.command and "
     "run.inputs need"
 )
-COMPILERS = ("cc", "c++", "gcc", "g++", "clang++", "gfortran", "nvcc", "hipcc")
+COMPILERS = (
+    "cc", "c++", "gcc", "g++", "clang", "clang++", "gfortran", "flang", "ifort", "ifx", "icx", "icpx", "nvcc", "nvc++",
+    "nvfortran", "hipcc", "mpicc", "mpicxx", "mpif90", "mpifort", "cmake", "make", "ld",
+)  # fmt: skip
+OF_A_FOLDER = ("CMakeCache.txt",)
+"""Files that hold for the folder in which they were made; CMake refuses those of another one."""
 OBJECTS = (".o", ".obj", ".d", ".gch", ".pch")
 SCORING_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), Path(bleu.__file__), Path(languages.__file__))
 """The code that determines a score. Stored results are invalid after any change of it."""
@@ -69,14 +74,17 @@ class Prepared:
         self._trees: dict[str, bytes] = {}
 
     def build_job(self, job_id: str, file: str, text: bytes) -> Job:
-        """The job that builds a private copy in which `file` has the bytes `text`."""
+        """The job that builds a private copy in which `file` has the bytes `text`; where it is a link, the file that it
+        leads to."""
         if isinstance(self.built, MountedTree):
             return mounted_job(self.application, job_id, self.built, file, text)
+        folder = self.application.source_dir.resolve()
+        real = str((folder / file).resolve().relative_to(folder))
         if file not in self._trees:
-            self._trees[file] = self._without(file, self.built)
-        return copied_job(self.application, job_id, self._trees[file], {f"{TREE}/{file}": text})
+            self._trees[file] = self._without(file, real, self.built)
+        return copied_job(self.application, job_id, self._trees[file], {f"{TREE}/{real}": text})
 
-    def _without(self, file: str, built: bytes) -> bytes:
+    def _without(self, file: str, real: str, built: bytes) -> bytes:
         """The built tree without the file, its objects, the program, results and what the application discards.
 
         The objects are not only stale: they would give away the original text of the file, and a result that lies
@@ -86,7 +94,10 @@ class Prepared:
         target = io.BytesIO()
         with tarfile.open(fileobj=io.BytesIO(built)) as source, tarfile.open(fileobj=target, mode="w") as copy:
             for member in source:
-                if _left_out(self.application, file, PurePosixPath(member.name)):
+                name = PurePosixPath(member.name)
+                if _left_out(self.application, real, name):
+                    continue
+                if file != real and not member.issym() and _left_out(self.application, file, name):
                     continue
                 member.mtime = int(member.mtime)
                 copy.addfile(member, source.extractfile(member) if member.isfile() else None)
@@ -104,14 +115,17 @@ def _left_out(application: Application, file: str | None, name: PurePosixPath) -
 
 
 def _is_result(application: Application, file: str | None, name: PurePosixPath) -> bool:
-    """Whether a path is a compared result that the user's own run has left, or lies in one; not an input of the run.
+    """Whether a path is a compared result that the user's own run has left, or lies in one; not an input of the run that
+    has exactly this name.
 
     Results of AMReX are folders, which it renames to NAME.old.* before it writes them anew; those of a Cactus test are
     stored beside the test's parameter file. No folder that holds the replaced file counts.
     """
-    if file is None or _matches(name, *application.run.inputs):
+    if file is None or application.run.names_input(name):
         return False
     metric = application.metric
+    if metric.format == "cactus" and name.parts[0] == "TEST":  # where Cactus puts the output of its test suites
+        return True
     results, parts = {PurePosixPath(each).name for each in metric.expect}, name.parts
     places = list(range(len(parts)))
     if metric.format == "cactus":
@@ -137,7 +151,8 @@ async def prepare(application: Application, sandbox: Sandbox, cache: Path) -> Pr
     """
     application.require_toolchain()
     source = _source(application)
-    digest = _digest(application, source)
+    where = (await sandbox.describe()).partition(" (")[0]
+    digest = _digest(application, source, where)
     folder = cache / f"{application.name}-{digest}"
     if not (folder / "reference").is_dir():
         cache.mkdir(parents=True, exist_ok=True)
@@ -271,7 +286,7 @@ def _files(folder: Path) -> Iterator[Path]:
             if path.name not in VERSION_CONTROL:
                 yield path
                 yield from _files(path)
-        elif path.is_file() or path.is_symlink():
+        elif (path.is_file() or path.is_symlink()) and path.name not in OF_A_FOLDER:
             yield path
 
 
@@ -292,24 +307,30 @@ def files_of(built: bytes | MountedTree, patterns: Sequence[str]) -> dict[str, b
     return files
 
 
-def _digest(application: Application, source: bytes | MountedTree) -> str:
-    """Digest of the files, how they are built and run, the expected outputs and the compilers; not of time stamps, but
-    of a tree that does not travel, whose contents are not read."""
-    hasher = hashlib.sha256()
+def _digest(application: Application, source: bytes | MountedTree, where: str) -> str:
+    """Digest of the files, how they are built and run, the expected outputs, the compilers, and the kind of sandbox,
+    which decides on the folder that builds see; not of time stamps, but of a tree that does not travel, whose contents
+    are not read."""
+    hasher = hashlib.sha256(where.encode())
     if isinstance(source, MountedTree):
         for name, path in source.files().items():
             status = path.stat()
             hasher.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     else:
         _add_archive(hasher, source)
-    tools = [Path(tool).resolve() for name in {*application.toolchain, *COMPILERS} if (tool := shutil.which(name))]
     facts = [
         asdict(application.build), asdict(application.run), [application.metric.format, *application.metric.expect],
         application.reference == GENERATE,
-        sorted((str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools),
+        compilers(*application.toolchain),
     ]  # fmt: skip
     hasher.update(json.dumps(facts, default=list).encode())
     return hasher.hexdigest()[:16]
+
+
+def compilers(*also: str) -> list[tuple[str, int, int]]:
+    """Path, size and time of COMPILERS, and of the programs `also`, as far as they are installed."""
+    tools = {Path(tool).resolve() for name in {*also, *COMPILERS} if (tool := shutil.which(name))}
+    return sorted((str(tool), tool.stat().st_size, tool.stat().st_mtime_ns) for tool in tools)
 
 
 def _add_archive(hasher: Any, archive: bytes) -> None:
@@ -317,7 +338,8 @@ def _add_archive(hasher: Any, archive: bytes) -> None:
         for member in source:
             content = source.extractfile(member) if member.isfile() else None
             data = content.read() if content else b""
-            hasher.update(f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0".encode() + data)
+            facts = f"{member.name}\0{member.linkname}\0{member.mode}\0{len(data)}\0"
+            hasher.update(facts.encode("utf-8", "surrogateescape") + data)
 
 
 def _scoring_digest(application: Application) -> str:

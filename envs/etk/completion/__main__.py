@@ -136,6 +136,13 @@ def propose(options: argparse.Namespace) -> int:
     return 1
 
 
+def positive(text: str) -> int:
+    """A whole number above 0. Raises ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number above 0")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line. `score` ends with status 0 unless the file cannot be read, `check` with 1 if a case is faulty."""
     parser = argparse.ArgumentParser(
@@ -149,8 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checker = verbs.add_parser("check", help="build and run the original, empty and broken variant of each case")
     checker.add_argument("--write", action="store_true", help="store the measured scores as the expected ones")
     proposer = verbs.add_parser("propose", help="find cases of a user's own application whose lines matter")
-    proposer.add_argument("--lines", type=int, default=2, help="most lines of a case")
-    proposer.add_argument("--most", type=int, default=100, help="places that are tried")
+    proposer.add_argument("--lines", type=positive, default=2, help="most lines of a case")
+    proposer.add_argument("--most", type=positive, default=100, help="places that are tried")
     proposer.add_argument(
         "--compiling", action="store_true", help="only lines without which the application still compiles"
     )
@@ -159,7 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     shower = verbs.add_parser("show", help="print the prompts of cases of a user's own application")
     shower.add_argument("cases", nargs="*", metavar="CASE")
-    shower.add_argument("--chars", type=int, default=3000, help="of the file around the gap (task.env.context_chars)")
+    shower.add_argument(
+        "--chars", type=positive, default=3000, help="of the file around the gap (task.env.context_chars)"
+    )
     shower.add_argument("--application", type=Path, required=True, help="a user's own application in TOML")
     maker = verbs.add_parser("new", help="describe a folder with a simulation in a TOML file")
     maker.add_argument("folder", type=Path)
@@ -167,11 +176,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for verb in (scores, checker, proposer):
         required = verb is proposer
         verb.add_argument("--application", type=Path, required=required, help="a user's own application in TOML")
-        verb.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+        verb.add_argument("--workers", type=positive, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     try:
         if options.verb == "new":
-            return new(options.folder, options.output or options.folder.with_name(f"{options.folder.name}.toml"))
+            folder = options.folder.resolve()
+            beside = Path(os.path.relpath(folder.parent)) / f"{folder.name}.toml"
+            return new(options.folder, options.output or beside)
         if options.verb == "propose":
             return propose(options)
         if options.verb == "show":

@@ -76,6 +76,8 @@ class Gap:
         path = PurePosixPath(case.file)
         if path.is_absolute() or ".." in path.parts or not (source_dir / path).is_file():
             raise ApplicationError(f"case {case.id}: there is no file {case.file} in {source_dir}")
+        if not (source_dir / path).resolve().is_relative_to(source_dir.resolve()):
+            raise ApplicationError(f"case {case.id}: {case.file} is a link that leads out of source_dir={source_dir}")
         lines = tuple(decoded((source_dir / path).read_bytes()).split("\n"))
         kept, masked, position = [], [], 0
         for number, (start, end) in enumerate(case.places):
@@ -113,29 +115,29 @@ class Gap:
 
     def messages(self, output: str, completion: str) -> tuple[CompilerMessage, ...]:
         """A compiler's messages about the filled file; those about a place are located in the completion."""
-        pieces = self.pieces(completion)
-        position = line = own = 0
+        pieces, spans = self.pieces(completion), piece_spans(completion, len(self.masked))
+        line = own = 0
         located: list[CompilerMessage] = []
         for number, (piece, kept) in enumerate(zip(pieces, self.kept, strict=False)):
             line += len(kept)
+            position = spans[number][0]
             here = compiler_messages(output, self.case.file, piece, line)
             moved = [m if m.offset is None else replace(m, line=m.line + own, offset=m.offset + position) for m in here]
             located = [old if old.offset is not None else new for old, new in zip(located or moved, moved, strict=True)]
             line, own = line + len(piece), own + len(piece) + 1
-            position += sum(len(each) + 1 for each in piece) + (len(MARK) + 1 if number + 1 < len(pieces) else 0)
         return tuple(located)
 
 
 def piece_spans(completion: str, places: int) -> list[tuple[int, int]]:
     """Characters (start, end) of a completion that belong to each place, with the last line's end.
 
-    A line MARK ends a place's lines and belongs to none; lines behind the last place's are the last one's. Places for
+    A line MARK, with or without blanks, ends a place's lines and belongs to none; lines behind the last place's are the last one's. Places for
     which nothing is left are empty, at the end of the completion.
     """
     spans: list[tuple[int, int]] = []
     start = position = 0
     for line in re.findall(r"[^\n]*\n|[^\n]+", completion):
-        if line.removesuffix("\n") == MARK and len(spans) + 1 < places:
+        if line.strip() == MARK and len(spans) + 1 < places:
             spans.append((start, position))
             start = position + len(line)
         position += len(line)

@@ -45,15 +45,18 @@ def read_application(path: Path, with_cases: bool = True) -> tuple[Application, 
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ApplicationError(f"{path}: not TOML: {error}") from None
     cases = config.pop("cases", None)
-    if not isinstance(cases, str):
+    if with_cases and not isinstance(cases, str):
         raise ApplicationError(f"{path}: cases: missing; set it to the file of the masked lines")
     for key in ("source_dir", "reference"):
         if isinstance(config.get(key), str) and config[key] != "generate":
             config[key] = str(path.parent / Path(config[key]).expanduser())
-    application, file = Application.from_config(config), path.parent / cases
-    if with_cases and not file.is_file():
+    application = Application.from_config(config)
+    if not with_cases:
+        return application, []
+    file = path.parent / str(cases)
+    if not file.is_file():
         raise ApplicationError(f"{path}: cases={cases}: no such file: write it with propose -o {file}, or by hand")
-    return application, read_cases(file) if with_cases else []
+    return application, read_cases(file)
 
 
 async def propose_cases(

@@ -48,7 +48,7 @@ def candidates(source_dir: Path, longest: int) -> Iterator[Case]:
         name = PurePosixPath(path.relative_to(source_dir))
         language = language_of(path.name)
         skipped = any(map(hidden, name.parts)) or leftover(path.name) or path.suffix in HEADERS
-        if skipped or language is None or language.name == "make" or not path.is_file():
+        if skipped or language is None or language.name == "make" or not path.is_file() or path.is_symlink():
             continue
         for start, end in places(decoded(path.read_bytes()), language.name, longest):
             yield Case(f"{name}:{start + 1}-{end}", str(name), start, end)
@@ -74,6 +74,8 @@ async def propose(
     await scorer.ready()
     found = list(candidates(application.source_dir, longest))
     tried = found[:: -(-len(found) // most)] if found else []
+    if tried:
+        await scorer.trial(tried[0])
     print(f"{len(found)} places in {application.source_dir}, {len(tried)} are tried", file=sys.stderr)
     kept = broken = 0
     for at in range(0, len(tried), 8):

@@ -88,6 +88,24 @@ class CompletionScorer:
         """Prepare the application, once. Raises ApplicationError, or RuntimeError if the sandbox failed."""
         return await self.evaluator.ready()
 
+    async def trial(self, case: Case) -> None:
+        """Build and run the application as a completion is, with a case's own lines.
+
+        Raises:
+            ApplicationError: it does not build or does not run, so no completion could.
+            RuntimeError: the sandbox failed.
+        """
+        [score] = await self.score([Request(case, self.gap(case).original)])
+        if score is None:
+            raise RuntimeError(f"the sandbox failed on {self.application.name} with the original lines of {case.id}")
+        if score.verdict in ("build", "run"):
+            messages = [message.text for message in score.messages if message.severity == "error"]
+            raise ApplicationError(
+                f"{self.application.name}: with its own lines in place of the masked ones of {case.id} it does not "
+                f"{score.verdict}, so that no answer can be right: {'; '.join([*score.reasons, *messages])}. Does the build "
+                "need a file that build.discard leaves out, or a path of the folder in which it was built?"
+            )
+
     def gap(self, case: Case) -> Gap:
         """The case in its file. Raises ApplicationError."""
         return Gap.of(case, self.application.source_dir)
@@ -167,9 +185,10 @@ class Scorers:
         return self._own[id(application)]
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Build and run the unchanged applications. Raises ApplicationError if one cannot be built or run."""
-        for scorer in dict.fromkeys(map(self.of, problems)):
-            await scorer.ready()
+        """Build and run the unchanged applications, once as a completion is. Raises ApplicationError if one cannot be
+        built or run."""
+        for scorer, problem in {self.of(problem): problem for problem in reversed(problems)}.items():
+            await scorer.trial(problem.data["case"])
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[str]) -> list[CompletionScore | None]:
         """Scores in order, as CompletionScorer.score gives them."""

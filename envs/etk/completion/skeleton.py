@@ -50,7 +50,7 @@ def skeleton(folder: Path, target: Path) -> str:
     program = _program(folder) or "app.ex"
     kind, field, fields, expect = _results(folder)
     values = {
-        "name": folder.resolve().name,
+        "name": re.sub(r"[^\w.+-]", "_", folder.resolve().name),
         "source_dir": os.path.relpath(folder, target.parent),
         "cases": f"{target.stem}_cases.jsonl",
         "format": kind,

@@ -284,9 +284,10 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
 
     def wanted(room: int) -> list[tuple[str, bytes]]:
         """Names and contents of the requested files, as far as they fit into `room` bytes."""
-        results = []
+        results, here = [], os.path.realpath(".")
         for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
-            if os.path.isfile(name) and not os.path.islink(name) and os.path.getsize(name) <= room:
+            inside = os.path.realpath(name).startswith(f"{here}/")  # a link may lead to another file of the job
+            if inside and os.path.isfile(name) and os.path.getsize(name) <= room:
                 with open(name, "rb") as file:
                     data = file.read(room)
                 room -= len(data)

@@ -1,0 +1,89 @@
+"""What is imitated and preferred is tokenized as the policy is asked and samples, not as one text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from datasets import Dataset
+from trl import DPOConfig, SFTConfig, SFTTrainer
+
+from envs.basics import Basics
+from envs.etk.completion.task import EtkCompletion
+from envs.etk.task import Etk
+from envs.humaneval import HumanEval
+from envs.task import demonstration
+from recipes.data.completions import prompt_ids, with_answer
+from recipes.data.training_data import as_turns, demonstrations, tokenized_demonstrations
+from recipes.records.log import RunLog
+from recipes.trainers.sft_dpo import DpoTrainer
+
+FUNCTION = {
+    "task_id": "HumanEval/0",
+    "prompt": 'def double(x):\n    """Twice x."""\n',
+    "canonical_solution": "    return 2 * x\n",
+    "test": "def check(candidate):\n    assert candidate(2) == 4\n",
+    "entry_point": "double",
+}
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Tasks whose prompts end before the first token of an answer, in a code block that they open, and in a text."""
+    rows = [FUNCTION | {"task_id": f"HumanEval/{number}"} for number in range(2)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"), style="completion")
+    return {"turn": Basics(train_size=20), "block": EtkCompletion(), "file": Etk(), "text": text}
+
+
+@pytest.mark.parametrize(("name", "apart"), [("turn", 0.0), ("block", 0.8), ("file", 0.0), ("text", 1.0)])
+def test_an_example_begins_as_the_policy_is_asked(name, apart, asked, smollm2_tokenizer):
+    """apart: the least share of examples whose first token would hold the prompt's last line break as well."""
+    task, tokenizer = asked[name], smollm2_tokenizer
+    problems = [problem for problem in task.problems("train") if problem.reference][:20]
+    examples = tokenized_demonstrations(demonstrations(task), tokenizer)
+    joined = 0
+    for problem, row in zip(problems, examples, strict=False):
+        prompt = prompt_ids(task, problem, tokenizer)
+        answer = row["input_ids"][len(prompt) :]
+        assert row["input_ids"][: len(prompt)] == prompt
+        assert row["labels"] == [-100] * len(prompt) + answer
+        text = tokenizer.decode(answer, clean_up_tokenization_spaces=False)
+        written = demonstration(task.messages(problem), problem.reference)
+        assert text.strip() == f"{written}{tokenizer.eos_token}".strip() and text.startswith(written)
+        whole = tokenizer.decode(row["input_ids"], clean_up_tokenization_spaces=False)
+        joined += tokenizer(whole, add_special_tokens=False)["input_ids"][: len(prompt)] != prompt
+    assert joined >= apart * min(20, len(problems)) and (apart or not joined)
+
+
+def test_without_such_a_token_an_example_is_trls(tiny_model, tiny_tokenizer, tmp_path):
+    turns = demonstrations(Basics(train_size=20))
+    stock = SFTTrainer(
+        model=str(tiny_model),
+        args=SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", max_length=None),
+        train_dataset=turns,
+        processing_class=tiny_tokenizer,
+    ).train_dataset
+    own = tokenized_demonstrations(turns, tiny_tokenizer)
+    assert own["input_ids"] == stock["input_ids"] and own["labels"] == stock["labels"]
+
+
+def test_pairs_begin_as_the_policy_is_asked(smollm2_tokenizer, tiny_model, tmp_path, asked):
+    task = asked["block"]
+    problems = task.problems("train")[:3]
+    rows = []
+    for problem in problems:
+        prompt, chosen = as_turns(task.messages(problem), f"{problem.reference}```")
+        rows.append({"prompt": prompt, "chosen": chosen, "rejected": as_turns(prompt, "    x = 1;\n```")[1]})
+    trainer = DpoTrainer(
+        model=str(tiny_model),
+        args=DPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", max_length=None),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=smollm2_tokenizer,
+        run_log=RunLog(tmp_path, 1),
+    )
+    for problem, pair in zip(problems, trainer.train_dataset, strict=True):
+        answer = with_answer(task.messages(problem), f"{problem.reference}```", smollm2_tokenizer)[1]
+        assert pair["prompt_ids"] == prompt_ids(task, problem, smollm2_tokenizer)
+        assert pair["chosen_ids"] == answer != pair["rejected_ids"]
+        assert smollm2_tokenizer.decode(pair["rejected_ids"]).startswith("    x = 1;\n```")
