@@ -146,7 +146,7 @@ def check_readable(task: Task, split: Split, tokenizer: Any, model: str, answers
 
 
 def with_answer(prompt: Prompted, answer: str, tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Token ids of a prompt as the policy is asked it, and of an answer behind it with its end, as the policy samples it.
+    """Token ids of a prompt as the policy is asked it, and of an answer behind it, with its end, as it samples it.
 
     A tokenizer may make one token of the prompt's last characters and the answer's first, such as a line break and the
     blanks behind it. A policy never samples such a token, so the two are then tokenized apart.

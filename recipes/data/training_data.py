@@ -36,8 +36,8 @@ def of_turns(prompt: Any, answer: Any, tokenizer: Any) -> tuple[list[int], list[
 
 
 def tokenized_demonstrations(examples: Dataset, tokenizer: Any) -> Dataset:
-    """Prompts and completions with the `input_ids` of both, and `labels`, which are -100 in the prompt: tokenized as the
-    policy is asked and samples. TRL's SFTTrainer takes these as they are."""
+    """The `input_ids` of prompts and completions, and `labels`, which are -100 in the prompt: tokenized as the policy
+    is asked and samples. TRL's SFTTrainer takes these as they are."""
 
     def row(example: dict[str, Any]) -> dict[str, list[int]]:
         asked, answer = of_turns(example["prompt"], example["completion"], tokenizer)

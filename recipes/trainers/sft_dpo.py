@@ -66,8 +66,7 @@ class DpoTrainer(Offline, DPOTrainer):
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: DPOConfig, *names: Any) -> Dataset:
         """Pairs with `prompt_ids`, `chosen_ids` and `rejected_ids`, tokenized as the policy is asked and samples; TRL
-        tokenizes the prompt together with the answer. Pairs whose prompt alone fills `max_length` are left out, as there.
-        """
+        tokenizes prompt and answer together. Pairs whose prompt alone fills `max_length` are left out, as there."""
 
         def row(pair: dict[str, Any]) -> dict[str, list[int]]:
             prompt, chosen = of_turns(pair["prompt"], pair["chosen"], processing_class)

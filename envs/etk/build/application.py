@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -125,8 +126,9 @@ class Run:
         return {**(MPI_VARIABLES if self.mpi else {}), **self.env}
 
     def names_input(self, path: PurePosixPath) -> bool:
-        """Whether a file of the source is an input by its own name or path, and not by a pattern."""
-        return str(path) in self.inputs or path.name in self.inputs
+        """Whether a file of the source is named as an input: by its name, or by a pattern of its folder."""
+        folder = [pattern for pattern in self.inputs if "/" in pattern]
+        return path.name in self.inputs or any(fnmatch(str(path), pattern) for pattern in folder)
 
     def printed_by(self, lines: str) -> bool:
         """Whether a text in quotes in these lines of source matches success_regex; False without one."""

@@ -79,8 +79,8 @@ def run_job(application: Application, job_id: str, files: dict[str, bytes], *als
 
 
 def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
-    """The artifact and the inputs of the run from a build's outcome, by base name; a pattern of inputs takes no file with
-    the name of a result, which an earlier run has left."""
+    """The artifact and the inputs of the run from a build's outcome, by base name; a pattern of inputs takes no file
+    with the name of a result, which an earlier run has left."""
     log, results = application.build.log, {PurePosixPath(each).name for each in application.metric.expect}
     files = {PurePosixPath(name.removeprefix(f"{TREE}/")): data for name, data in built.files.items()}
     return {

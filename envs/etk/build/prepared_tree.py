@@ -115,8 +115,8 @@ def _left_out(application: Application, file: str | None, name: PurePosixPath) -
 
 
 def _is_result(application: Application, file: str | None, name: PurePosixPath) -> bool:
-    """Whether a path is a compared result that the user's own run has left, or lies in one; not an input of the run that
-    has exactly this name.
+    """Whether a path is a compared result that the user's own run has left, or lies in one; not an input of the run
+    that is named as such, or by its folder.
 
     Results of AMReX are folders, which it renames to NAME.old.* before it writes them anew; those of a Cactus test are
     stored beside the test's parameter file. No folder that holds the replaced file counts.

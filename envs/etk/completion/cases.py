@@ -131,8 +131,8 @@ class Gap:
 def piece_spans(completion: str, places: int) -> list[tuple[int, int]]:
     """Characters (start, end) of a completion that belong to each place, with the last line's end.
 
-    A line MARK, with or without blanks, ends a place's lines and belongs to none; lines behind the last place's are the last one's. Places for
-    which nothing is left are empty, at the end of the completion.
+    A line of MARK and blanks ends a place's lines and belongs to none; lines behind the last place's are the last
+    one's. Places for which nothing is left are empty, at the end of the completion.
     """
     spans: list[tuple[int, int]] = []
     start = position = 0

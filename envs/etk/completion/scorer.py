@@ -9,6 +9,7 @@ from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from envs.etk.build.application import Application
+from envs.etk.build.compare import ApplicationError
 from envs.etk.build.compiler_messages import CompilerMessage
 from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
 from envs.etk.build.picture import FieldPicture
@@ -102,8 +103,8 @@ class CompletionScorer:
             messages = [message.text for message in score.messages if message.severity == "error"]
             raise ApplicationError(
                 f"{self.application.name}: with its own lines in place of the masked ones of {case.id} it does not "
-                f"{score.verdict}, so that no answer can be right: {'; '.join([*score.reasons, *messages])}. Does the build "
-                "need a file that build.discard leaves out, or a path of the folder in which it was built?"
+                f"{score.verdict}, so that no answer can be right: {'; '.join([*score.reasons, *messages])}. Does the "
+                "build need a file that build.discard leaves out, or a path of the folder in which it was built?"
             )
 
     def gap(self, case: Case) -> Gap:

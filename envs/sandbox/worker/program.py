@@ -284,9 +284,9 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
 
     def wanted(room: int) -> list[tuple[str, bytes]]:
         """Names and contents of the requested files, as far as they fit into `room` bytes."""
-        results, here = [], os.path.realpath(".")
+        results = []
         for name in sorted({name for pattern in job["keep"] for name in glob.glob(pattern, recursive=True)}):
-            inside = os.path.realpath(name).startswith(f"{here}/")  # a link may lead to another file of the job
+            inside = os.path.realpath(name).startswith(folders)  # a link may lead to another file of the job
             if inside and os.path.isfile(name) and os.path.getsize(name) <= room:
                 with open(name, "rb") as file:
                     data = file.read(room)
@@ -298,6 +298,8 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "wb") as file:
             file.write(base64.b64decode(data))
+    # what was here before the commands, such as a tree that lies elsewhere
+    folders = tuple(f"{os.path.realpath(name)}/" for name in (".", *os.listdir(".")))
     statuses, note = [], ""
     for command in job["commands"]:
         try:

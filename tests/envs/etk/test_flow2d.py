@@ -193,6 +193,9 @@ class Counting:
             (self.builds if job.id.endswith("/build") else self.runs).append(job.id)
         return await self.sandbox.run(jobs, progress)
 
+    async def describe(self):
+        return await self.sandbox.describe()
+
 
 def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_path):
     """And the two that differ do not mix, though both are built at once."""

@@ -57,6 +57,7 @@ def test_values_that_are_not_finite_are_seen():
         ("", "no row of numbers"),
         ("no numbers at all\n", "no row of numbers"),
         ("1 2\n3\n", "line 2 has 1 numbers, the rows before it 2"),
+        ("1,,3\n4,5,6\n", "line 1 has an empty cell: '1,,3'"),
         ("1 2\nend of the run\n", "line 2 is no row of numbers: 'end of the run'"),
         (b"\x00\xff\xfe", "no row of numbers"),
         ("1 2\n1 ٣\n", "line 2 is no row of numbers"),

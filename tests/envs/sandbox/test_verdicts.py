@@ -288,6 +288,12 @@ def test_a_command_builds_runs_and_brings_back_its_files(grade):
     assert int(outcome.files["out/size.txt"]) == len(files["src/main.c"])
 
 
+def test_links_bring_back_files_of_the_job_alone(grade):
+    script = "ln -s /etc/passwd out.txt; ln -s / up; echo 1 > real; ln -s real near"
+    outcome = grade.command(["/bin/sh", "-c", script], keep=("out.txt", "up/etc/passwd", "near"))
+    assert outcome.files == {"near": b"1\n"}
+
+
 def test_a_command_that_fails_ends_the_build(grade):
     outcome = grade.command(["/bin/sh", "-c", "echo no >&2; exit 3"], ["/bin/sh", "-c", "echo never"])
     assert (outcome.verdict, outcome.exit_status, outcome.stdout, outcome.stderr) == ("fail", 3, "", "no\n")
