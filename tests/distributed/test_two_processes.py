@@ -130,7 +130,7 @@ def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_pa
 @pytest.mark.parametrize(
     ("recipe", "asked", "answers"),
     [
-        ("eval", ("evaluation.samples=0", "evaluation.greedy=true"), 66),
+        ("eval", ("evaluation.samples=0", "evaluation.greedy=true", "task.env.train_size=258"), 8),
         pytest.param(
             "pairs", ("recipe.problems=9", "recipe.samples_per_prompt=2", "recipe.top_p=0.000001"), 18, marks=SLOW
         ),

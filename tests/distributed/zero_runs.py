@@ -1,6 +1,6 @@
-"""GRPO and PPO, plain and under ZeRO, one after another in the same two processes: their start takes longest.
+"""GRPO or PPO, plain and under ZeRO, one after another in the same two processes: their start takes longest.
 
-accelerate launch --config_file launch/cpux2.yaml tests/distributed/zero_runs.py MODEL FOLDER
+accelerate launch --config_file launch/cpux2.yaml tests/distributed/zero_runs.py MODEL FOLDER RECIPE
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def train(recipe: str, model: str, folder: Path, stage: int, steps: int, *more: 
 
 
 def main() -> None:
-    model, folder = sys.argv[1], Path(sys.argv[2])
+    model, folder, recipe = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     schema.register()
     quiet_libraries()
-    for recipe in ("grpo", "ppo"):
-        greedy = "evaluation.greedy=false"
-        train(recipe, model, folder / f"{recipe}-plain", 0, 3, greedy)
-        train(recipe, model, folder / f"{recipe}-zero2", 2, 2, greedy)
-        train(recipe, model, folder / f"{recipe}-zero2", 2, 3, greedy)  # goes on from the checkpoint
-    train("grpo", model, folder / "grpo-zero3", 3, 1, "evaluation.greedy=true")
+    greedy = "evaluation.greedy=false"
+    train(recipe, model, folder / "plain", 0, 3, greedy)
+    train(recipe, model, folder / "zero2", 2, 2, greedy)
+    train(recipe, model, folder / "zero2", 2, 3, greedy)  # goes on from the checkpoint
+    if recipe == "grpo":
+        train(recipe, model, folder / "zero3", 3, 1, "evaluation.greedy=true")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ def after(folder: Path, name: str = "reward") -> float:
     [
         ("ppo", ()),
         pytest.param("ppo", ("value=separate", "reward=sparse"), marks=pytest.mark.slow),
-        ("ppo", ("value=mlp", "reward=sparse", "model.lora_rank=0", "recipe.trl.kl_coef=0", "recipe.trl.lam=1")),
+        pytest.param(
+            "ppo",
+            ("value=mlp", "reward=sparse", "model.lora_rank=0", "recipe.trl.kl_coef=0", "recipe.trl.lam=1"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param("ppo", ("recipe.ratio=sequence",), marks=pytest.mark.slow),
         ("reinforce", ()),
     ],
