@@ -103,8 +103,8 @@ def lines(seeds: str | None, overrides: Sequence[str]) -> Commands:
     folder, experiment = f"{FOLDER}/lines", "+experiment=ablation_lines"
     yield ["tests/bench/masked_places.py", f"{folder}/cases.jsonl"]
     asked = [f"task.env.cases={folder}/cases.jsonl", "task.env.train_size=5", "task.env.context_chars=2000"]
-    steps = ["recipe.trl.max_steps=8", "recipe.batch_size=5", "hardware.rows_per_device=1"]
-    steps += ["recipe.trl.learning_rate=5e-4", "recipe.trl.lr_scheduler_type=constant"]
+    steps = ["recipe.trl.max_steps=20", "recipe.batch_size=5", "hardware.rows_per_device=1"]
+    steps += ["recipe.trl.learning_rate=5e-4", "recipe.trl.lr_scheduler_type=constant", "recipe.trl.max_length=1200"]
     yield ["recipes/sft.py", "task=etk_completion", *asked, *UNMEASURED, *steps, f"run.dir={folder}/sft"]
     settings = [experiment, "reward=dense,sparse", *overrides]
     yield sweep("grpo", "lines/grpo/${reward.name}", seeds or "0,1,2,3,4", *settings)
