@@ -11,11 +11,13 @@ seeded and has the same sizes.
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 from envs.json_lines import read_json_lines
 from envs.task import CodeBlockTask, Extracted, Problem, Prompted, TaskError, extract_fenced
 
+FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 STYLES = ("chat", "completion")
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 """A new statement at the top level: what ends the requested function."""
@@ -85,6 +87,7 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def _problem(row: dict[str, str]) -> Problem:
+    _check(row)
     prompt = row["prompt"]
     return Problem(
         id=row["task_id"],
@@ -97,6 +100,7 @@ def _problem(row: dict[str, str]) -> Problem:
 
 
 def _continued(row: dict[str, str]) -> Problem:
+    _check(row)
     return Problem(
         id=row["task_id"],
         question=row["prompt"],
@@ -108,6 +112,18 @@ def _continued(row: dict[str, str]) -> Problem:
     )
 
 
+def _check(row: dict[str, str]) -> None:
+    """Raise TaskError for a row that lacks a field of HumanEval's file."""
+    if missing := [name for name in FIELDS if not isinstance(row.get(name), str)]:
+        raise TaskError(
+            f"task.env.path: the row {row.get('task_id', 'without task_id')!r:.60} has no text `{missing[0]}`; "
+            f"HumanEval's rows have {', '.join(FIELDS)}"
+        )
+
+
 def _setup(prompt: str, entry_point: str) -> str:
-    """The prompt's imports and helper functions, which precede the requested function."""
-    return prompt[: prompt.rindex(f"def {entry_point}(")]
+    """The prompt's imports and helper functions, which precede the requested function. Raises TaskError without it."""
+    found = [*re.finditer(rf"\bdef[ \t]+{re.escape(entry_point)}[ \t]*\(", prompt)]
+    if not found:
+        raise TaskError(f"task.env.path: the prompt of {entry_point} has no line `def {entry_point}(`")
+    return prompt[: found[-1].start()]

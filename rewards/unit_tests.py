@@ -153,7 +153,7 @@ class UnitTests:
         self, problems: Sequence[Problem], jobs: Sequence[Job], outcomes: Sequence[Outcome]
     ) -> list[Outcome]:
         """The outcomes, with the passed asserts of failed checks counted; each runs alone, as a check ends at its first
-        failure."""
+        failure. A program that ran out of time or memory has none: it would do so again for each."""
         failed = [i for i, o in enumerate(outcomes) if jobs[i].kind == "check" and o.verdict == "fail"]
         single = [(i, problem) for i in failed for problem in each(problems[i])]
         ran = await self.sandbox.run([p.job(jobs[i].code, f"{jobs[i].id}/{n}") for n, (i, p) in enumerate(single)])

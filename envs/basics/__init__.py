@@ -75,6 +75,11 @@ class Basics(CodeBlockTask):
                 f"task.env.practice={str(practice).lower()} with task.env.path={path}: the practice problems are for "
                 "training beside the task's own; leave one of the two out"
             )
+        if path and generated:
+            raise TaskError(
+                f"task.env.generated={generated} with task.env.path={path}: the generated problems are for training "
+                "beside the task's own; leave one of the two out"
+            )
         self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)

@@ -10,10 +10,12 @@ problem, each within `timeout_s` seconds. Standard output is compared as in Live
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,8 @@ class DeepCoder(CodeBlockTask):
         split_seed, system: see CodeBlockTask; `system` None for SYSTEM.
         train_parts, test_parts: parts of the hub's dataset.
         timeout_s: limit of each test in seconds of processor time, and of wall time for programs that sleep.
-        memory_mib: address space of a program.
+        memory_mib: address space of a program. Its output may be twice as long as the text of the problem's tests, and
+            at least the sandbox's usual limit.
         largest_mib: rows whose tests have more text are dropped.
 
     `dropped` counts the rows that are left out, by reason; their number is logged.
@@ -124,6 +127,11 @@ class DeepCoder(CodeBlockTask):
             problems = self._problems(file_rows([f for f in files if f not in tests], COLUMNS, self.dropped, root))
             if tests:
                 held_out = self._problems(file_rows(tests, COLUMNS, self.dropped, root))
+        if held_out:
+            families = {problem.family for problem in held_out}
+            kept = [problem for problem in problems if problem.family not in families]
+            self.dropped["has the text of a held-out problem"] += len(problems) - len(kept)
+            problems, self.dropped = kept, +self.dropped
         total, reasons = sum(self.dropped.values()), ", ".join(f"{n} {why}" for why, n in self.dropped.most_common())
         if total:
             log.warning("deepcoder: %d rows dropped: %s", total, reasons)
@@ -174,7 +182,7 @@ class DeepCoder(CodeBlockTask):
             reference=_reference(row.get("solutions")),
             family=hashlib.sha256("".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16],
             as_json=True,
-            limits=self._limits,
+            limits=replace(self._limits, output_kib=max(self._limits.output_kib, 2 * _size(column) >> 10)),
         )
 
 
@@ -189,6 +197,11 @@ def _header(tests: Cases) -> str:
     case: Any = tests.cases[0]
     names = [*(f"arg{number}" for number in range(1, len(case.args) + 1)), *case.kwargs]
     return f"def {tests.entry_point}({', '.join(names)}):"
+
+
+def _size(column: Any) -> int:
+    """Characters of a problem's tests."""
+    return len(column) if isinstance(column, str | bytes) else len(json.dumps(column, default=str))
 
 
 def _reference(solutions: Any) -> str:

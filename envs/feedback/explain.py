@@ -72,6 +72,7 @@ class Candidate:
         module = types.ModuleType("solution")
         sys.modules["solution"] = module
         exec(compile(self.row["setup"] or "", "<setup>", "exec"), module.__dict__)
+        module.__dict__.pop(self.row["entry_point"] or "", None)
         exec(program, module.__dict__)
         if self.row["call"] is None:
             return {}

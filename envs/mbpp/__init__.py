@@ -26,7 +26,6 @@ COLUMNS = ("task_id", "text", "prompt", "code", "test_list", "test_setup_code", 
 SETS = ("mbpp", "sanitized", "plus")
 TEST_IDS = range(11, 511)
 """1 to 10 are for few-shot prompts, 511 to 600 for validation, 601 to 974 for training."""
-IMPORT = re.compile(r"^(?:import|from) .*$", re.MULTILINE)
 BEGINS = re.compile(r"^(?:(?:async )?def |class |import |from |@)", re.MULTILINE)
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BINDS = (*DEFINES, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
@@ -121,23 +120,28 @@ class Mbpp(CodeBlockTask):
 
 
 def mbpp_problem(row: Row, shown_tests: int = 1) -> Problem:
-    """One row of MBPP, original or sanitized. Its tests use the reference's imports, never the answer's; its set-up
-    code runs after the answer, whose classes it may use (tasks 367 and 927)."""
+    """One row of MBPP, original or sanitized. Its tests have the imports of the reference that they use; an answer has
+    to import what it uses itself. The row's set-up code runs after the answer, whose classes it may use (tasks 367 and
+    927). Raises TaskError, with the task's number, for a row without code or without a call in its tests."""
+    if not isinstance(row.get("code"), str):
+        raise TaskError(f"mbpp/{row['task_id']}: `code` is missing")
     code = row["code"].replace("\r\n", "\n")
-    tests = "\n".join(row["test_list"])
+    after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
+    tests = "\n".join(filter(str.strip, [after, *row["test_list"]]))
     text = row.get("text") or row.get("prompt") or ""
-    entry_point = called(row["test_list"], defined(code))
+    try:
+        entry_point = called(row["test_list"], defined(code))
+    except TaskError as error:
+        raise TaskError(f"mbpp/{row['task_id']}: {error}") from None
     question = f"{text}\n\nThe function is named `{entry_point}`."
     if shown_tests:
         question += " It must pass:\n\n```python\n" + "\n".join(row["test_list"][:shown_tests]) + "\n```"
-    setup = "\n".join([*IMPORT.findall(code), *(row.get("test_imports") or [])])
-    after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
+    imports = [*instruct.imports_for(code, tests), *(row.get("test_imports") or [])]
     return Problem(
         id=f"mbpp/{row['task_id']}",
         question=question,
         entry_point=entry_point,
-        check_src="\n".join(filter(str.strip, [after, tests])),
-        setup=setup or None,
+        check_src="\n".join([*imports, tests]),
         reference=code + "\n",
         shown=min(shown_tests, len(row["test_list"])),
     )

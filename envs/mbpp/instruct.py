@@ -72,15 +72,21 @@ def problem(row: Row) -> Problem:
     tests = asserts(row.get("unit_tests"))
     if not tests:
         raise TaskError("no asserts")
-    name = function_under_test(tests)
+    if not row.get("id"):
+        raise TaskError("no id")
+    answer = code_of(row.get("output"))
+    name = function_under_test(tests, answer)
     if name is None:
         raise TaskError("tests call no function")
+    source = "\n".join(tests)
+    if others := top_level_names(answer) & used_names(source) - {name}:
+        raise TaskError(f"tests use more of the solution than one function ({len(others)} names)")
     return Problem(
         id=f"opencodeinstruct/{row['id']}",
         question=f"{question.strip()}\n\nThe function is named `{name}`.",
         entry_point=name,
-        check_src="\n".join(tests),
-        reference=reference(row.get("output"), name),
+        check_src="\n".join([*imports_for(answer, source), *tests]),
+        reference=answer if re.search(rf"\b(?:def|class) {name}\b", answer) else "",
     )
 
 
@@ -105,23 +111,70 @@ def _is_assert(test: str) -> bool:
     return any(isinstance(statement, ast.Assert) for statement in body)
 
 
-def function_under_test(tests: Iterable[str]) -> str | None:
-    """The name that most tests call, builtins excluded; None if there is none."""
+def function_under_test(tests: Iterable[str], answer: str = "") -> str | None:
+    """The name that most tests call, builtins excluded; None if there is none.
+
+    Of names that as many tests call, the first that `answer` defines as a function, else the one that the first of the
+    asserts calls outermost.
+    """
     counted: Counter[str] = Counter()
+    order: dict[str, int] = {}
     for test in tests:
-        calls = (node.func.id for node in ast.walk(ast.parse(test)) if _calls_a_name(node))  # type: ignore[attr-defined]
-        counted.update({name for name in calls if not hasattr(builtins, name)})
-    return counted.most_common(1)[0][0] if counted else None
+        called = _called_names(test)
+        counted.update(dict.fromkeys(called, 1))
+        for name in called:
+            order.setdefault(name, len(order))
+    if not counted:
+        return None
+    functions = set(re.findall(r"^(?:async )?def (\w+)", answer, re.MULTILINE))
+    return min(counted, key=lambda name: (-counted[name], name not in functions, order[name]))
 
 
-def _calls_a_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def _called_names(test: str) -> list[str]:
+    """The names that a test calls, those in asserts first and the outermost first."""
+    body = ast.parse(test).body
+    names: dict[str, None] = {}
+    for statement in sorted(body, key=lambda each: not isinstance(each, ast.Assert)):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not hasattr(builtins, node.func.id):
+                names.setdefault(node.func.id)
+    return list(names)
 
 
-def reference(output: Any, name: str) -> str:
-    """The code of a model's recorded answer; empty if it does not define the function or class."""
+def code_of(output: Any) -> str:
+    """The code of a model's recorded answer."""
     if not isinstance(output, str):
         return ""
     code = extract_fenced(output)
-    text = output if code is None else output[code.start : code.end]
-    return text if re.search(rf"\b(?:def|class) {name}\b", text) else ""
+    return output if code is None else output[code.start : code.end]
+
+
+def _statements(code: str) -> list[ast.stmt]:
+    """The top level of a program; empty where it does not parse."""
+    try:
+        return ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def top_level_names(code: str) -> set[str]:
+    """The functions and classes that code defines at its top level."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {statement.name for statement in _statements(code) if isinstance(statement, kinds)}
+
+
+def used_names(code: str) -> set[str]:
+    """The names that a program reads."""
+    return {node.id for part in _statements(code) for node in ast.walk(part) if isinstance(node, ast.Name)}
+
+
+def imports_for(code: str, tests: str) -> list[str]:
+    """The imports of a solution whose names its tests use, one statement each: for the tests alone, since an answer has
+    to import what it uses."""
+    used, found = used_names(tests), []
+    for statement in _statements(code):
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            bound = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+            if bound & used or "*" in bound:
+                found.append(ast.unparse(statement))
+    return found

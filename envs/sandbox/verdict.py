@@ -195,7 +195,7 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
             return "unreadable result"
         value = decode(payload)
         if job.as_json:
-            value = as_json(value)
+            value, expected = as_json(value), as_json(expected)
         correct = same(value, expected, job.tol)
     except (ValueError, TypeError, RecursionError):
         return "unreadable result"

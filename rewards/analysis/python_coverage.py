@@ -104,6 +104,14 @@ def _compiled(statement: ast.stmt) -> Any:
     return compile(ast.Module([statement], []), "<test>", "exec")
 
 
+def _entry(scope: dict[str, Any], name: str) -> Any:
+    """The tested function: a global, or else the method of a class Solution; None if there is neither."""
+    owner = scope.get("Solution")
+    if name not in scope and isinstance(owner, type) and hasattr(owner, name):
+        return getattr(owner(), name)
+    return scope.get(name)
+
+
 def cover(row: dict[str, Any]) -> Recorder:
     """Run the tests of a row: `code`, `setup`, and `inputs` (stdin), `calls` (of `entry_point`) or `check_src`."""
     recorder = Recorder()
@@ -114,17 +122,18 @@ def cover(row: dict[str, Any]) -> Recorder:
             recorder.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), {"__name__": "__main__"}))
         return recorder
     exec(row["setup"] or "", scope)
+    scope.pop(row["entry_point"], None)
     loading = Recorder()
     loading.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), scope))
     if loading.raised[0] is not None:
         return loading
     if "calls" in row:
-        function = scope.get(row["entry_point"]) or _missing
+        function = _entry(scope, row["entry_point"]) or _missing
         for text in row["calls"]:
             args, kwargs = eval(text, {"inf": float("inf"), "nan": float("nan")})  # trusted: the task's own data
             recorder.run(partial(function, *args, **kwargs))
         return recorder
-    scope["candidate"] = scope.get(row["entry_point"])
+    scope["candidate"] = _entry(scope, row["entry_point"])
     first, tests = _checks(row["check_src"])
     for statement in first:
         exec(_compiled(statement), scope)

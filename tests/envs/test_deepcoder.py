@@ -154,10 +154,30 @@ def test_rows_come_from_files_of_three_kinds_and_folders(tmp_path):
         parquet.write_table(Table.from_pylist(part), f"{hub / name}.parquet")
     assert [len(side) for side in ids(DeepCoder(str(hub)))] == [15, 5]
     for name, part in (("lcbv5/train-0", lines[:9]), ("taco/train-0", lines[9:15]), ("taco/test-0", lines[:3])):
-        nameless = [{key: value for key, value in row.items() if key != "id"} for row in part]
+        nameless = [{"problem": f"{name}: {row['problem']}", "tests": row["tests"]} for row in part]
         parquet.write_table(Table.from_pylist(nameless), f"{hub / name}.parquet")
     train, test = ids(DeepCoder(str(hub)))  # files with one name in several folders
     assert len({*train, *test}) == 15 + 8 and "deepcoder/taco/train-0-5" in train
+
+
+def test_what_is_held_out_is_not_trained_on(tmp_path):
+    """The same text in both, with other blanks, is for the test alone."""
+    write(tmp_path / "train.jsonl", rows(9))
+    held_out = [row | {"id": f"t{n}", "problem": row["problem"].replace(" ", "  ")} for n, row in enumerate(rows(3))]
+    write(tmp_path / "test.jsonl", held_out)
+    task = DeepCoder(str(tmp_path))
+    assert [len(side) for side in ids(task)] == [6, 3]
+    assert dict(task.dropped) == {"has the text of a held-out problem": 3}
+
+
+def test_programs_may_print_what_their_tests_expect(tmp_path, sandbox):
+    """More than the sandbox's usual limit, where the tests have as much."""
+    long = [{"input": "1", "output": "7\n" * 3_000_000}]
+    write(tmp_path / "rows.jsonl", [row | {"tests": json.dumps(long)} for row in rows(2)])
+    [problem] = DeepCoder(str(tmp_path / "rows.jsonl"), train_size=1).problems("train")
+    jobs = [problem.job(f"input()\nprint('7\\n' * {count}, end='')") for count in (3_000_000, 12_000_000)]
+    outcomes = run_sync(sandbox, jobs)
+    assert [outcome.verdict for outcome in outcomes] == ["pass", "killed"]
 
 
 def test_dropped_rows_are_counted_and_said(tmp_path, caplog):
@@ -222,7 +242,8 @@ def test_the_hubs_parts_keep_their_sides(monkeypatch):
 
     def load(name_of_it: str, name: str, split: str):
         asked.append((name, split))
-        return datasets.Dataset.from_list([{k: v for k, v in row.items() if k != "id"} for row in rows(3)])
+        made = [{"problem": f"{name} {split}: {row['problem']}", "tests": row["tests"]} for row in rows(3)]
+        return datasets.Dataset.from_list(made)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     train, test = ids(DeepCoder())

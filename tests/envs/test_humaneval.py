@@ -121,3 +121,28 @@ def test_evalplus_gets_prompt_and_completion(task, sandbox):
 def test_another_style_is_refused_in_one_line():
     with pytest.raises(TaskError, match=r"task\.env\.style=poem: must be chat or completion"):
         HumanEval(style="poem")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"test": None}, "the row 'HumanEval/0' has no text `test`; HumanEval's rows have task_id, prompt"),
+        ({"prompt": "def other(x):\n"}, "the prompt of double has no line `def double"),
+    ],
+)
+@pytest.mark.parametrize("style", ["chat", "completion"])
+def test_a_row_that_cannot_be_used_is_one_line(changed, message, style, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps(ROW | {"task_id": f"HumanEval/{n}"} | changed) + "\n" for n in range(2))
+    )
+    with pytest.raises(TaskError, match=message):
+        HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"), style=style)
+
+
+def test_a_blank_before_the_parameters_is_no_other_function(tmp_path):
+    rows = [
+        ROW | {"task_id": f"HumanEval/{n}", "prompt": ROW["prompt"].replace("double(", "double (")} for n in range(2)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"))
+    assert "def double" not in task.problems("test")[0].setup

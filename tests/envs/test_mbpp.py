@@ -6,6 +6,9 @@ import ast
 import asyncio
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,9 +16,11 @@ import pytest
 
 from envs.data import data_files, file_rows, hub_rows
 from envs.mbpp import COLUMNS, Mbpp, called, extract_definitions, instruct, mbpp_problem, plus
+from envs.sandbox import run_sync
 from envs.task import TaskError, validate
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
 SLOW = {"Mbpp/271", "Mbpp/300", "Mbpp/599", "Mbpp/603", "Mbpp/630"}
 """Seconds and more of processor time each."""
 STUB = "def {name}(*args, **kwargs):\n    return 'planted'\n"
@@ -316,9 +321,66 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
 
 
 def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
-    assert instruct.reference("```python\nclass Stack:\n    pass\n```", "Stack") == "class Stack:\n    pass\n"
-    assert instruct.reference("async def f(x):\n    return x", "f")
-    assert instruct.reference("def f10(x):\n    return x", "f1") == instruct.reference(None, "f1") == ""
+    def reference(output, test):
+        return instruct.problem(made(1, output=output, unit_tests=json.dumps([test]))).reference
+
+    stack = "class Stack:\n    pass\n"
+    assert reference(f"```python\n{stack}```", "assert Stack()") == stack
+    assert reference("async def f(x):\n    return x", "assert f(1)")
+    assert reference("def f10(x):\n    return x", "assert f1(1)") == reference(None, "assert f1(1)") == ""
+
+
+@pytest.mark.parametrize(
+    ("tests", "answer", "name"),
+    [
+        (['assert decode(encode("a")) == "a"', 'assert decode(encode("b")) == "b"'], "", "decode"),
+        (["n = Node(3)\nassert f(n) == 3"], "class Node:\n    pass\ndef f(n):\n    return 3\n", "f"),
+        (["n = Node(3)\nassert f(n) == 3"], "", "f"),
+        (["x = make()\nassert x == 1", "assert make() == 2"], "", "make"),
+        (["assert len([1]) == 1"], "", None),
+    ],
+)
+def test_the_tested_function_does_not_depend_on_the_order_of_a_set(tests, answer, name):
+    """Of names that as many tests call: a function of the solution, then the outermost call of an assert."""
+    assert instruct.function_under_test(tests, answer) == name
+    code = f"from envs.mbpp import instruct; print(instruct.function_under_test({tests!r}, {answer!r}))"
+    for seed in ("1", "2", "5"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
+        assert done.stdout.strip() == str(name), done.stderr
+
+
+def test_tests_have_the_imports_of_the_solution_and_an_answer_has_not(sandbox):
+    """Those that the tests use; a row whose tests need more of the solution is left out."""
+    solution = "import math\nimport re\nfrom collections import OrderedDict\n\ndef f(x):\n    return math.sqrt(x)\n"
+    row = made(1, output=solution, unit_tests=json.dumps(["assert math.isclose(f(4), 2)", "assert f(9) == 3"]))
+    problem = instruct.problem(row)
+    assert problem.check_src.splitlines()[0] == "import math" and "re" not in problem.check_src.split()
+    forgetful = solution.replace("import math\n", "")
+    right, wrong = (run_sync(sandbox, [problem.job(code)])[0].verdict for code in (solution, forgetful))
+    assert (right, wrong) == ("pass", "fail")
+    helped = made(2, output="def g(x):\n    return x\ndef f(x):\n    return g(x)", unit_tests='["assert f(g(1)) == 1"]')
+    with pytest.raises(TaskError, match="tests use more of the solution than one function"):
+        instruct.problem(helped)
+
+
+def test_an_answer_that_forgets_its_imports_fails(sandbox):
+    code = "import re\ndef find(text):\n    return re.findall('[a-z]+', text)\n"
+    row = {"task_id": 11, "text": "Words.", "code": code, "test_list": ["assert find('a 1 b') == ['a', 'b']"]}
+    problem = mbpp_problem(row)
+    assert problem.setup is None and "import" not in problem.check_src
+    right, wrong = run_sync(sandbox, [problem.job(code), problem.job(code.replace("import re\n", ""))])
+    assert (right.verdict, wrong.verdict) == ("pass", "fail") and "re" in wrong.note
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"code": None}, "mbpp/11: `code` is missing"), ({"test_list": ["assert True"]}, "mbpp/11: no test calls a")],
+)
+def test_a_row_that_cannot_be_used_is_named(changed, message):
+    row = {"task_id": 11, "text": "Words.", "code": "def f():\n    pass\n", "test_list": ["assert f() is None"]}
+    with pytest.raises(TaskError, match=message):
+        mbpp_problem(row | changed)
 
 
 def test_a_sample_of_many_rows_parses_and_keeps_few_of_them(monkeypatch):
