@@ -25,4 +25,4 @@ PYTHONPATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONP
 export PYTHONPATH
 exec "$PYTHON" -m vllm.entrypoints.openai.api_server --model "$1" --port "${PORT:-8000}" --host 127.0.0.1 \
     "${device[@]}" --worker-extension-cls vllm_weights_from_folder.WeightsFromFolder \
-    --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"
+    --generation-config vllm --logprobs-mode processed_logprobs --max-logprobs -1 "${@:2}"

@@ -164,8 +164,13 @@ def with_answer(prompt: Prompted, answer: str, tokenizer: Any) -> tuple[list[int
         closed = [*(prompt[:-1] if begun else prompt), turn]
         whole = tokenizer.apply_chat_template(closed, tokenize=False)
         joined = list(tokenizer.apply_chat_template(closed, return_dict=True)["input_ids"])
-    if joined[: len(asked)] == asked or not whole.startswith(shown):
+    if joined[: len(asked)] == asked:
         return asked, joined[len(asked) :]
+    if not whole.startswith(shown):
+        raise UserError(
+            f"the chat template asks for an answer behind {shown[-30:]!r}, and shows a finished one in another form, "
+            "so there is no example to imitate: give the model's folder another chat_template.jinja"
+        )
     return asked, list(tokenizer(whole[len(shown) :], add_special_tokens=False)["input_ids"])
 
 

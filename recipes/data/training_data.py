@@ -49,7 +49,8 @@ def tokenized_demonstrations(examples: Dataset, tokenizer: Any) -> Dataset:
 def right_answers(path: str, needed: bool = True) -> dict[str, str]:
     """The right answer of an evaluation to each problem that has one, by the problem's id.
 
-    The greedy answer where it is right, else the most frequent of the right samples.
+    The greedy answer where it is right, else the most frequent of the right samples. An answer that the length limit
+    cut is left out: it has no end to imitate.
 
     Args:
         path: a run directory of recipes/eval.py with evaluation.split=train, or a file of such samples.
@@ -60,7 +61,7 @@ def right_answers(path: str, needed: bool = True) -> dict[str, str]:
     file = samples_file(path)
     counts: dict[str, Counter[str]] = {}
     for row in read_jsonl(file):
-        if row["passed"]:
+        if row["passed"] and row.get("finished", True):
             counts.setdefault(row["task_id"], Counter())[row["completion"]] += 1 if row["temperature"] else 1_000_000
     if not counts and needed:
         raise UserError(
@@ -92,6 +93,8 @@ def demonstrations(
     for problem in problems:
         prompt = task.messages(problem)
         answer = own.get(problem.id)
+        if answer is not None and isinstance(prompt, str) and (code := task.extract(answer)):
+            answer = answer[: code.end]  # without the stop text that ended it
         if answer is None and references and problem.reference:
             answer = demonstration(prompt, problem.reference)
         if answer is not None:

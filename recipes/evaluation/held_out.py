@@ -94,6 +94,7 @@ def evaluate_policy(
             "sample": i % samples,
             "completion": completion.text,
             "tokens": len(completion.token_ids),
+            "finished": completion.finished,
             **grade_columns(grade),
             **({"base_passed": base} if based else {}),
         }

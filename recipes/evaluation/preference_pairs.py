@@ -19,9 +19,11 @@ def preference_pairs(rows: Sequence[dict[str, Any]], margin: float, most: int) -
     """(chosen, rejected) among the answers to one problem, at most `most` pairs.
 
     The rewards differ, by `margin` or more; answers without a grade are left out. Pairs of nearly the same length come
-    first, since a preference for length is the easiest to learn. No text is chosen twice or rejected twice.
+    first, since a preference for length is the easiest to learn. No text is chosen twice or rejected twice. Answers
+    that the length limit cut are left out: an end that the policy did not write would be preferred, or not.
     """
-    graded = {row["completion"]: row for row in rows if row["reward"] is not None}.values()
+    whole = (row for row in rows if row["reward"] is not None and row.get("finished", True))
+    graded = {row["completion"]: row for row in whole}.values()
     pairs = itertools.permutations(graded, 2)
     apart = [(a, b) for a, b in pairs if a["reward"] > b["reward"] and a["reward"] - b["reward"] >= margin]
     apart.sort(key=lambda pair: (abs(pair[0]["tokens"] - pair[1]["tokens"]), -pair[0]["reward"], pair[0]["sample"]))

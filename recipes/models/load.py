@@ -166,9 +166,11 @@ def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | N
 
 
 def with_template(tokenizer: Any) -> Any:
-    """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked."""
+    """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked, behind
+    the beginning of sequence where the tokenizer puts one before a text."""
     if tokenizer.chat_template is None:
-        tokenizer.chat_template = PLAIN_TURNS
+        begins = tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+        tokenizer.chat_template = ("{{ bos_token }}" if begins else "") + PLAIN_TURNS
     return tokenizer
 
 
@@ -282,3 +284,12 @@ def sampling_dtype(hardware: DictConfig) -> torch.dtype | None:
     # 4-bit weights take no merged adapter; under ZeRO-3 no process has the weights to copy
     copies = hardware.sampling_copy and not hardware.load_in_4bit and hardware.zero_stage < 3
     return DTYPES[hardware.precision] if copies else None
+
+
+@torch.no_grad()
+def train_in_float32(model: Any) -> None:
+    """Hold the parameters that are trained in float32. TRL's trainers make the adapters of a model in 4 bits bfloat16,
+    which rounds small updates away."""
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter.dtype in (torch.bfloat16, torch.float16):
+            parameter.data = parameter.data.float()

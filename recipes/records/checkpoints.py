@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerState
 
 from recipes.records.checkpoint_folders import PREFIX, checkpoints, remove_whole, step_of
@@ -122,6 +123,11 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
+        schedule = self.lr_scheduler  # where max_steps was raised, the stored rates are those of the old schedule
+        if isinstance(schedule, LambdaLR):
+            parts = zip(self.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True)
+            for group, base, rate in parts:
+                group["lr"] = base * rate(schedule.last_epoch)
         file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
         device = self.accelerator.device
         target = "cpu" if device.type == "cpu" else device  # torch.load does not accept cpu:0

@@ -100,8 +100,18 @@ ENDS = "the model's end token and the task end an answer; leave it out"
 ONE_ROLLOUT = "a rollout is the completions of one step; recipe.prompts_per_step decides how many"
 NO_CRITIC = "REINFORCE has no critic; leave it out"
 IMPORTANCE = "the ratio is to the log-probabilities that vLLM drew with; leave it out"
+CHAT = "evaluation, chat and export would not have it; change the model's own chat template"
+EXAMPLES = "examples are tokenized as the policy is asked, before TRL sees them; leave it out"
 UNUSED: dict[str, dict[str, str]] = {
+    "sft": {
+        "chat_template_path": CHAT,
+        "eos_token": CHAT,
+        "completion_only_loss": EXAMPLES,
+        "assistant_only_loss": EXAMPLES,
+        "dataset_text_field": EXAMPLES,
+    },
     "grpo": {
+        "chat_template_kwargs": CHAT,
         "top_k": SAMPLING,
         "min_p": SAMPLING,
         "repetition_penalty": SAMPLING,

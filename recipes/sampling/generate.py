@@ -17,6 +17,7 @@ from transformers import DynamicCache, PreTrainedModel
 import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
 from recipes.sampling.cache import growing_cache
 
+ANSWER = "an answer"
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
 Complete = Callable[[list[int]], bool]
@@ -35,10 +36,22 @@ class Decoding:
 
 
 def end_ids(tokenizer: Any, model: PreTrainedModel) -> list[int]:
-    """Ids that end a completion: the tokenizer's end of sequence and those of the model's generation config."""
+    """Ids that end a completion: the tokenizer's end of sequence, those of the model's generation config, and the end
+    of an answer in the chat template, which SFT teaches."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
-    return sorted({tokenizer.eos_token_id, *listed} - {None})
+    return sorted({tokenizer.eos_token_id, *listed, end_of_turn(tokenizer)} - {None})
+
+
+def end_of_turn(tokenizer: Any) -> int | None:
+    """The special token with which the chat template ends an answer: of some base models it is not the end of sequence
+    (ChatML's <|im_end|>). None if there is no such token."""
+    if not tokenizer.chat_template:
+        return None
+    turns = [{"role": "user", "content": "-"}, {"role": "assistant", "content": ANSWER}]
+    behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(ANSWER)[2]
+    special = {token.content: number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return next((number for mark, number in special.items() if mark and behind.startswith(mark)), None)
 
 
 @torch.no_grad()

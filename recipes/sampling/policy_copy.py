@@ -26,7 +26,11 @@ class SamplingCopy:
             plain = plain.merge_and_unload()
         # TRL (from 1.15) and Accelerate put a forward of their own into the policy; TRL's is bound to the policy itself
         vars(plain).pop("forward", None)
+        exact = [(name, buffer.clone()) for name, buffer in plain.named_buffers() if buffer.is_floating_point()]
         self.model = plain.to(dtype).eval().requires_grad_(False)
+        for name, buffer in exact:  # RoPE's frequencies: rounded, they turn far tokens by another angle
+            owner, _, own = name.rpartition(".")
+            setattr(self.model.get_submodule(owner), own, buffer)
         self.model.set_attn_implementation("grouped_sdpa")
 
     @torch.no_grad()

@@ -22,6 +22,15 @@ from recipes.sampling.generate import Complete, Decoding, Ended
 from recipes.sampling.vllm_weights import PAUSES_S, ServerWeights, Unreachable, weights_for_server
 
 SEEDS = 2**31
+WHOLE_DISTRIBUTION = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+"""Else the server takes what the model's own generation_config.json says, and the policy is sampled from another
+distribution than the one that is trained."""
 
 
 def server_of_a_model(policy: Any, tokenizer: Any, hardware: DictConfig) -> ServerSampler | None:
@@ -125,6 +134,7 @@ class ServerSampler:
             "seed": seed,
             "temperature": self.decoding.temperature,
             "top_p": self.decoding.top_p,
+            **WHOLE_DISTRIBUTION,
             "max_tokens": room,
             "stop_token_ids": list(self.eos_ids),
             "logprobs": 0,  # of the sampled token alone

@@ -33,6 +33,7 @@ from recipes.data.completions import rollout_rows
 from recipes.data.curriculum import Curriculum, CurriculumSettings
 from recipes.data.episodes import episode_rows, written_tokens
 from recipes.data.prompt_order import PromptRows
+from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
@@ -271,6 +272,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     ):
         super().__init__(model=model, args=args, reward_funcs=_never_called, callbacks=[run_log], **kwargs)
         self.remove_callback(PrinterCallback)  # run_log prints a line a step
+        train_in_float32(self.model)
         self.task, self.reward, self.run_log = task, reward, run_log
         self.logits_at_once = logits_at_once
         if logits_at_once:

@@ -164,9 +164,6 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
         self.restore(Path(checkpoint))
         self._load_optimizer_and_scheduler(checkpoint)  # and extra_state
         self._load_scaler(checkpoint)
-        schedule = self.lr_scheduler  # where max_steps was raised, the stored rates are those of the old schedule
-        for group, base, rate in zip(self.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True):
-            group["lr"] = base * rate(schedule.last_epoch)
         self._load_rng_state(checkpoint)
 
     def restore(self, checkpoint: Path) -> None:

@@ -12,7 +12,9 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 from trl import DPOConfig, DPOTrainer, SFTTrainer
 
+from recipes.cli.console import log
 from recipes.data.training_data import of_turns
+from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
 from recipes.trainers.log_probs import attend_by_segment, attends_by_segment, causal_lm, full_attention
@@ -24,6 +26,7 @@ class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type:
     def __init__(self, *args: Any, run_log: RunLog, **kwargs: Any):
         super().__init__(*args, callbacks=[run_log], **kwargs)
         self.remove_callback(PrinterCallback)
+        train_in_float32(self.model)
 
     @property
     def policy(self) -> PreTrainedModel:
@@ -77,6 +80,13 @@ class DpoTrainer(Offline, DPOTrainer):
             }
 
         pairs, longest = dataset.map(row), args.max_length
+        answers = [len(p["prompt_ids"]) + max(len(p["chosen_ids"]), len(p["rejected_ids"])) for p in pairs]
+        if longest is not None and (cut := sum(length > longest for length in answers)):
+            log.warning(
+                "%d of %d pairs are longer than recipe.trl.max_length=%d tokens and lose the end of an answer; "
+                "recipe.trl.max_length=%d keeps all of them",
+                *(cut, len(answers), longest, max(answers)),
+            )
         if longest is not None and args.truncation_mode == "keep_start":
             pairs = pairs.filter(lambda pair: len(pair["prompt_ids"]) < longest)
         return pairs
