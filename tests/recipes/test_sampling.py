@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 
@@ -9,8 +10,8 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
-from recipes.models.load import sampling_dtype
-from recipes.sampling.generate import Decoding, draw, sample
+from recipes.models.load import PLAIN_TURNS, sampling_dtype
+from recipes.sampling.generate import Decoding, draw, end_ids, end_of_turn, sample
 from recipes.sampling.policy_copy import SamplingCopy
 
 PROMPTS = [[1, 523, 7, 99], [1, 88]]
@@ -96,16 +97,43 @@ def test_the_sampling_copy_follows_full_and_lora_training(tiny_model):
         with_another_forward(load(tiny_model)),
         get_peft_model(with_another_forward(load(tiny_model)), LoraConfig(r=4, target_modules="all-linear")),
     ):
-        copy = SamplingCopy(policy, torch.float32)
+        sampled = SamplingCopy(policy, torch.float32)
         with torch.no_grad():
             for p in policy.parameters():
                 if p.requires_grad:
                     p.add_(torch.randn_like(p) * 0.05)
-            before = copy.model(ids).logits
-            after = copy.sync(policy)(ids).logits
+            before = sampled.model(ids).logits
+            after = sampled.sync(policy)(ids).logits
             want = policy(ids).logits
         assert torch.allclose(after, want, atol=1e-5)
         assert not torch.allclose(before, want, atol=1e-3)
+
+
+def test_the_sampling_copy_turns_tokens_by_the_policys_angles(tiny_model):
+    """RoPE's frequencies stay float32, as where a model is loaded in bfloat16."""
+    policy = load(tiny_model)
+    sampled = SamplingCopy(policy, torch.bfloat16)
+    assert {p.dtype for p in sampled.model.parameters()} == {torch.bfloat16}
+    copied = dict(sampled.model.named_buffers())
+    floating = {name: buffer for name, buffer in policy.named_buffers() if buffer.is_floating_point()}
+    assert floating and all(torch.equal(copied[name], buffer) for name, buffer in floating.items())
+    assert all(copied[name].dtype == torch.float32 for name in floating)
+
+
+def test_the_end_of_an_answer_in_the_chat_template_ends_a_completion(tiny_model, tiny_tokenizer):
+    """A base model's end of sequence may be another token than the one that its chat template teaches."""
+    model, tokenizer = load(tiny_model), copy.deepcopy(tiny_tokenizer)
+    [turn] = tokenizer("<|im_end|>", add_special_tokens=False)["input_ids"]
+    assert end_of_turn(tokenizer) == turn == tokenizer.eos_token_id
+    tokenizer.eos_token = "<|endoftext|>"
+    assert tokenizer.eos_token_id != turn
+    assert {turn, tokenizer.eos_token_id} <= set(end_ids(tokenizer, model))
+    tokenizer.chat_template = PLAIN_TURNS
+    assert end_of_turn(tokenizer) == tokenizer.eos_token_id
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+    assert end_of_turn(tokenizer) is None
+    tokenizer.chat_template = None
+    assert end_of_turn(tokenizer) is None
 
 
 def test_the_sampling_copy_is_a_choice_that_four_bits_and_zero_3_overrule():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
+import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 from trl import DPOConfig, SFTConfig, SFTTrainer
 
 from envs.basics import Basics
@@ -13,8 +17,11 @@ from envs.etk.completion.task import EtkCompletion
 from envs.etk.task import Etk
 from envs.humaneval import HumanEval
 from envs.task import demonstration
+from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids, with_answer
-from recipes.data.training_data import as_turns, demonstrations, tokenized_demonstrations
+from recipes.data.training_data import as_turns, demonstrations, right_answers, tokenized_demonstrations
+from recipes.evaluation.preference_pairs import preference_pairs
+from recipes.models.load import train_in_float32
 from recipes.records.log import RunLog
 from recipes.trainers.sft_dpo import DpoTrainer
 
@@ -87,3 +94,58 @@ def test_pairs_begin_as_the_policy_is_asked(smollm2_tokenizer, tiny_model, tmp_p
         assert pair["prompt_ids"] == prompt_ids(task, problem, smollm2_tokenizer)
         assert pair["chosen_ids"] == answer != pair["rejected_ids"]
         assert smollm2_tokenizer.decode(pair["rejected_ids"]).startswith("    x = 1;\n```")
+
+
+def test_a_template_that_drops_what_it_asks_behind_is_refused(tiny_tokenizer):
+    """Such as one that opens a block of thoughts and leaves it out of finished turns."""
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+    )
+    with pytest.raises(UserError, match="shows a finished one in another form"):
+        with_answer([{"role": "user", "content": "?"}], "def f(): pass", tokenizer)
+
+
+def test_texts_are_imitated_without_the_stop_text_that_ended_them(asked, smollm2_tokenizer):
+    task = asked["text"]
+    [problem] = task.problems("train")
+    [row] = demonstrations(task, {problem.id: "    return 2 * x\n\ndef"})
+    assert row["completion"] == "    return 2 * x\n"
+
+
+def test_an_answer_that_was_cut_is_neither_imitated_nor_preferred(tmp_path):
+    rows = [
+        {"task_id": "a", "temperature": 1.0, "passed": True, "completion": "cut", "finished": False},
+        {"task_id": "b", "temperature": 1.0, "passed": True, "completion": "whole", "finished": True},
+        {"task_id": "c", "temperature": 1.0, "passed": True, "completion": "older"},
+    ]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert right_answers(str(tmp_path)) == {"b": "whole", "c": "older"}
+    graded = [
+        {"completion": text, "reward": reward, "tokens": 9, "sample": n, "finished": finished}
+        for n, (text, reward, finished) in enumerate([("x", 1.0, False), ("y", 0.5, True), ("z", 0.0, True)])
+    ]
+    assert [(a["completion"], b["completion"]) for a, b in preference_pairs(graded, 0.1, 4)] == [("y", "z")]
+
+
+def test_adapters_are_trained_in_float32(tiny_model):
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
+    model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16()
+    train_in_float32(model)
+    assert {(p.requires_grad, p.dtype) for p in model.parameters()} == {(True, torch.float32), (False, torch.bfloat16)}
+
+
+def test_pairs_that_lose_their_end_are_counted(smollm2_tokenizer, tiny_model, tmp_path, caplog):
+    turn = [{"role": "assistant", "content": "word " * 40}]
+    rows = [{"prompt": [{"role": "user", "content": "?"}], "chosen": turn, "rejected": turn[:1]}]
+    DpoTrainer(
+        model=str(tiny_model),
+        args=DPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", max_length=50),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=smollm2_tokenizer,
+        run_log=RunLog(tmp_path, 1),
+    )
+    assert "1 of 1 pairs are longer than recipe.trl.max_length=50 tokens" in caplog.text

@@ -291,3 +291,12 @@ def test_without_the_package_a_clear_line():
 def test_the_server_script_says_how_it_is_used():
     done = subprocess.run([ROOT / "launch" / "vllm_server.sh"], capture_output=True, text=True)
     assert done.returncode == 2 and "usage: launch/vllm_server.sh MODEL" in done.stderr
+
+
+def test_the_server_is_asked_for_the_whole_distribution():
+    """Whatever the model's generation_config.json says: the server would take it as a default."""
+    sampler = ServerSampler("http://127.0.0.1:1", Decoding(8, 0.7, 0.9), (2,), None, version=lambda: 0)
+    asked = sampler._request("m", [1, 2], 2, 0, 8)
+    neutral = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    assert asked.items() >= {**neutral, "temperature": 0.7, "top_p": 0.9}.items()
+    assert "--generation-config vllm" in (ROOT / "launch" / "vllm_server.sh").read_text()
