@@ -45,7 +45,8 @@ class PythonTests:
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Leave out shown tests that a problem's own reference does not pass: some prompts show a wrong value."""
-        shown = [(p, s) for p in problems if (s := shown_problem(p)) is not None and p.reference]
+        alone = [part for problem in problems for part in problem.parts or (problem,)]
+        shown = [(p, s) for p in alone if (s := shown_problem(p)) is not None and p.reference]
         single = [(p, s, case) for p, s in shown for case in s.cases]
         jobs = [_with(s, (case,)).job(p.reference, str(n)) for n, (p, s, case) in enumerate(single)]
         passed: dict[str, list[Any]] = {p.id: [] for p, _ in shown}
@@ -57,7 +58,12 @@ class PythonTests:
             self._shown[problem.id] = _with(tests, tuple(kept)) if kept else None
 
     async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
-        """What is seen of each program."""
+        """What is seen of each program; of one with parts, what is seen with each of its functions."""
+        alone = [(part, code) for p, code in zip(problems, codes, strict=True) for part in p.parts or (p,)]
+        seen = iter(await self._observe([part for part, _ in alone], [code for _, code in alone]))
+        return [_joined([next(seen) for _ in problem.parts or (problem,)]) for problem in problems]
+
+    async def _observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
         shown = [self._tests(problem) for problem in problems]
         tested = [i for i, tests in enumerate(shown) if tests is not None]
         outcomes: dict[int, Outcome] = dict(
@@ -126,6 +132,12 @@ class PythonTests:
         case = shown.cases[_first(outcome)]
         message = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _failure(facts, (shown, case))
         return Observation(False, "\n".join(filter(None, [message or _noted(outcome, shown, case), words])))
+
+
+def _joined(seen: Sequence[Observation]) -> Observation:
+    """What is told of several functions of one program, each text once."""
+    texts = dict.fromkeys(each.text for each in seen if each.text)
+    return Observation(all(each.fine for each in seen), "\n\n".join(texts), any(each.failed for each in seen))
 
 
 def _with(problem: Problem, cases: tuple[Any, ...]) -> Problem:

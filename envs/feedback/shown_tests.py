@@ -23,8 +23,6 @@ MOST = 8
 
 def shown_problem(problem: Problem) -> Problem | None:
     """The problem with its shown tests alone; None where the prompt shows none that can be read."""
-    if problem.parts:
-        return None
     if problem.entry_point is None:
         question = _lines(problem.question)
         cases = [c for c in problem.cases if isinstance(c, StdioCase) and _shows(question, c)]

@@ -176,6 +176,33 @@ def test_a_time_out_is_told_with_its_call():
     assert seen.text.startswith(f"The program did not end in time: {problem.entry_point}(")
 
 
+def test_each_function_of_an_answer_is_tested(sandbox):
+    """By the example that the prompt shows of it."""
+    task = Basics(functions=2)
+    problem = task.problems("train")[0]
+    assert len(problem.parts) == 2 and all(shown_problem(part) for part in problem.parts)
+    feedback = PythonTests(sandbox)
+    asyncio.run(feedback.ready([problem]))
+    names = [part.entry_point for part in problem.parts]
+    references = [part.reference for part in problem.parts]
+    wrong = [f"def {name}(*a, **k):\n    return 1234567\n" for name in names]
+    codes = ["\n\n".join(pair) for pair in ([*references], [references[0], wrong[1]], [*wrong], [references[0]])]
+    right, one, both, missing = observed(feedback, problem, *codes)
+    assert right.fine and not right.text
+    assert not one.fine and f"{names[1]}(" in one.text and f"This fails: {names[0]}(" not in one.text
+    assert not both.fine and all(f"This fails: {name}(" in both.text for name in names)
+    assert not missing.fine and f"the function {names[1]} is not defined" in missing.text
+
+
+def test_a_name_of_the_set_up_is_not_the_answers_function(sandbox):
+    """`sum` of the libraries that contests have in view, and a method that answers."""
+    problem = Problem("p", "sum(1, 2) == 3", entry_point="sum", setup="from builtins import *")
+    (seen,) = observed(
+        PythonTests(sandbox), problem, "class Solution:\n    def sum(self, a, b):\n        return a - b\n"
+    )
+    assert "Got:\n    -1" in seen.text and "not iterable" not in seen.text
+
+
 def test_a_program_is_told_its_input_and_both_outputs(sandbox):
     seen, fine = observed(PythonTests(sandbox), STDIO, "print(3 * int(input()))", "print(2 * int(input()))")
     assert seen.text.split("\n") == [

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envs.basics import Basics, families
+from envs.basics import PROBLEMS, Basics, families
 from envs.task import TaskError
 
 
@@ -57,6 +57,11 @@ def test_a_share_of_the_families_for_validation(tmp_path):
     (tmp_path / "one.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
     with pytest.raises(TaskError, match="too few families"):
         Basics(path=str(tmp_path / "one.jsonl"), train_size=10, validation=0.5)
+
+
+def test_generated_problems_beside_ones_own_are_refused(tmp_path):
+    with pytest.raises(TaskError, match=r"task\.env\.generated=3 with task\.env\.path="):
+        Basics(path=str(PROBLEMS), generated=3)
 
 
 def test_practice_beside_ones_own_problems_is_refused(tmp_path):

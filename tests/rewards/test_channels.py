@@ -104,6 +104,11 @@ def test_failing_tests_are_charged_to_the_lines_that_only_they_execute(sandbox):
     assert endless == (0.0, ["if x < 0:", "while True: pass"])  # the third test was never reached
 
 
+def test_lines_of_a_method_that_answers_are_charged(sandbox):
+    method = "class Solution:\n" + "".join(f"    {line}\n" for line in SIGN.format("return 1").splitlines())
+    assert blamed(sandbox, MIXED, method.replace("(x)", "(self, x)")) == (pytest.approx(2 / 3), ["return 1"])
+
+
 def test_where_passing_tests_execute_the_same_lines_the_traceback_is_charged(sandbox):
     code = "def sign(x):\n    y = 6 // x\n    return (y > 0) - (y < 0)\n"
     assert blamed(sandbox, MIXED, code) == (pytest.approx(2 / 3), ["y = 6 // x"])

@@ -288,6 +288,12 @@ def test_a_command_builds_runs_and_brings_back_its_files(grade):
     assert int(outcome.files["out/size.txt"]) == len(files["src/main.c"])
 
 
+def test_expected_tuples_are_lists_where_answers_are_compared_as_json(grade):
+    right = grade.call("def f(x): return [x, (x,)]", ((1,), (1, [1])), as_json=True)
+    assert right.verdict == "pass", right
+    assert grade.call("def f(x): return [x]", ((1,), (2,)), as_json=True).verdict == "fail"
+
+
 def test_links_bring_back_files_of_the_job_alone(grade):
     script = "ln -s /etc/passwd out.txt; ln -s / up; echo 1 > real; ln -s real near"
     outcome = grade.command(["/bin/sh", "-c", script], keep=("out.txt", "up/etc/passwd", "near"))
