@@ -6,7 +6,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from recipes.records.log import RunLog
@@ -97,3 +97,19 @@ def test_attention_that_takes_no_lengths_keeps_padded_rows(tiny_model, tmp_path)
         run_log=RunLog(tmp_path, 4),
     )
     assert not padded.data_collator.padding_free
+
+
+def test_a_raised_max_steps_has_the_new_schedules_rate_at_once(tiny_model, tmp_path):
+    """The stored rate is that of the old schedule: 0 at its end."""
+    rates: list[float] = []
+
+    class Rates(TrainerCallback):
+        def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
+            rates.append(optimizer.param_groups[0]["lr"])
+
+    for steps in (2, 4):
+        trainer = made(SftTrainer, tiny_model, tmp_path, lora=False, checkpointing=False)
+        trainer.args.max_steps, trainer.args.save_steps, trainer.args.save_strategy = steps, 2, "steps"
+        trainer.add_callback(Rates())
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2") if steps == 4 else None)
+    assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
