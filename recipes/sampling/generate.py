@@ -7,7 +7,7 @@ instead of repeating keys and values (transformers' sdpa path copies them at eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,17 @@ def end_of_turn(tokenizer: Any) -> int | None:
     behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(ANSWER)[2]
     special = {token.content: number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     return next((number for mark, number in special.items() if mark and behind.startswith(mark)), None)
+
+
+def cut(
+    ids: list[int], logps: list[float], eos_ids: Collection[int], complete: Complete | None, begun: Sequence[int] = ()
+) -> tuple[list[int], list[float]]:
+    """What another sampler drew, up to its end-of-sequence token, or to where it is complete after what had `begun` it:
+    where `sample` would have stopped. logps: empty, or one for each id."""
+    for end, token in enumerate(ids, 1):
+        if token in eos_ids or (complete is not None and complete([*begun, *ids[:end]])):
+            return ids[:end], logps[:end]
+    return ids, logps
 
 
 @torch.no_grad()

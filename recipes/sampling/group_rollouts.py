@@ -25,6 +25,7 @@ from recipes.data.parts import earned, groups_that_differ
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
+from recipes.sampling.generate import cut
 from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, sum_counts
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.prefix import ReferencePrefixes
@@ -298,8 +299,10 @@ class Rollouts:
             if self.external:
                 completions, logps = self.external(part)
                 for place, ids in enumerate(completions):
-                    room = self.sampler.decoding.max_new_tokens - (len(begun[first + place]) if begun else 0)
-                    ended(place, list(ids)[:room], logps[place][:room] if logps else [])
+                    given = begun[first + place] if begun else []
+                    room = self.sampler.decoding.max_new_tokens - len(given)
+                    drawn = list(ids)[:room], logps[place][:room] if logps else []
+                    ended(place, *cut(*drawn, self.sampler.eos_ids, self.sampler.complete, given))
             else:
                 repeats = self._repeats(rows[first : first + size])
                 answers = begun[first : first + size : repeats] if begun else None

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.sampling.conversation import Conversation, Reread
-from recipes.sampling.generate import Complete, Decoding, Ended
+from recipes.sampling.generate import Complete, Decoding, Ended, cut
 from recipes.sampling.vllm_weights import PAUSES_S, ServerWeights, Unreachable, weights_for_server
 
 SEEDS = 2**31
@@ -122,7 +122,8 @@ class ServerSampler:
             for coming in asyncio.as_completed([one(place) for place in range(len(prompts))]):
                 place, choices = await coming
                 for row, choice in enumerate(choices, place * num_samples):
-                    completions[row], logps = self._cut(*self._drawn(choice), begun[place])
+                    drawn = self._drawn(choice)
+                    completions[row], logps = cut(*drawn, self.eos_ids, self.complete, begun[place])
                     ended(row, completions[row], logps)
         return completions
 
@@ -150,13 +151,6 @@ class ServerSampler:
                 f"the server at hardware.vllm_url={self.url} gives no token ids or log-probabilities: start it with "
                 "launch/vllm_server.sh"
             ) from None
-
-    def _cut(self, ids: list[int], logps: list[float], begun: list[int]) -> tuple[list[int], list[float]]:
-        """What was sampled up to its end-of-sequence token, or to where it is complete after what had `begun` it."""
-        for end, token in enumerate(ids, 1):
-            if token in self.eos_ids or (self.complete is not None and self.complete(begun + ids[:end])):
-                return ids[:end], logps[:end]
-        return ids, logps
 
     async def _ask(self, session: Any, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         import aiohttp

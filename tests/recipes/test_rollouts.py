@@ -13,16 +13,17 @@ from trl.trainer.utils import RepeatSampler
 
 from envs.basics import Basics
 from recipes.cli.errors import UserError
-from recipes.data.completions import sandbox_seconds
+from recipes.data.completions import AnswerComplete, sandbox_seconds
 from recipes.data.prompt_order import PromptRows
 from recipes.data.training_data import demonstration, prompt_dataset
 from recipes.sampling.background_grading import Grader
-from recipes.sampling.generate import Decoding
+from recipes.sampling.generate import Decoding, cut
 from recipes.sampling.group_batch import degenerate_groups, rewards_of
 from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.metrics import group_metrics
+from rewards.attribution import TokenBytes
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 
@@ -246,3 +247,17 @@ def test_closing_ends_what_is_being_sampled(tiny_model, tiny_tokenizer):
     made.close()  # returns although 100,000 tokens are asked for
     assert ahead.done() and ahead.exception() is not None
     assert not [t for t in threading.enumerate() if t.name.startswith(("rollout", "grader"))]
+
+
+def test_answers_that_another_sampler_drew_end_where_ours_do(tiny_tokenizer):
+    """At the first end of sequence, or where the task's answer is complete: what is graded is the same block."""
+    task, table = Basics(train_size=4), TokenBytes(tiny_tokenizer)
+    complete, text = AnswerComplete(task, table), "```python\ndef f():\n    pass\n```\nExample:\n```python\nf()\n```"
+    ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    drawn, logps = cut(ids, [0.5] * len(ids), [tiny_tokenizer.eos_token_id], complete)
+    ours = tiny_tokenizer.decode(drawn)
+    assert ours.rstrip().endswith("pass\n```") and len(drawn) == len(logps) < len(ids)
+    assert cut([5, 6, 2, 7], [], [2], None) == ([5, 6, 2], [])
+    begun, rest = ids[:4], ids[4:]
+    assert begun + cut(rest, [], [], complete, begun)[0] == drawn
+    assert cut([5, 6], [0.1, 0.2], [2], complete) == ([5, 6], [0.1, 0.2])
