@@ -78,7 +78,7 @@ def _check(payload: int, line: int, limits: dict) -> str:
     except codec.Unsupported as error:
         verdict = ["error", f"the test passes a value that cannot be sent: {error}"]
     except BaseException as error:
-        verdict = ["fail", program.describe(error)]
+        verdict = ["fail", vars(error).get("told") or program.describe(error)]
     os.ftruncate(payload, 0)
     os.pwrite(payload, json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode(), 0)
     return verdict[0]

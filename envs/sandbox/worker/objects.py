@@ -7,8 +7,11 @@ to the program and linked, nothing else: if they had a truth value or results, a
 name of a function that the test lacks, and its objects would make the test's assertions true.
 """
 
+import ast
+import contextlib
 import functools
 import json
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -33,6 +36,8 @@ NOT_PASSED = {
     *(eval, exec, compile, open, input, __import__, getattr, setattr, delattr, vars, globals, locals, breakpoint)
 }
 """Functions that a program could turn against the test."""
+TOLD = re.compile(r"\w+(?:: (.*?))?(?: \(line \d+\))?", re.DOTALL)
+"""An exception as `describe` writes it; the group is its own text."""
 
 
 class CandidateGone(BaseException):
@@ -42,6 +47,16 @@ class CandidateGone(BaseException):
 
 class CandidateRaised(Exception):
     """The candidate raised something that is not a built-in exception."""
+
+
+def _own_text(told: str, kind: type[Exception]) -> Any:
+    """An exception's own text, of what `describe` made of it; of a KeyError the key, if it is plain data."""
+    match = TOLD.fullmatch(told)
+    text = (match[1] or "") if match else told
+    if kind is KeyError:
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(text)
+    return text
 
 
 class Remote:
@@ -211,7 +226,9 @@ class Candidate:
             return StopIteration()
         for kind, known in program.BUILT_IN.items():
             if name == known and issubclass(kind, Exception) and kind not in AWKWARD:
-                return kind(text)
+                error = kind(_own_text(text, kind))
+                vars(error)["told"] = text  # for notes: its class, and its line in the program
+                return error
         return CandidateRaised(text)
 
     def _called(self, number: Any, args: Any, kwargs: Any) -> str:
