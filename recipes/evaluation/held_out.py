@@ -89,22 +89,26 @@ def evaluate_policy(
     answers = of_all_processes([*map(Answer, completions, grades, base)], samples)
     based = any(BASE in problem.data for problem in problems)
     rows = [
-        {
-            "task_id": problems[i // samples].id,
-            "sample": i % samples,
-            "completion": completion.text,
-            "tokens": len(completion.token_ids),
-            "finished": completion.finished,
-            **grade_columns(grade),
-            **({"base_passed": base} if based else {}),
-        }
-        for i, (completion, grade, base) in enumerate(answers)
+        {"task_id": problems[i // samples].id, "sample": i % samples, **_row(answer, based)}
+        for i, answer in enumerate(answers)
     ]
     how = {"samples": samples, **how_decoded(decoding)}
     what = {"task": task.name, "split": split, "problems": len(problems)}
     measured = measures_of(problems, answers, samples, k)
     summary = what | how | measured | {"seconds": time.perf_counter() - started + kept.seconds}
     return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
+
+
+def _row(answer: Answer, based: bool) -> dict[str, Any]:
+    """What samples.jsonl says of an answer. based: with its verdict by the base tests."""
+    completion = answer.completion
+    return {
+        "completion": completion.text,
+        "tokens": len(completion.token_ids),
+        "finished": completion.finished,
+        **grade_columns(answer.grade),
+        **({"base_passed": answer.base} if based else {}),
+    }
 
 
 def how_decoded(decoding: Decoding) -> dict[str, float]:

@@ -1,0 +1,140 @@
+"""OpenCodeInstruct: rows of every shape, the tested function, what tests may use of a solution, samples."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envs.data import data_files, file_rows
+from envs.mbpp import Mbpp, instruct
+from envs.sandbox import run_sync
+from envs.task import TaskError
+from tests.envs.test_mbpp import shared
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_open_code_instruct_rows_in_the_hubs_columns(sandbox):
+    rows = list(file_rows(data_files(shared("opencodeinstruct_sample/sample.jsonl")), instruct.COLUMNS))
+    problems = [instruct.problem(row) for row in rows]
+    assert {p.entry_point for p in problems} >= {"find_min_max", "find_unique_elements", "sum_values"}
+    right = "def sum_values(d):\n    return {k: sum(v) for k, v in d.items()}\n"
+    [problem] = [p for p in problems if p.entry_point == "sum_values"]
+    codes = (right, right.replace("sum(v)", "len(v)"))
+    outcomes = asyncio.run(sandbox.run([problem.job(code, code) for code in codes]))
+    assert [o.verdict for o in outcomes] == ["pass", "fail"]
+
+
+def made(number: int, **changes):
+    return {
+        "id": f"r{number}",
+        "input": f"Write f{number}.",
+        "output": f"Sure:\n```python\ndef f{number}(x):\n    return x\n```",
+        "domain": "generic",
+        "unit_tests": json.dumps([f"\nassert f{number}(1) == 1\n", "assert broken("]),
+    } | changes
+
+
+def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
+    odd = [
+        made(100, domain="algorithmic"),
+        made(101, unit_tests="[]"),
+        made(102, unit_tests="not json"),
+        made(103, unit_tests=["assert f103(1) == 1"]),
+        made(104, unit_tests=json.dumps(["assert len('a') == 1"])),
+        made(105, input=""),
+        made(106, output=None),
+        made(107, domain=None),
+        made(108, domain=""),
+        {key: value for key, value in made(109).items() if key != "domain"},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(r) + "\n" for r in [*map(made, range(20)), *odd]) + "not json\n")
+    task = Mbpp(train_path=str(file), train_size=15, validation_size=5)
+    train, validation = task.problems("train"), task.problems("validation")
+    assert (len(train), len(validation)) == (15, 5) and not {p.id for p in train} & {p.id for p in validation}
+    assert train == Mbpp(train_path=str(file), train_size=15, validation_size=5).problems("train")
+    assert train != Mbpp(train_path=str(file), train_size=15, validation_size=5, split_seed=1).problems("train")
+    reasons = Counter()
+    for each in odd:
+        try:
+            problem = instruct.problem(each)
+            reasons["kept"] += 1
+            assert len(problem.check_src.splitlines()) == 1
+        except TaskError as error:
+            reasons[str(error)] += 1
+    assert reasons == {
+        "kept": 3,
+        "domain algorithmic": 1,
+        "domain empty": 2,
+        "no asserts": 2,
+        "tests call no function": 1,
+        "no instruction": 1,
+    }
+    assert instruct.problem(made(1)).reference == "def f1(x):\n    return x\n"
+
+
+def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
+    def reference(output, test):
+        return instruct.problem(made(1, output=output, unit_tests=json.dumps([test]))).reference
+
+    stack = "class Stack:\n    pass\n"
+    assert reference(f"```python\n{stack}```", "assert Stack()") == stack
+    assert reference("async def f(x):\n    return x", "assert f(1)")
+    assert reference("def f10(x):\n    return x", "assert f1(1)") == reference(None, "assert f1(1)") == ""
+
+
+@pytest.mark.parametrize(
+    ("tests", "answer", "name"),
+    [
+        (['assert decode(encode("a")) == "a"', 'assert decode(encode("b")) == "b"'], "", "decode"),
+        (["n = Node(3)\nassert f(n) == 3"], "class Node:\n    pass\ndef f(n):\n    return 3\n", "f"),
+        (["n = Node(3)\nassert f(n) == 3"], "", "f"),
+        (["x = make()\nassert x == 1", "assert make() == 2"], "", "make"),
+        (["assert len([1]) == 1"], "", None),
+    ],
+)
+def test_the_tested_function_does_not_depend_on_the_order_of_a_set(tests, answer, name):
+    """Of names that as many tests call: a function of the solution, then the outermost call of an assert."""
+    assert instruct.function_under_test(tests, answer) == name
+    code = f"from envs.mbpp import instruct; print(instruct.function_under_test({tests!r}, {answer!r}))"
+    for seed in ("1", "2", "5"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
+        assert done.stdout.strip() == str(name), done.stderr
+
+
+def test_tests_have_the_imports_of_the_solution_and_an_answer_has_not(sandbox):
+    """Those that the tests use; a row whose tests need more of the solution is left out."""
+    solution = "import math\nimport re\nfrom collections import OrderedDict\n\ndef f(x):\n    return math.sqrt(x)\n"
+    row = made(1, output=solution, unit_tests=json.dumps(["assert math.isclose(f(4), 2)", "assert f(9) == 3"]))
+    problem = instruct.problem(row)
+    assert problem.check_src.splitlines()[0] == "import math" and "re" not in problem.check_src.split()
+    forgetful = solution.replace("import math\n", "")
+    right, wrong = (run_sync(sandbox, [problem.job(code)])[0].verdict for code in (solution, forgetful))
+    assert (right, wrong) == ("pass", "fail")
+    helped = made(2, output="def g(x):\n    return x\ndef f(x):\n    return g(x)", unit_tests='["assert f(g(1)) == 1"]')
+    with pytest.raises(TaskError, match="tests use more of the solution than one function"):
+        instruct.problem(helped)
+
+
+def test_a_sample_of_many_rows_parses_and_keeps_few_of_them(monkeypatch):
+    def drawn(wanted: int, seed: int = 0, in_order: bool = False) -> list[int]:
+        rows = (made(n, domain="generic" if n % 2 else "") for n in range(4000))
+        return [int(p.entry_point[1:]) for p in instruct.sample(rows, wanted, seed, in_order)]
+
+    parsed = []
+    parse = instruct.problem
+    monkeypatch.setattr(instruct, "problem", lambda row: parsed.append(row["id"]) or parse(row))
+    sampled = drawn(20)
+    assert len(set(sampled)) == 20 and len(parsed) < 500 and all(n % 2 for n in sampled)
+    assert sampled != sorted(sampled) and min(sampled) < 1000 and max(sampled) > 3000
+    assert sampled == drawn(20) == drawn(30)[:20] and sampled != drawn(20, seed=1)
+    assert drawn(20, in_order=True) == list(range(1, 41, 2))
