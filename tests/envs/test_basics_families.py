@@ -77,7 +77,9 @@ def test_ones_own_rows_stay_alone(tmp_path):
     }
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps({**row, "examples": [], "hidden": [{"args": [1], "expected": 1}]}) + "\n")
-    mine = Basics(train_size=0, path=str(file), generated=EACH)
+    with pytest.raises(TaskError, match=f"generated={EACH} with task.env.path="):
+        Basics(train_size=0, path=str(file), generated=EACH)
+    mine = Basics(train_size=0, path=str(file))
     assert [len(mine.problems(split)) for split in ("train", "test")] == [0, 1]
 
 
