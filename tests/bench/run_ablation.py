@@ -11,7 +11,7 @@ roboeval    the same on 16 robot programs, PPO also pointed, with a policy small
 basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
-lines       answers of up to eight masked lines of a simulation, the same; six hours on one core
+lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
 KEY=VALUE is an override of the runs that are compared. Each command is printed before it runs. A run that is finished
