@@ -22,7 +22,8 @@ class GroupRollout(Rollout):
 
     rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
     clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
-    failed. sampling_metrics: of the curriculum and of prefix.py, in this process.
+    failed. from_prompt: `sums` of all answers sampled from the prompt alone, those of left-out groups too.
+    sampling_metrics: of the curriculum and of prefix.py, in this process.
     graded_samples: answers that were graded for this batch, left-out ones too.
     """
 
@@ -31,6 +32,7 @@ class GroupRollout(Rollout):
     logps: list[list[float]] = field(default_factory=list)
     clock: dict[str, float] = field(default_factory=dict)
     left_out: tuple[int, int, int] = (0, 0, 0)
+    from_prompt: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
     sampling_metrics: dict[str, float] = field(default_factory=dict)
     graded_samples: int = 0
 
@@ -56,12 +58,21 @@ class GroupRollout(Rollout):
         clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
         metrics = {**self.sampling_metrics, **other.sampling_metrics}
         graded = self.graded_samples + other.graded_samples
-        return replace(self, **both, clock=clock, sampling_metrics=metrics, graded_samples=graded)
+        added = tuple(a + b for a, b in zip(self.from_prompt, other.from_prompt, strict=True))
+        return replace(self, **both, clock=clock, from_prompt=added, sampling_metrics=metrics, graded_samples=graded)
 
 
 def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:
     """Total rewards (B,), NaN where a completion could not be graded."""
     return torch.tensor([torch.nan if grade is None else grade.total for grade in grades])
+
+
+def sums(rewards_B: torch.Tensor, grades: Sequence[Grade | None]) -> tuple[float, ...]:
+    """Sum and number of the rewards, those that are NaN left out; number of answers that pass, and of those of which
+    it is known whether they pass."""
+    graded = rewards_B[~rewards_B.isnan()]
+    passed = [float(g.passed) for g in grades if g is not None and g.passed is not None]
+    return graded.sum().item(), float(len(graded)), sum(passed), float(len(passed))
 
 
 def degenerate_groups(rewards_NG: torch.Tensor) -> torch.Tensor:

@@ -26,7 +26,7 @@ from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
 from recipes.sampling.generate import cut
-from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, sum_counts
+from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, rewards_of, sum_counts, sums
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.sampling.sampler import Sampler
@@ -108,6 +108,11 @@ class Rollouts:
         """How many turns an episode has at most, and the discount between them."""
         return (1, 1.0) if self.episodes is None else (self.episodes.episode.turns, self.episodes.episode.gamma)
 
+    @property
+    def selects(self) -> bool:
+        """Whether a batch may lack groups that were sampled from their prompt, or have others in their place."""
+        return bool(self.settings.refill_rounds) or self.prefixes is not None
+
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
         """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False).
 
@@ -159,6 +164,7 @@ class Rollouts:
                 "given": [completion.given for completion in ahead.completions],
                 "logps": ahead.logps,
                 "left_out": list(ahead.left_out),
+                "from_prompt": list(ahead.from_prompt),
                 "sampling_metrics": ahead.sampling_metrics,
                 "graded_samples": ahead.graded_samples,
             }
@@ -191,7 +197,7 @@ class Rollouts:
             for place, ids in enumerate(sampled["ids"]):
                 self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
             rollout.grades = batch.collect()
-        rollout.left_out = tuple(sampled["left_out"])
+        rollout.left_out, rollout.from_prompt = tuple(sampled["left_out"]), tuple(sampled["from_prompt"])
         rollout.sampling_metrics, rollout.graded_samples = sampled["sampling_metrics"], sampled["graded_samples"]
         self._ahead = Future()
         self._ahead.set_result(rollout)
@@ -248,7 +254,8 @@ class Rollouts:
         """Answers to the next problems, from the prompt alone."""
         drawn = self._round(policy, self.stream.draw(rows), generator)
         self.stream.observe(drawn.rows, drawn.grades)
-        return replace(drawn, sampling_metrics=self.stream.metrics())
+        all_drawn = sums(rewards_of(drawn.grades), drawn.grades)
+        return replace(drawn, from_prompt=all_drawn, sampling_metrics=self.stream.metrics())
 
     def _again_from_prefixes(self, policy: Any, drawn: GroupRollout, generator: torch.Generator) -> GroupRollout:
         """The batch with new groups in place of those in which nothing passed, which are counted as left out."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 
 from recipes.sampling import vllm_weights
 from recipes.sampling.conversation import Cached, Conversation, Reread, keeps_cache
-from recipes.sampling.generate import Complete, Decoding, Ended, sample
+from recipes.sampling.generate import Complete, Decoding, Ended, cut, sample
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.vllm import ServerSampler
 
@@ -27,7 +27,7 @@ class Sampler:
         complete: says of sampled ids that nothing further is needed; None waits for an end-of-sequence token.
         copy_dtype: sample from a merged copy of the policy in this dtype; None samples from the policy itself.
         stock: use transformers' `generate`, for architectures whose cache this project's loop does not know. Slower;
-            draws what TRL's own trainers draw from the same random state, and does not stop at `complete`.
+            draws what TRL's own trainers draw from the same random state, as far as `complete` lets it.
         autocast: makes the context to run the policy in.
     """
 
@@ -52,26 +52,22 @@ class Sampler:
         """`num_samples` completions of each prompt, prompt-major. `generator` and `ended`, as of `sample`, are not for
         `stock`. `begun`: ids at each prompt's end that are the beginning of its answer, as of `sample`."""
         with self._ready(policy) as model:
-            arguments = (model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id)
-            if not self.stock:
-                return sample(*arguments, self.complete, generator, ended, begun)
-            completions = generate(*arguments)
-            if begun is None:
-                return completions
-            room = [max(1, self.decoding.max_new_tokens - len(ids)) for ids in begun for _ in range(num_samples)]
-            return [ids[:most] for ids, most in zip(completions, room, strict=True)]
+            arguments = (model, prompts, num_samples, self.decoding, self.eos_ids, self.pad_id, self.complete)
+            if self.stock:
+                return generate(*arguments, begun)
+            return sample(*arguments, generator, ended, begun)
 
     @contextmanager
     def conversation(self, policy: Any, generator: torch.Generator | None = None) -> Iterator[Conversation]:
         """Conversations with the policy as it is."""
         with self._ready(policy) as model:
-            how = (self.decoding, self.eos_ids, self.pad_id)
+            how = (self.decoding, self.eos_ids, self.pad_id, self.complete)
             if self.stock:
                 yield Reread(lambda prompts, n, ended: _tell(generate(model, prompts, n, *how), ended))
             elif keeps_cache(model):
-                yield Cached(model, *how, self.complete, generator)
+                yield Cached(model, *how, generator)
             else:
-                yield Reread(lambda prompts, n, ended: sample(model, prompts, n, *how, self.complete, generator, ended))
+                yield Reread(lambda prompts, n, ended: sample(model, prompts, n, *how, generator, ended))
 
     @contextmanager
     def _ready(self, policy: Any) -> Iterator[PreTrainedModel]:
@@ -117,9 +113,12 @@ def generate(
     decoding: Decoding,
     eos_ids: Sequence[int],
     pad_id: int,
+    complete: Complete | None = None,
+    begun: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
     """`sample` by transformers' own `generate`."""
     repeated = [p for p in prompts for _ in range(num_samples)]
+    begins = [list(ids) for ids in begun or [[]] * len(prompts) for _ in range(num_samples)]
     width = max(map(len, repeated))
     ids = torch.zeros(len(repeated), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
@@ -141,19 +140,30 @@ def generate(
     try:
         for holder in holders:
             holder.generation_config = config
-        out = model.generate(input_ids=ids.to(model.device), attention_mask=mask.to(model.device))
+        stops = StoppingCriteriaList([_Complete(complete, begins, width)] if complete else [])
+        given = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+        out = model.generate(**given, stopping_criteria=stops)
     finally:
         for holder, own_config in zip(holders, own_configs, strict=True):
             holder.generation_config = own_config
-    return [cut_after(row, set(eos_ids)) for row in out[:, width:].tolist()]
+    room = [max(1, decoding.max_new_tokens - len(ids)) for ids in begins]
+    answers = [row[:most] for row, most in zip(out[:, width:].tolist(), room, strict=True)]
+    return [cut(ids, [], eos_ids, complete, first)[0] for ids, first in zip(answers, begins, strict=True)]
+
+
+class _Complete(StoppingCriteria):
+    """Ends the rows whose answer is complete. begun: what began each answer; width: tokens of the longest prompt."""
+
+    def __init__(self, complete: Complete, begun: Sequence[Sequence[int]], width: int):
+        self._complete, self._begun, self._width = complete, begun, width
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        """Which rows of (B, T) end here, (B,) of bool."""
+        answers = zip(self._begun, input_ids[:, self._width :].tolist(), strict=True)
+        ended = [self._complete([*first, *ids]) for first, ids in answers]
+        return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
 
 
 def _tell(completions: list[list[int]], ended: Ended) -> None:
     for place, ids in enumerate(completions):
         ended(place, ids, [])
-
-
-def cut_after(ids: Sequence[int], eos_ids: set[int]) -> list[int]:
-    """A row of ids up to and with its first end-of-sequence token."""
-    end = next((place for place, i in enumerate(ids) if i in eos_ids), len(ids) - 1)
-    return list(ids[: end + 1])

@@ -53,7 +53,7 @@ from recipes.trainers.log_probs import (
     packed_logps,
     require_plain_head,
 )
-from recipes.trainers.metrics import completion_metrics, group_metrics
+from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt
 from recipes.trainers.micro_batches import (
     MEANS_OVER_ROWS,
     entropy_in_loss,
@@ -197,6 +197,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
         metrics |= groups
+        if self.rollouts.selects:
+            metrics |= metrics_from_prompt(rollout.from_prompt, rewards_NG.device)
         graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
         metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.sampling_metrics}
         if self._turns > 1:

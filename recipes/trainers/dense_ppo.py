@@ -37,6 +37,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
+from recipes.sampling.group_batch import sums
 from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
@@ -145,7 +146,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
     def draw_again(self, e: Experience) -> None:
         """New completions of prompts of which none passed, behind the beginning of the reference (prefix.py)."""
         assert self.prefixes is not None
-        started = time.perf_counter()
+        started, self._from_prompt = time.perf_counter(), sums(e.scores, e.grades)
         finish = partial(completion_of, token_bytes=self._token_bytes, task=self.task, end_ids=self._end_ids)
         self._drawn_again = draw_again(e, self.prefixes, partial(self.sampler, self.policy), finish, self._grade)
         self.set_masks(e)
@@ -369,6 +370,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
             prefix, task, processing_class, args.num_total_batches, args.response_length
         )
         self._drawn_again = 0
+        self._from_prompt: tuple[float, ...] | None = None
         self._loop = asyncio.Runner()
         self.turns = self._turns_of(episode, Grader(reward, grading_chunk))
         self.steps = steps_of(self, zero_stage)

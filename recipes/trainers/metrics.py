@@ -39,6 +39,16 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
     return metrics
 
 
+def metrics_from_prompt(own: Sequence[float], device: torch.device) -> dict[str, float]:
+    """Mean reward and pass rate of all answers that were sampled from the prompt alone, before groups are left out or
+    sampled again; all processes call it. own: `group_batch.sums` of this process."""
+    reward, graded, passed, judged = gather(torch.tensor([own], device=device)).sum(0).tolist()
+    return {
+        "from_prompt/reward": reward / graded if graded else torch.nan,
+        "from_prompt/pass_rate": passed / judged if judged else torch.nan,
+    }
+
+
 def group_metrics(
     rollout: GroupRollout,
     rewards_NG: torch.Tensor,

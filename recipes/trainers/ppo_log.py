@@ -14,7 +14,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient, Total
 from recipes.trainers.experience import Experience
-from recipes.trainers.metrics import completion_metrics, mean_of_graded, ppo_metrics
+from recipes.trainers.metrics import completion_metrics, mean_of_graded, metrics_from_prompt, ppo_metrics
 from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.turns import turn_metrics
 from rewards.compose import Reward
@@ -39,6 +39,7 @@ class StepLog:
     samples_per_prompt: int
     _clock: dict[str, float]
     _drawn_again: int
+    _from_prompt: tuple[float, ...] | None
 
     def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
@@ -48,6 +49,7 @@ class StepLog:
             **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
             "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
             **(self.prefixes.metrics() if self.prefixes else {}),
+            **(metrics_from_prompt(self._from_prompt, self.accelerator.device) if self._from_prompt else {}),
             **statistics,
             **self._clock,
             "lr": self.lr_scheduler.get_last_lr()[0],

@@ -196,6 +196,19 @@ def test_the_report_and_the_end_of_training_show_the_diagnosis(tmp_path, caplog,
     assert diagnosis.findings[0].remedy in page
 
 
+def test_answers_from_the_prompt_alone_are_judged_where_those_trained_on_are_selected(tmp_path):
+    """A prefix that shrinks, or groups that all pass and are left out, lower the reward of a run that learns."""
+    falling = MadeUp("ppo", 0, sick="reward falling").write(tmp_path / "falling")
+    learns = read_jsonl(MadeUp("ppo", 0).write(tmp_path / "learns") / "metrics.jsonl")
+    rows = [
+        row | {f"from_prompt/{name}": own[name] for name in ("reward", "pass_rate")}
+        for row, own in zip(read_jsonl(falling / "metrics.jsonl"), learns, strict=True)
+    ]
+    assert "reward falling" in [finding.name for finding in found(falling).findings]
+    (falling / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert not {"reward falling", "collapse"} & {finding.name for finding in found(falling).findings}
+
+
 def test_a_resumed_run_is_read_by_its_later_rows(tmp_path):
     folder = MadeUp("grpo", 3).write(tmp_path)
     path = folder / "metrics.jsonl"

@@ -22,7 +22,7 @@ from recipes.sampling.group_batch import degenerate_groups, rewards_of
 from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from recipes.sampling.sampler import Sampler
-from recipes.trainers.metrics import group_metrics
+from recipes.trainers.metrics import group_metrics, metrics_from_prompt
 from rewards.attribution import TokenBytes
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
@@ -153,6 +153,10 @@ def test_a_group_without_a_pass_is_drawn_again_behind_the_beginning_of_its_refer
     assert [len(logps) for logps in rollout.logps] == [len(c.sampled_ids) for c in rollout.completions]
     assert rollout.graded_samples == 12 and rollout.left_out == (1, 0, 1)
     assert rollout.sampling_metrics == {"prefix/groups": 1.0, "prefix/share": 0.5}
+    assert metrics_from_prompt(rollout.from_prompt, torch.device("cpu")) == {
+        "from_prompt/reward": 0.5,  # the first group earned 1 each, the second nothing before its reference was shown
+        "from_prompt/pass_rate": 0.5,
+    }
 
     state, name = made.state(), passing[0]
     second = made.next(model)
@@ -193,6 +197,7 @@ def test_groups_without_a_signal_are_replaced(tiny_model, tiny_tokenizer):
     assert len(rollout.rows) == 24 and not degenerate_groups(rewards_of(rollout.grades).view(-1, GROUP)).any()
     assert all(len(set(rollout.rows[i : i + GROUP])) == 1 for i in range(0, 24, GROUP))
     assert sum(channel.asked) == made.stream.position == GROUP * (6 + rollout.left_out[0])
+    assert rollout.from_prompt[1] == rollout.from_prompt[3] == sum(channel.asked) > 24
     over = rollout.left_out
     assert over[1] and over[2] and over[1] + over[2] == over[0]  # all of one kind or the other
     metrics = group_metrics(rollout, rewards_of(rollout.grades).view(-1, GROUP))

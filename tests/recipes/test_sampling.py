@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from recipes.models.load import PLAIN_TURNS, sampling_dtype
 from recipes.sampling.generate import Decoding, draw, end_ids, end_of_turn, sample
 from recipes.sampling.policy_copy import SamplingCopy
+from recipes.sampling.sampler import generate
 
 PROMPTS = [[1, 523, 7, 99], [1, 88]]
 
@@ -50,6 +51,20 @@ def test_rows_end_by_themselves_and_the_rest_go_on(tiny_model):
     assert all(row == free[1][:stop] for row in got[12:])
     cut = sample(model, PROMPTS, 1, Decoding(12, 0.0), [], 2, complete=lambda ids: len(ids) == 5)
     assert cut == [free[0][:5], free[1][:5]]
+
+
+def test_transformers_own_loop_ends_answers_where_ours_does(tiny_model):
+    """At the end of sequence, where the answer is complete after what began it, and at the limit that counts both."""
+    model, greedy = load(tiny_model), Decoding(9, 0.0)
+    free = sample(model, PROMPTS, 1, greedy, [], 2)
+    begun = [PROMPTS[0][2:], PROMPTS[1][1:]]
+    for complete in (None, lambda ids: len(ids) == 5, lambda ids: ids[-1] == free[0][2]):
+        for first in (None, begun):
+            how = (model, PROMPTS, 2, greedy, [free[1][6]], 2, complete)
+            assert generate(*how, begun=first) == sample(*how, begun=first)
+    read = []
+    generate(model, PROMPTS, 1, greedy, [], 2, lambda ids: read.append(len(ids)) or len(ids) == 3)
+    assert max(read) == 3  # no token is drawn after the last answer is complete
 
 
 def test_each_completion_is_told_as_it_ends_with_the_log_probabilities_it_was_drawn_with(tiny_model):

@@ -22,6 +22,8 @@ SOLVED = 0.9
 """Share of samples that pass from which a task counts as learned; the rest is exploration at temperature 1."""
 SIGNIFICANT = 3.0
 """Standard errors of a real change: with some ten comparisons a run, one run in a hundred has a false one."""
+SELECTED = ("reward", "pass_rate")
+"""Metrics that also exist as `from_prompt/`: of answers that neither a refill nor a prefix has selected."""
 MIN_RISE = 0.1
 """Rise in reward, as a share of the largest, that is progress: learning the form alone, at a weight of 0.1, is less."""
 
@@ -174,8 +176,14 @@ def history(
     evals: list[Record],
     held_out: Mapping[Evaluated, Mapping[str, float]] | None = None,
 ) -> History:
-    """A History of rows by step, (byte offset, row) of completions.jsonl, rows of evals.jsonl, and `shares_passed`."""
-    rows = [row | {"step": step} for step, row in steps.items()]
+    """A History of rows by step, (byte offset, row) of completions.jsonl, rows of evals.jsonl, and `shares_passed`.
+
+    Reward and pass rate are those of all answers from the prompt alone where the run trained on a selection of them.
+    """
+    rows = [
+        row | {"step": step} | {k: row[f"from_prompt/{k}"] for k in SELECTED if f"from_prompt/{k}" in row}
+        for step, row in steps.items()
+    ]
     return History(config, rows, [answer(offset, row) for offset, row in completions], evals, held_out or {})
 
 

@@ -1,9 +1,10 @@
 """How much memory a pass through a model takes, without making it: its own code, on tensors without numbers.
 
-A network of two layers and one of three are built of fake tensors (PyTorch's FakeTensorMode: shapes, dtypes and
-storages, no memory). A pass runs on them, and every storage that comes and goes is counted. What a layer keeps for the
-backward pass is the difference between the two networks, so the sum for the whole depth follows, without a formula for
-any architecture. Logits are no part of it: trainers treat them each in its own way (planner.py has their arithmetic).
+Networks of one layer and of two are built of fake tensors (PyTorch's FakeTensorMode: shapes, dtypes and storages, no
+memory). A pass runs on them, and every storage that comes and goes is counted. What a layer keeps for the backward pass
+is the difference between the two networks, so the sum for the whole depth follows, without a formula for any
+architecture. Many forward passes before one backward pass follow from few in the same way. Logits are no part of it:
+trainers treat them each in its own way (planner.py has their arithmetic).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import functools
 import weakref
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -25,8 +26,10 @@ from recipes.tools.memory.network import Network
 from recipes.trainers.log_probs import causal_lm
 
 AttentionInterface.register("causal_sdpa", sdpa_attention_forward)  # without a mask, which fake ids would ask for
-DEPTHS = (2, 3)
-"""Layers of the two networks that are traced: the first and the last layer may differ from those between them."""
+LAYERS = (1, 2)
+"""Of the two networks that are traced."""
+PASSES = (2, 3)
+"""Forward passes that are traced in place of more than their sum; beside what is kept, three hold as much as more."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,19 @@ class Traced(NamedTuple):
 
     kept: dict[str, float]
     fullest: dict[str, float]
+
+
+class _Counted(NamedTuple):
+    """Bytes: activations and casts that are kept after the forward passes, and what the fullest moment has beside."""
+
+    kept: float
+    casts: float
+    on_top: float
+
+    def and_further(self, fewer: _Counted, times: int) -> _Counted:
+        """And `times` what this keeps more than `fewer`, which has a layer or a pass less."""
+        kept, casts = self.kept - fewer.kept, self.casts - fewer.casts
+        return _Counted(self.kept + times * kept, self.casts + times * casts, self.on_top)
 
 
 class MemoryTracer(TorchDispatchMode):
@@ -101,21 +117,27 @@ def traced(
 
     The trained weights have their gradients from the start, as after an earlier pass; none are counted.
     """
-    layers, (fewer, more) = network.shape.num_hidden_layers, DEPTHS
-    depth = min(layers, more)
-    kept, casts, peak = _trace(network, depth, batch, autocast, learns, cached)
-    on_top = peak - kept - casts  # of what one layer takes and gives back
-    if layers > depth:
-        kept_by_fewer, casts_by_fewer, _ = _trace(network, fewer, batch, autocast, learns, cached)
-        times = (layers - depth) / (more - fewer)
-        kept, casts = kept + times * (kept - kept_by_fewer), casts + times * (casts - casts_by_fewer)
+    layers, passes = network.shape.num_hidden_layers, batch.forwards
+
+    def of_depth(depth: int) -> _Counted:
+        if passes <= sum(PASSES):
+            return _trace(network, depth, batch, autocast, learns, cached)
+        fewer, more = (
+            _trace(network, depth, replace(batch, forwards=number), autocast, learns, cached) for number in PASSES
+        )
+        return more.and_further(fewer, passes - PASSES[1])
+
+    whole = of_depth(min(layers, LAYERS[1]))
+    if layers > LAYERS[1]:
+        whole = whole.and_further(of_depth(LAYERS[0]), layers - LAYERS[1])
+    kept, casts, on_top = whole
     return Traced({"activations": kept, "casts": casts}, {"activations": kept + on_top, "casts": casts})
 
 
 def _trace(
     network: Network, depth: int, batch: Batch, autocast: torch.dtype | None, learns: bool, cached: bool
-) -> tuple[float, float, float]:
-    """Of `depth` layers: activations and casts kept after the forward pass, and the greatest sum of both at once."""
+) -> _Counted:
+    """The passes of `batch` through `depth` layers."""
     model = network.build(depth).train(learns)
     with FakeTensorMode(allow_non_fake_inputs=True):
         model.to_empty(device="cpu")
@@ -137,4 +159,4 @@ def _trace(
                 kept, casts = tracer.alive, tracer.casts
             if learns:
                 torch.stack(logits).sum().backward()
-    return kept - casts, casts, tracer.peak
+    return _Counted(kept - casts, casts, tracer.peak - kept)

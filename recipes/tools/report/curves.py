@@ -12,6 +12,8 @@ KNOWN: dict[str, dict[str, tuple[str, str]]] = {
     "Reward": {
         "reward": ("Reward", "mean of the step"),
         "pass_rate": ("Pass rate", "share of completions that pass"),
+        "from_prompt/reward": ("Reward from the prompt", "of all answers to the prompt alone, trained on or not"),
+        "from_prompt/pass_rate": ("Pass rate from the prompt", "of all answers to the prompt alone, trained on or not"),
     },
     "Measured by the channels": {},
     "Sampling and update": {
