@@ -30,6 +30,7 @@ CONTEXT.set_forkserver_preload(
         "trl.trainer.dpo_trainer",
         "deepspeed",  # which accelerate asks for
         "matplotlib.backends.backend_svg",
+        "matplotlib.figure",
         "envs.basics.families",
         "rewards.form",
         "rewards.unit_tests",

@@ -22,14 +22,11 @@ GRPO = ("grpo", "recipe.trl.num_generations=4")
 RUNS = {
     "grpo on-policy": GRPO,
     "grpo, two updates a rollout": (*GRPO, "recipe.trl.num_iterations=2"),
-    "grpo, entropy kept up": (
+    "grpo, a batch ahead, refilled, over epochs of two batches, an adaptive entropy bonus": (
         *GRPO,
         "+recipe.trl.use_adaptive_entropy=true",
         "+recipe.trl.entropy_target=20.0",
         "+recipe.trl.entropy_coef_delta=0.1",
-    ),
-    "grpo, a batch ahead, refilled, over epochs of two batches": (
-        *GRPO,
         "recipe.lookahead=1",
         "recipe.refill=true",
         "recipe.refill_rounds=1",

@@ -121,7 +121,7 @@ OBJECT = npy(np.array([{"a": 1}], dtype=object))
 
 def bomb() -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for number in range(5):
             file.writestr(f"{number}.npy", b"\0" * (1 << 28))
     return stream.getvalue()

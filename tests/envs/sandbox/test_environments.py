@@ -76,6 +76,9 @@ SETUPS: dict[str, tuple[Callable[[Path], Environment], str]] = {
 }
 
 
+SLOW = pytest.mark.slow  # an ordinary user, below, has each of them
+
+
 @pytest.fixture
 def place(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
     """Makes folders of mode 755 below /tmp; above them is one of mode 700."""
@@ -116,7 +119,9 @@ def all_pass(answers: dict) -> None:
         pytest.skip("this machine allows no tier")
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize(
+    "setup", [name if name in ("venv below /tmp", "system") else pytest.param(name, marks=SLOW) for name in SETUPS]
+)
 def test_the_callers_programs_import_everything(place, setup):
     make, name = SETUPS[setup]
     all_pass(graded(make(place(name)), as_caller, MODULES, ["numpy"]))
@@ -213,7 +218,7 @@ def test_copies_of_processes_that_were_killed_are_deleted(tmp_path):
     assert sorted(path.name.removeprefix(libraries.PREFIX) for path in tmp_path.iterdir()) == ["locked", "young"]
 
 
-@pytest.mark.parametrize("name", ["below", "with two spaces"])
+@pytest.mark.parametrize("name", [pytest.param("below", marks=SLOW), "with two spaces"])
 def test_doctor_names_the_tier_of_run(place, tmp_path, name):
     environment = venv(place(name))
     row = {"id": 1, "kind": "function", "entry_point": "f", "cases": [{"args": [], "expected": 1}]}

@@ -59,13 +59,13 @@ def test_sleep_is_a_timeout_and_keeps_what_was_answered(grade):
 
 def test_times_of_each_case(grade):
     """A process that runs out of time on its third case is followed by one that begins with it."""
-    slow = "import time\ndef f(x):\n    time.sleep(0.7 if x < 5 else 100)\n    return -x if x == 4 else x\n"
-    each = Limits(wall_s=2.0, each_case=True)
+    slow = "import time\ndef f(x):\n    time.sleep(0.4 if x < 5 else 100)\n    return -x if x == 4 else x\n"
+    each = Limits(wall_s=1.1, each_case=True)
     right = [((x,), x) for x in range(4)]
-    together = grade.call(slow, *right, limits=Limits(wall_s=2.0))  # 2.8 s of sleep
+    together = grade.call(slow, *right, limits=Limits(wall_s=1.1))  # 1.6 s of sleep
     assert together.verdict == "timeout" and together.cases[0] and not together.cases[3]
     outcome = grade.call(slow, *right, limits=each)
-    assert (outcome.verdict, outcome.note) == ("pass", "") and outcome.seconds > 2.8
+    assert (outcome.verdict, outcome.note) == ("pass", "") and outcome.seconds > 1.6
     assert grade.call(slow, *right, ((9,), 9), ((1,), 1), limits=each).cases == (True,) * 4 + (False,) * 2
     wrong = grade.call(slow, *right, ((4,), 4), ((1,), 1), limits=each)
     assert (wrong.verdict, wrong.cases) == ("fail", (True,) * 4 + (False, True))
@@ -346,13 +346,12 @@ BURN = "import time\ndef f():\n    while time.process_time() < 0.6: pass\n    re
 def test_a_crowded_machine_changes_no_verdict(grade):
     """0.6 s of processor time within 1 s: waiting for a processor is not the program's doing, sleeping is."""
     spin = [sys.executable, "-c", "while True: pass"]
-    places = 4 * len(os.sched_getaffinity(0))
+    places = 3 * len(os.sched_getaffinity(0))
     # a session each: the kernel shares processors out among sessions first
     crowd = [subprocess.Popen(spin, start_new_session=True) for _ in range(places)]
     try:
-        for _ in range(2):
-            outcome = grade.call(BURN, ((), 1), limits=Limits(wall_s=1.0, cpu_s=2.0))
-            assert outcome.verdict == "pass" and outcome.seconds > 1.0
+        outcome = grade.call(BURN, ((), 1), limits=Limits(wall_s=1.0, cpu_s=2.0))
+        assert outcome.verdict == "pass" and outcome.seconds > 1.0
         check = grade.check(BURN, "assert f() == 1", limits=Limits(wall_s=1.0, cpu_s=2.0))
         assert check.verdict == "pass"
         assert grade.script("import time; time.sleep(100)", ("", ""), limits=Limits(wall_s=1.0)).verdict == "timeout"
