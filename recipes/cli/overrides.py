@@ -27,6 +27,7 @@ LENGTH_AND_LOGGING = tuple(
 """Keys that may change when a training run resumes in its directory."""
 INTERPOLATION = re.compile(r"\$\{([\w.]+)\}")
 NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in '[^']+': (.*?)(?: Config search|$)")
+NOT_CHOSEN = re.compile(r"You must specify '([^']+)', e\.g,? .*?Available options: (.*)$")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
 FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
@@ -86,7 +87,9 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
 def _plain_message(message: str, overrides: Sequence[str]) -> str:
     if choice := NO_CHOICE.search(message):
         group, name, known = choice.groups()
-        return f"there is no {group}={name}{_similar(name, [c for c in known.split() if not c.endswith('schema')])}"
+        return f"there is no {group}={name}{_similar(name, _choices(known))}"
+    if group := NOT_CHOSEN.search(message):
+        return f"{group[1]}= is missing; there are {', '.join(_choices(group[2]))}"
     if key := NO_KEY.search(message):
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
     if unreadable := NO_OVERRIDE.search(message):
@@ -94,6 +97,11 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
     key = FULL_KEY.search(message)
     message = FULL_KEY.sub("", message)
     return message if key is None or key[1] in message else f"{key[1]}: {message}"
+
+
+def _choices(known: str) -> list[str]:
+    """The choices of a group that Hydra lists, without the schemas that stand beside them."""
+    return [name for name in known.split() if not name.endswith("schema")]
 
 
 def _similar(name: str, known: Sequence[str]) -> str:
