@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("repeatable")
 
 
 # files of few but long tests: begun last, as pytest-xdist would by their number, they leave one worker to work alone
-LONGEST = ("test_launching", "test_two_processes", "test_interruptions", "test_adversarial", "test_resume", "test_zero")
+LONGEST = ("test_adversarial", "test_resume", "test_two_processes", "test_interruptions", "test_zero", "test_wheel")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

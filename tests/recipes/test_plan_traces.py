@@ -54,8 +54,14 @@ def online_rows() -> log_probs.Rows:
     return log_probs.Rows(prompts, [[0] * 160] * 4, 160, torch.device("cpu"), 4096)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("rank, checkpointing", [(0, False), (8, False), (8, True), (0, True)])
+@pytest.mark.parametrize(
+    "rank, checkpointing, precision",
+    [
+        *((8, False, "bf16"), (8, True, "bf16"), (0, False, "fp32"), (0, True, "bf16")),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((8, False, "fp32"), (8, True, "fp32"))),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0, False, "bf16"), (0, True, "fp32"))),
+    ],
+)
 def test_an_update_of_ppo_takes_what_is_planned(rank, checkpointing, precision, tmp_path):
     LlamaConfig(**SMALL).save_pretrained(tmp_path)
     hardware = [f"hardware.precision={precision}", f"hardware.gradient_checkpointing={checkpointing}"]
@@ -83,9 +89,14 @@ def bf16_accelerator():
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-@pytest.mark.parametrize("bonus", [0.0, 0.01])
-@pytest.mark.parametrize("packing", [4096, 0])
-@pytest.mark.parametrize("rank", [0, 8])
+@pytest.mark.parametrize(
+    "rank, packing, bonus",
+    [
+        *((8, 4096, 0.01), (8, 0, 0.0), (0, 4096, 0.0), (0, 0, 0.01)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((8, 4096, 0.0), (8, 0, 0.01))),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0, 4096, 0.01), (0, 0, 0.0))),
+    ],
+)
 def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, bf16_accelerator, tmp_path):
     LlamaConfig(**SMALL).save_pretrained(tmp_path)
     settings = [f"recipe.packing_max_tokens={packing}", f"model.lora_rank={rank}", "hardware.precision=bf16"]
