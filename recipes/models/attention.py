@@ -112,7 +112,8 @@ def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str,
     shape = keys.shape
 
     def pack(kept: torch.Tensor) -> torch.Tensor | int:
-        return kept.data_ptr() if kept.data_ptr() in sources and kept.shape == shape else kept
+        # detached: an output that its own graph keeps would hold that graph for ever where no backward pass frees it
+        return kept.data_ptr() if kept.data_ptr() in sources and kept.shape == shape else kept.detach()
 
     def unpack(kept: torch.Tensor | int) -> torch.Tensor:
         return seen(sources[kept]) if isinstance(kept, int) else kept

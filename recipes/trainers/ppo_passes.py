@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -32,7 +32,8 @@ class ForwardPasses:
         with_critic = with_critic and not isinstance(self.value, NoValue)
         with self.accelerator.autocast():
             if with_policy or (with_critic and self.value.shared):
-                hidden = hidden_states(backbone_of(self.policy), rows)
+                with nullcontext() if with_policy else torch.no_grad():  # the critic's warm-up leaves the policy alone
+                    hidden = hidden_states(backbone_of(self.policy), rows)
             if with_policy:
                 head = causal_lm(self.policy).get_output_embeddings()
                 kind: Entropy = "metric" if with_entropy else None
@@ -40,8 +41,6 @@ class ForwardPasses:
             if with_critic:
                 if not self.value.shared:
                     hidden = hidden_states(self.value.backbone, rows)
-                elif not with_policy:
-                    hidden = hidden.detach()  # the critic's warm-up leaves the policy alone
                 values = self.value(hidden)
         return logps, entropy, values
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -138,6 +140,25 @@ def test_a_model_that_passes_no_lengths_on_keeps_its_mask(model):
     model.set_attn_implementation("eager")
     attend_by_segment(model)
     assert model.config._attn_implementation == "eager"
+
+
+def test_a_graph_without_a_backward_pass_is_freed():
+    """An output that the hook keeps must not hold the graph that keeps it: only a backward pass would end that."""
+    module = SimpleNamespace(training=True, num_key_value_groups=2)
+
+    def pass_forward() -> None:
+        query, key, value = (torch.randn(1, heads, 9, 8, requires_grad=True) * 1.0 for heads in (4, 2, 2))
+        packed_sdpa(module, query, key, value, None, segments=(3, (4, 2)))
+
+    def tensors() -> int:
+        gc.collect()
+        return sum(isinstance(each, torch.Tensor) for each in gc.get_objects())
+
+    pass_forward()  # masks are kept
+    before = tensors()
+    for _ in range(3):
+        pass_forward()
+    assert tensors() <= before
 
 
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
