@@ -1,7 +1,7 @@
 # make install   .venv with what training needs
 # make demo      install; train SmolLM2 on `basics`: first on those of its own answers that are right, then by GRPO; evaluate before and after, draw the report
-# make test      install what the tests need, run them; ALL=1: those that take minutes each, too; WORKERS=9 on eight cores (a third of
-#                what tests do is to wait, so one more than cores; each takes some 1.5 GB)
+# make test      install what the tests need, run them; ALL=1: those that take minutes each, too; WORKERS=8: so many
+#                test processes, of some 1.5 GB each; as many as cores (a third on two cores saved 2 to 12 % in parts of the suite)
 # make lint      format, mend what can be mended, check types, imports, spelling and wording
 # make test-trl-newest   the invariants and two steps of each recipe with the newest TRL, in an environment of its own
 # make test-vllm   hardware.vllm=server against vLLM itself on this CPU, in an environment of its own (4 GB)
@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 TRL ?= trl<1.17
 SFT_UPDATES ?= 50
 STEPS ?= 5
-WORKERS ?= 3
+WORKERS ?= 2
 MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
