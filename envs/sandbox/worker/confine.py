@@ -155,6 +155,19 @@ class Walls:
         }
 
 
+def check_devices() -> None:
+    """Open the devices as programs do. Raises OSError if the machine does not let them: right programs would fail."""
+    for path in DEVICES:
+        try:
+            os.close(os.open(path, os.O_RDWR if path == "/dev/null" else os.O_RDONLY))
+        except FileNotFoundError:
+            if path == "/dev/null":
+                raise
+        except PermissionError as error:
+            reason = f"programs may not use {path}, whose mode is {os.stat(path).st_mode & 0o777:o}"
+            raise OSError(error.errno, f"{reason}: chmod 666 {path}") from None
+
+
 def shared_limits(limits: dict) -> list[tuple[int, tuple[int, int]]]:
     """Arguments of setrlimit for one process, without processor time."""
     mib = 1 << 20

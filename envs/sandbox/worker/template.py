@@ -75,6 +75,8 @@ def _run(order: bytes, limits: dict, walls: confine.Walls, alarm: int, tools: pr
                 walls.ask(streams.pop())
             build = "sockets" if limits["sockets"] else "tools"
             walls.close(walls.uid, int(cpu), int(processes), build if kind == "command" else "program", measured=True)
+            if kind == "nothing":
+                confine.check_devices()
         except Exception as error:
             os.write(alarm, f"{type(error).__name__}: {error}".encode())
             raise

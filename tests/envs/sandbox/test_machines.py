@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,20 @@ def test_a_callers_mask_of_modes_does_not_close_the_programs_folders(tier):
 def test_root_of_a_user_namespace_without_other_users(tier):
     """As in rootless containers."""
     assert graded(tier, "unshare", "--user", "--map-root-user") == ALL_PASS
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None or os.geteuid() != 0, reason="only root can replace /dev/null")
+def test_a_machine_whose_null_device_is_closed_to_others_grades_nothing(tier, tmp_path):
+    """Root can use it, so only programs would notice, and fail."""
+    null = tmp_path / "null"
+    try:
+        os.mknod(null, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        null.open("w").close()
+    except PermissionError as error:
+        pytest.skip(f"no devices here: {error}")
+    null.chmod(0o644)
+    reason = graded(tier, "unshare", "--mount", "/bin/sh", "-c", f'mount --bind {null} /dev/null && exec "$@"', "closed")
+    assert "programs may not use /dev/null, whose mode is 644: chmod 666 /dev/null" in reason
 
 
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="no prlimit here")
