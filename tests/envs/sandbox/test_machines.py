@@ -80,7 +80,8 @@ def test_a_machine_whose_null_device_is_closed_to_others_grades_nothing(tier, tm
     except PermissionError as error:
         pytest.skip(f"no devices here: {error}")
     null.chmod(0o644)
-    reason = graded(tier, "unshare", "--mount", "/bin/sh", "-c", f'mount --bind {null} /dev/null && exec "$@"', "closed")
+    over_it = f'mount --bind {null} /dev/null && exec "$@"'
+    reason = graded(tier, "unshare", "--mount", "/bin/sh", "-c", over_it, "closed")
     assert "programs may not use /dev/null, whose mode is 644: chmod 666 /dev/null" in reason
 
 
