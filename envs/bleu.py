@@ -1,7 +1,8 @@
 """BLEU-4 (Papineni et al. 2002) of two lists of tokens: clipped counts, uniform weights, brevity penalty, and 0.1 in
 place of a numerator of 0 (Chen and Cherry 2014, smoothing 1).
 
-The values equal those of sacrebleu, which does not report the matching tokens.
+The values equal those of sacrebleu, which does not report the matching tokens, where both texts have four tokens or
+more. Of a shorter candidate the orders that it cannot have count as 0.1 of one n-gram too.
 """
 
 from __future__ import annotations

@@ -77,13 +77,13 @@ class Filters:
         """The active filters by name."""
         return {k: v for k, v in vars(self).items() if not k.startswith("_") and v is not None and v is not False}
 
-    def reason(self, thorn: str, language: str, text: str) -> str | None:
-        """Why a file is removed, None if it stays."""
+    def reason(self, thorn: str, language: str | None, text: str) -> str | None:
+        """Why a file is removed, None if it stays. language: None for a file that is wanted whatever its language."""
         if self.max_src_chars is not None and len(text) > self.max_src_chars:
             return "longer than max_src_chars"
         if self.min_src_chars is not None and len(text) < self.min_src_chars:
             return "shorter than min_src_chars"
-        if self.languages is not None and language not in self.languages:
+        if self.languages is not None and language is not None and language not in self.languages:
             return "of another language"
         if self.drop_generated and GENERATED.search(text[:HEAD_CHARS]):
             return "generated"
@@ -100,8 +100,9 @@ class Checkouts:
         filters: remove files; None for no filters. A removed file is in no context either (R12).
         url: url of every row; None for that of the thorn's repository.
         sources: names of sources, see languages.SOURCES.
-        beside: "ccl", "par" or both: also rows for declarations, and for parameter files in par/ and test/. They are
-            no context of other files, and a declaration's own row does not show it.
+        beside: "ccl", "par" or both: also rows for declarations, and for parameter files in par/ and test/, whatever
+            languages the filters allow. They are no context of other files, and a declaration's own row does not
+            show it.
 
     Attributes:
         thorns: thorns with a `src` folder, in order.
@@ -163,7 +164,7 @@ class Checkouts:
         for name, text in sorted(files.items()):
             if not text.strip():
                 continue
-            if reason := self.filters.reason(str(thorn.folder), name.rpartition(".")[2], text):
+            if reason := self.filters.reason(str(thorn.folder), None, text):
                 self.skipped[reason] += 1
             else:
                 yield name, text

@@ -36,6 +36,7 @@ INCLUDE = Language("fortran", "Fortran include file", "fortran")
 MAKE = Language("make", "make fragment", "make")
 CCL = Language("ccl", "Cactus declaration (CCL)", "")
 PAR = Language("par", "Cactus parameter", "")
+FIXED_FORM = (FIXED, FIXED_CPP)
 OTHER = Language("c++", "source", "")
 """For rows of a dataset that selected its files by other rules."""
 NAMES = ("c", "c++", "fortran", "make", "ccl", "par")
@@ -65,8 +66,16 @@ SOURCES: Mapping[str, Language] = {
     "make.configuration.deps": MAKE,
 }
 """R10: extensions and whole names of sources, case-sensitive."""
-BESIDE_SOURCES: Mapping[str, Language] = {".ccl": CCL, ".par": PAR}
-"""Files of a thorn that lie beside its sources: declarations, and parameter files of examples and tests."""
+BESIDE_SOURCES: Mapping[str, Language] = {
+    ".ccl": CCL,
+    ".par": PAR,
+    **dict.fromkeys((".f95", ".f03", ".f08"), FREE),
+    **dict.fromkeys((".F95", ".F03", ".F08"), FREE_CPP),
+    ".for": FIXED,
+    ".FOR": FIXED_CPP,
+}
+"""Files that are no sources of a thorn (R10): declarations and parameter files beside its `src`, and the endings of
+Fortran that other codes use."""
 HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".H"})
 LEFTOVERS = (
     "*~", "*#", "*.swp", "*.swo", "*.swn", "*.bak", "*.BAK", "*.back", "*.backup", "*.old", "*.orig", "*.rej", "*.save",
@@ -77,10 +86,10 @@ VERSION_CONTROL = frozenset({"CVS", "RCS", "SCCS", "_darcs", "{arch}"})
 """R9: names of version control that do not begin with a dot."""
 
 
-def language_of(filename: str, sources: Mapping[str, Language] = SOURCES) -> Language | None:
-    """The language of a file by its name (R10), None if it is not a source."""
+def language_of(filename: str, sources: Mapping[str, Language] | None = None) -> Language | None:
+    """The language of a file by its name, None if it has none of `sources` (R10), or of all known names."""
     path = PurePosixPath(filename)
-    known = {**BESIDE_SOURCES, **sources} if sources is SOURCES else sources
+    known = {**BESIDE_SOURCES, **SOURCES} if sources is None else sources
     return known.get(path.name) or known.get(path.suffix)
 
 

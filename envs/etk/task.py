@@ -17,6 +17,9 @@ log = logging.getLogger("codegrain")
 SPLITS = ("arrangement", "thorn")
 FLAVOUR = re.compile(r"(?<=[a-z0-9_])_?(?:CUDA|CXX|CPP|C|X|F77|F90|FreeF90)$")
 """The suffixes of a thorn's variants: WaveToyC and WaveToyF77, WaveToyNRPy and WaveToyNRPyX."""
+TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\S")
+SHORT = 40
+"""Texts of fewer tokens are copies of each other only if they are equal."""
 
 
 class Etk:
@@ -26,7 +29,8 @@ class Etk:
             rows as `python -m envs.etk build` writes them.
         path: the file of those rows, .jsonl, .jsonl.gz or .parquet, or a folder of them.
         split: the unit that is not divided, because files of a thorn are in each other's prompts (R13): "arrangement"
-            or "thorn" (with its variants). None: by arrangement, but by thorn for nrpy, which has one arrangement.
+            or "thorn" (with its variants). None: by arrangement, but by thorn for nrpy, which has one arrangement. A
+            training file that is a held-out one but for its names (see `outline`) is left out.
         test_share, validation_share: largest share of the problems that is held out; at least one arrangement or thorn
             if the share is not 0.
         split_seed: seed of the split.
@@ -76,7 +80,10 @@ class Etk:
         self._splits: dict[Split, list[Problem]] = {}
         for side, size in sizes:
             self._splits[side], problems = self._hold_out(problems, size, split_seed)
-        self._splits["train"] = problems
+        held_out = {outline(p.reference or "") for side in self._splits.values() for p in side}
+        self._splits["train"] = [p for p in problems if outline(p.reference or "") not in held_out]
+        if copies := len(problems) - len(self._splits["train"]):
+            log.info("etk: %d training files left out: copies of held-out ones but for names", copies)
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of one side of the split."""
@@ -141,6 +148,13 @@ class Etk:
         smallest = min(sizes.values())
         parts = seeded_split(problems, max(int(size), smallest), seed)
         return parts["train"], parts["test"]
+
+
+def outline(text: str) -> str:
+    """What copies have in common that differ in names alone: the tokens of `text`, each word of them the same. A text
+    of fewer than SHORT tokens is its own outline."""
+    tokens = TOKEN.findall(text)
+    return " ".join("x" if t[0].isidentifier() else t for t in tokens) if len(tokens) >= SHORT else text
 
 
 def family(file: SourceFile, split_by: str) -> str:

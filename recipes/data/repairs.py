@@ -44,7 +44,8 @@ def samples_file(path: str) -> Path:
 
 
 def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
-    """What failed before a reply in an evaluation, by the problem's id; the same conversation counts once.
+    """What failed before a reply in an evaluation, by the problem's id; the same conversation counts once. An answer
+    that the length limit cut repairs nothing: it has no end to imitate.
 
     Args:
         path: a run directory of recipes/eval.py with evaluation.split=train and an episode, or a file of such samples.
@@ -58,7 +59,7 @@ def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
             if turn["passed"]:  # the reply saw what the grade did not
                 break
             told = (*told, (turn["completion"], after["heard"]))
-            repaired = after["completion"] if after["passed"] else None
+            repaired = after["completion"] if after["passed"] and after.get("finished", True) else None
             known = failed.setdefault(row["task_id"], {})
             if told not in known or repaired is not None:
                 known[told] = Failed(told, repaired)

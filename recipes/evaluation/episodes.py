@@ -107,6 +107,7 @@ def _rows(
             "sample": i % samples,
             "completion": answers[i].completion.text,
             "tokens": written_tokens(row),
+            "finished": row.finished,
             **grade_columns(answers[i].grade),
             **({"base_passed": answers[i].base} if based else {}),
             "turns": _turn_columns(row, by_turn[i]),
@@ -158,7 +159,9 @@ def _turn_columns(row: Completion, grades: Sequence[Grade | None]) -> list[dict[
     columns, heard = [], ""
     for turn, grade in zip(turns_of(row), grades, strict=True):
         judged = {name: grade_columns(grade)[name] for name in ("verdict", "passed", "reward")}
-        columns.append({"heard": heard, "completion": turn.answer.text, "tokens": len(turn.answer.token_ids), **judged})
+        answer = turn.answer
+        written = {"completion": answer.text, "tokens": len(answer.token_ids), "finished": answer.finished}
+        columns.append({"heard": heard, **written, **judged})
         heard = turn.reply
     return columns
 

@@ -14,18 +14,14 @@ from recipes.models.load import SCRATCH
 from recipes.records.jsonl import Record, read_config, read_jsonl, setting
 from recipes.records.log import RunLog
 
-ASKED = (
-    "system",
-    "style",
-    "functions",
-    "places",
-    "examples",
-    "extraction",
-    "context_chars",
-    "application",
-    "timeout_s",
-)
-"""Keys of task.env that shape prompts and verdicts. Others choose problems, which are compared by their ids."""
+CHOOSING = {
+    *("path", "train_path", "train", "test", "source", "cases", "benchmark_dir", "train_parts", "test_parts"),
+    *("split", "split_seed", "train_size", "validation_size", "test_share", "validation_share", "validation"),
+    *("limit", "every_id", "largest_mib", "longest", "min_src_chars", "max_src_chars", "languages"),
+    *("drop_generated", "drop_duplicates", "practice", "further", "generated", "generated_level"),
+    "held_out_families",
+}
+"""Keys of task.env that choose problems, which are compared by their ids. All others may shape prompts and verdicts."""
 SAME = (
     "task.name",
     "task.reward",
@@ -75,7 +71,7 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
     shared = own["task"]["env"].keys() & (setting(config, "task.env") or {}).keys()  # older runs lack newer keys
-    prompts = [f"task.env.{name}" for name in ASKED if name in shared]
+    prompts = [f"task.env.{name}" for name in sorted(shared - CHOOSING)]
     for key in (*SAME, *prompts, *(["seed"] if cfg.model.path == SCRATCH else [])):
         if setting(config, key) != setting(own, key):
             key, there, here = _difference(key, setting(config, key), setting(own, key))

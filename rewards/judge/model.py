@@ -44,7 +44,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 MARK = "Score:"
 LIKE_MARK = re.compile(r"(?:\s*c\s)?[\W_]*score[\s*_`'\"]*:(?!:)", re.IGNORECASE)
 """The beginning of a line that states a score, perhaps commented or emphasised."""
-LIKE_MARK_NOTE = re.compile(r"(?://|/\*|#).*?\bscore[\s*_`'\"]*:(?!:)", re.IGNORECASE)
+LIKE_MARK_NOTE = re.compile(r"(?://|/\*|#|!).*?\bscore[\s*_`'\"]*:(?!:)", re.IGNORECASE)
 """The beginning of a comment that states a score anywhere."""
 QUESTION = {
     "expected": "How well does the candidate do what the reference does? Answer with one digit from 0 (not at all) "
@@ -54,10 +54,11 @@ QUESTION = {
 }
 REPLY_TOKENS = 24
 NUMBER = re.compile(r"[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-OUT_OF = re.compile(r"\s*/\s*(\d+)", re.ASCII)
-DECIDED = re.compile(r"\d[\d.,eE+-]*(?:[^\d\s.,eE+/-]|\s+[^\s/]|\s*/\s*(?:[^\d\s]|\d+\D))", re.ASCII)
-"""A number that no further token changes, with the scale behind it if there is one, and the next character."""
-UNFINISHED = re.compile(r"[-\u2212]?[\d.][\d.,eE+-]*\s*(?:/\s*\d*)?\Z", re.ASCII)
+OUT_OF = re.compile(r"\s*(?:/|\b(?:out\s+)?of\b)\s*(\d+(?:\.\d+)?)", re.ASCII)
+UNFINISHED = re.compile(
+    r"[-\u2212]?[\d.][\d.,eE+-]*(?:\s*|\s*/\s*[\d.]*|\s+o(?:f|u(?:t(?:\s+(?:of?)?)?)?)?\s*[\d.]*)\Z", re.ASCII
+)
+"""A number at the end that a further token may change, perhaps with the scale after it: "8", "8 /", "8 out of 1"."""
 MIN_SHARED_TOKENS = 16
 """A shorter common prefix is read again with each row."""
 DEGENERATE_STD = 0.01
@@ -294,7 +295,8 @@ class _NumberComplete(StoppingCriteria):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         replies = self.tokenizer.batch_decode(input_ids[:, self.prompt_tokens :], skip_special_tokens=True)
-        return torch.tensor([bool(DECIDED.search(reply)) for reply in replies], device=input_ids.device)
+        complete = [bool(NUMBER.search(reply)) and not UNFINISHED.search(reply) for reply in replies]
+        return torch.tensor(complete, device=input_ids.device)
 
 
 def last_logits(model: Any, ids_BT: torch.Tensor, mask_BT: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
@@ -341,15 +343,15 @@ def digit_ids(tokenizer: Any) -> tuple[str, list[int]]:
 
 
 def parse_number(reply: str) -> float | None:
-    """The first number of a reply on the scale from 0 to 10, divided by 10; "8/10" counts as 8.
+    """The first number of a reply on the scale from 0 to 10, divided by 10; "8/10" and "8 out of 10" count as 8.
 
-    None if the number is off the scale, has another denominator than 10, or is a percentage.
+    None if the number is off the scale, is out of another number than 10, or is a percentage.
     """
     number = NUMBER.search(reply)
     if number is None or reply[number.end() :].lstrip().startswith("%"):
         return None
     denominator = OUT_OF.match(reply, number.end())
-    if denominator and int(denominator[1]) != 10:
+    if denominator and float(denominator[1]) != 10:
         return None
     value = float(number[0].replace(",", "").replace("\u2212", "-"))
     return value / 10 if 0 <= value <= 10 else None

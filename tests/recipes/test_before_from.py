@@ -77,6 +77,7 @@ def test_an_evaluation_stands_for_the_model_before_training(run, tmp_path):
     assert "other problems were answered there" in other.stderr
     for setting, difference in (
         ("task.env.system=Briefly.", "task.env.system is You write Python functions."),
+        ("task.env.functions=2", "task.env.functions is 1 there and 2 here"),
         ("task.reward.form.weight=0.3", "task.reward.form.weight is 0.1 there and 0.3 here"),
     ):
         other = run(*sft, setting, f"run.dir={tmp_path / 'other'}")

@@ -247,6 +247,8 @@ def test_evaluation_reports_each_turn_and_a_rival_of_as_many_tokens(tiny_model, 
     assert 1 < summary["equal_tokens"]["samples"] <= 2 and summary["reply_tokens"] > 0
     assert [row["task_id"] for row in result.rows] == [p.id for p in Few().problems("test") for _ in range(4)]
     assert all(row["tokens"] == sum(turn["tokens"] for turn in row["turns"]) for row in result.rows)
+    assert all(row["finished"] is row["turns"][-1]["finished"] for row in result.rows)
+    assert not all(row["finished"] for row in result.rows)  # cut at six tokens, so not imitated
 
 
 def test_the_rival_is_what_sampling_would_give():

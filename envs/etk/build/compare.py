@@ -180,9 +180,9 @@ class Reference(Run):
         except ValueError:  # its levels do not divide those of a later output, so it cannot be compared
             self.initial, self.baseline = "", None
         name = metric.compared[-1]
-        last, cells = self.result(name), self.result(name).finest_shape
-        shown = drawn(self.values(name), cells)
-        self.picture = FieldPicture(metric.field, name, last.time, cells, shown)
+        values = self.values(name)
+        shown = drawn(values, values.finest_shape)
+        self.picture = FieldPicture(metric.field, name, self.result(name).time, values.finest_shape, shown)
 
     def failed(self, *reasons: str) -> RunScore:
         """The score of a run that failed."""
@@ -222,9 +222,8 @@ class Reference(Run):
     def _picture_of(self, run: Run) -> str:
         name = self.picture.plotfile
         try:
-            if run.result(name).shape != self.result(name).shape:
-                return ""
-            return drawn(run.values(name), self.picture.cells)
+            values = run.values(name)
+            return drawn(values, self.picture.cells) if values.shape == self.values(name).shape else ""
         except (FileNotFoundError, KeyError, ValueError):
             return ""
 
@@ -238,9 +237,9 @@ class Reference(Run):
     def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
         """Density score and skill of one result; if they are 0, the reason is added to `reasons`."""
         try:
-            if run.result(name).shape != self.result(name).shape:
-                raise PlotfileError(f"{name}: a domain of another size or dimension")
             values = run.values(name)
+            if values.shape != self.values(name).shape:
+                raise PlotfileError(f"{name}: a domain of another size or dimension")
             if not values.finite:
                 raise PlotfileError(f"{name}: {self.metric.field} is not finite")
             try:

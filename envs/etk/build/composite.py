@@ -52,6 +52,11 @@ class Field:
     levels: tuple[FieldLevel, ...]
 
     @property
+    def shape(self) -> Shape:
+        """Cells of the whole domain at the coarsest level."""
+        return self.levels[0].shape
+
+    @property
     def finest_shape(self) -> Shape:
         """Cells of the whole domain at the finest level."""
         return self.levels[-1].shape

@@ -123,8 +123,8 @@ class Evaluator:
         self.application, self.sandbox, self.cache = application, sandbox, cache
         self._stored = ResultCache(cache) if keep else None
         self._prepared: Once[str, Prepared] = Once(1)
-        self._evaluations: Once[str, Evaluation] = Once(MAX_IN_MEMORY)
-        self._runs: Once[str, RunScore] = Once(MAX_IN_MEMORY)
+        self._evaluations: Once[str, Evaluation] = Once(MAX_IN_MEMORY, lambda evaluation: evaluation.repeatable)
+        self._runs: Once[str, RunScore] = Once(MAX_IN_MEMORY, _repeatable)
 
     async def ready(self) -> Prepared:
         """Prepare the application, once. Raises ApplicationError, or RuntimeError if the sandbox failed."""
@@ -184,7 +184,7 @@ class Evaluator:
         for key, digest in program_digests.items():
             if digest in runs:
                 built, run = evaluations[key], runs[digest]
-                repeatable = built.repeatable and not any(reason.startswith(UNREPEATABLE) for reason in run.reasons)
+                repeatable = built.repeatable and _repeatable(run)
                 spent = replace(seconds.get(digest, Seconds()), compile=built.seconds.compile)
                 evaluations[key] = replace(built, run=run, seconds=spent, repeatable=repeatable)
             else:
@@ -233,6 +233,10 @@ class Evaluator:
             return reference.failed(missing)
         [outcome] = await self.sandbox.run([reference.job(f"{digest[:12]}/comparison", files)])
         return reference.score(outcome) if outcome.graded else None
+
+
+def _repeatable(run: RunScore) -> bool:
+    return not any(reason.startswith(UNREPEATABLE) for reason in run.reasons)
 
 
 def _compared(reference: Reference | TestSuite, outputs: InMemory) -> RunScore:

@@ -46,8 +46,7 @@ TIME = re.compile(rf"\btime\b[\s=:]*({DECIMAL})", re.ASCII | re.IGNORECASE)
 class Result(Protocol):
     """One output of a run.
 
-    names: of its fields. time: physical time, 0 if the file has none. shape, finest_shape: cells of the whole domain at
-    the coarsest and the finest level, x first.
+    names: of its fields. time: physical time, 0 if the file has none.
     """
 
     @property
@@ -55,12 +54,6 @@ class Result(Protocol):
 
     @property
     def time(self) -> float: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def finest_shape(self) -> tuple[int, ...]: ...
 
     def field(self, name: str) -> Field:
         """Raises KeyError without such a field, PlotfileError if it cannot be read."""
@@ -73,12 +66,6 @@ class Arrays:
     def __init__(self, arrays: dict[str, np.ndarray], time: float) -> None:
         self.arrays, self.time = arrays, time
         self.names = list(arrays)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return next(iter(self.arrays.values())).shape[::-1]
-
-    finest_shape = shape
 
     def field(self, name: str) -> Field:
         values = self.arrays[name]

@@ -17,10 +17,12 @@ class Once(Generic[K, V]):
 
     Args:
         max_results: number of results in memory; the oldest are removed first.
+        lasting: whether a result stays in memory. One that does not is given to all who wait for it now, and computed
+            again for the next who asks.
     """
 
-    def __init__(self, max_results: int) -> None:
-        self.max_results = max_results
+    def __init__(self, max_results: int, lasting: Callable[[V], bool] = lambda _: True) -> None:
+        self.max_results, self.lasting = max_results, lasting
         self._lock = threading.Lock()
         self._results: dict[K, V] = {}
         # futures of concurrent.futures: those of asyncio belong to one loop, and asyncio.run makes a new loop each time
@@ -69,7 +71,7 @@ class Once(Generic[K, V]):
             with self._lock:
                 for key in keys:
                     del self._pending[key]
-                self._results |= computed or {}
+                self._results |= {key: value for key, value in (computed or {}).items() if self.lasting(value)}
                 for key in list(self._results)[: max(0, len(self._results) - self.max_results)]:
                     del self._results[key]
             if failure is None:

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
+from envs.etk.build import formats
 from envs.etk.build.application import Application, Comparison, words
 from envs.etk.build.compare import ApplicationError, RunScore
 from envs.etk.build.picture import FieldPicture
 from envs.sandbox import Job, Outcome, Sandbox
 
-NUMBER = re.compile(
-    r"(?<![\w.])[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+|nan|inf)(?![\w.])", re.ASCII | re.IGNORECASE
-)
+NUMBER = re.compile(rf"(?<![\w.])(?:{formats.NUMBER.pattern})(?![\w.])", re.ASCII | re.IGNORECASE)
 SAME = 1 - 1e-6
 """What the reference must score against itself."""
 
@@ -77,7 +76,7 @@ class ComparedByCommand:
         if outcome.verdict != "pass":
             return RunScore(1.0, 1.0, 0.0, None, reasons=(f"comparison: {outcome.verdict}, {outcome.note}",))
         numbers = NUMBER.findall(outcome.stdout)
-        value = float(numbers[-1]) if numbers else math.nan
+        value = formats.number(numbers[-1]) if numbers else math.nan
         if not 0 <= value <= 1:
             last = (outcome.stdout.strip().splitlines() or ["nothing"])[-1][:80]
             return RunScore(1.0, 1.0, 0.0, None, reasons=(f"comparison: no number from 0 to 1 at the end: {last}",))

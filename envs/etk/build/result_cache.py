@@ -104,7 +104,8 @@ def without_comments(text: str) -> str | None:
                 return None
             pieces += [text[end : match.start()], " ", "\n" * comment.count("\n")]
             end = match.end()
-    return "\n".join(line.rstrip() for line in "".join([*pieces, text[end:]]).split("\n"))
+    # other blanks, such as a no-break space, are errors to a compiler
+    return "\n".join(line.rstrip(" \t\r\f\v") for line in "".join([*pieces, text[end:]]).split("\n"))
 
 
 def _moves_code(comment: re.Match[str]) -> bool:

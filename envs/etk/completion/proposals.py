@@ -12,28 +12,44 @@ from envs.etk.build.application import Application
 from envs.etk.build.evaluation import decoded
 from envs.etk.completion.cases import Case
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
-from envs.etk.languages import HEADERS, hidden, language_of, leftover
+from envs.etk.languages import FIXED_FORM, HEADERS, Language, hidden, language_of, leftover
 
 MAX_LEFT_OUT = 0.9
 """Lines without which the program avoids a larger share of the initial state's error are not proposed."""
 C_STATEMENT = re.compile(r"(?!(?:return|using|typedef|extern|break|continue|delete|case|default)\b)[\w*&(].*[=(].*;")
 FORTRAN_STATEMENT = re.compile(r"(?:call\s+\w+.*|(?!.*::)\w[\w%(),: +*/-]*=[^=].*)", re.IGNORECASE)
 
+FIXED_CONTINUED = re.compile(r" {5}[^ 0]|\t[1-9]")
+"""A line of fixed-form Fortran that continues the one before it: a mark in its sixth column."""
 
-def statements(text: str, language: str) -> list[int]:
+
+def statements(text: str, language: Language) -> list[int]:
     """Numbers of the lines, from 0, that hold one whole statement which computes: an assignment or a call."""
-    pattern = FORTRAN_STATEMENT if language == "fortran" else C_STATEMENT
-    results = []
-    for number, line in enumerate(text.split("\n")):
-        code = line.split("!" if language == "fortran" else "//")[0].strip()
+    fortran, fixed = language.name == "fortran", language in FIXED_FORM
+    pattern = FORTRAN_STATEMENT if fortran else C_STATEMENT
+    lines = text.split("\n")
+    results, before = [], ""
+    for number, line in enumerate(lines):
+        code = line.split("!" if fortran else "//")[0].strip()
         whole = code.count("(") == code.count(")") and code.count("{") == code.count("}") and not code.endswith("&")
+        if fixed:
+            whole = whole and not any(map(FIXED_CONTINUED.match, lines[number : number + 2]))
+        else:
+            whole = whole and (not before.endswith("&") if fortran else _begins(code, before))
         # what begins a line without a blank before it stands outside of functions
         if whole and line[:1].isspace() and pattern.fullmatch(code):
             results.append(number)
+        before = code or before
     return results
 
 
-def places(text: str, language: str, longest: int) -> Iterator[tuple[int, int]]:
+def _begins(code: str, before: str) -> bool:
+    """Whether a statement of C begins with a line, and does not go on there from the code before it."""
+    ended = not before or before[-1] in ";{}:" or before[0] == "#" or before.endswith("*/")
+    return ended or (before[-1] == ")" and code[:1].isidentifier())  # the condition of an `if`, for example
+
+
+def places(text: str, language: Language, longest: int) -> Iterator[tuple[int, int]]:
     """Ranges of up to `longest` neighbouring statements; those of a longer row of statements follow each other."""
     for _, group in itertools.groupby(enumerate(statements(text, language)), lambda pair: pair[1] - pair[0]):
         lines = [number for _, number in group]
@@ -50,7 +66,7 @@ def candidates(source_dir: Path, longest: int) -> Iterator[Case]:
         skipped = any(map(hidden, name.parts)) or leftover(path.name) or path.suffix in HEADERS
         if skipped or language is None or language.name == "make" or not path.is_file() or path.is_symlink():
             continue
-        for start, end in places(decoded(path.read_bytes()), language.name, longest):
+        for start, end in places(decoded(path.read_bytes()), language, longest):
             yield Case(f"{name}:{start + 1}-{end}", str(name), start, end)
 
 

@@ -18,7 +18,9 @@ KINDS = {**dict.fromkeys((".txt", ".csv", ".dat", ".asc", ".xl"), "text"), ".npy
 """Formats of results by the ending of a file's name."""
 INITIAL = re.compile(r"\D0+(?:\.\w+)?$")
 """Names of the result of an initial state."""
-COMPILERS = {".cpp": "g++ -O2", ".cc": "g++ -O2", ".cxx": "g++ -O2", ".c": "gcc -O2", ".f90": "gfortran -O2"}
+COMPILERS = {".cpp": "g++ -O2", ".cc": "g++ -O2", ".cxx": "g++ -O2", ".c": "gcc -O2"} | dict.fromkeys(
+    (".f90", ".F90", ".f95", ".F95", ".f03", ".F03", ".f08", ".F08", ".f", ".F", ".for", ".FOR"), "gfortran -O2"
+)
 
 TEXT = """\
 # How {name} is built, run and compared. Check every line; envs/etk/README.md explains them.

@@ -42,6 +42,10 @@ def test_a_tests_own_tolerance_counts_before_the_thorns():
     assert (read("ABSTOL", "fine", "phi.xl"), read("ABSTOL", "coarse", "phi.xl")) == (1e-3, 1e-7)
     assert (read("RELTOL", "fine", "psi_x.xl"), read("RELTOL", "fine", "x_psi.xl")) == (1e-9, 1e-12)
     assert read("RELTOL", "coarse", "rho.asc") == 1e-5 and Tolerances().get("ABSTOL", "a", "b") == 1e-12
+    ccl = "ABSTOL 1e-8 ^rho.*\nABSTOL 1e-12\nRELTOL 1e-7 ^rho\nTEST a\n{\n  RELTOL 1e-5 RHO\n}\n"
+    read = Tolerances.of(ccl).get  # whatever the order of lines, and whatever the case
+    assert (read("ABSTOL", "a", "rho.x.asc"), read("RELTOL", "a", "rho.x.asc")) == (1e-8, 1e-5)
+    assert read("ABSTOL", "a", "phi.x.asc") == 1e-12
     for wrong in ("ABSTOL tiny", "RELTOL 1e-3 ("):
         with pytest.raises(ApplicationError, match=r"test\.ccl: "):
             Tolerances.of(wrong)

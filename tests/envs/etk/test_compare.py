@@ -53,6 +53,20 @@ def test_a_constant_factor(tmp_path, reference):
     assert scored(tmp_path / "run", reference, field="energy").density == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize(("values", "density"), [([1, 2, 3, 4], 1.0), ([1, 1, 2, 2, 3, 3, 4, 4], 0.0), ([2.5], 0.0)])
+def test_a_field_of_another_shape_is_not_the_references(tmp_path, values, density):
+    """Whatever shapes other arrays of the file have, and wherever they stand in it."""
+    for name, arrays in (
+        ("reference", {"x": np.arange(4.0), "u": np.array([1.0, 2.0, 3.0, 4.0])}),
+        ("run", {"u": np.array(values, dtype=float), "other": np.zeros(7), "x": np.arange(4.0)}),
+    ):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "u_1.npz", **arrays)
+    score = scored(tmp_path / "run", tmp_path / "reference", expect=("u_1.npz",), format="numpy", field="u")
+    assert score.density == density
+    assert density or score.reasons == ("u_1.npz: a domain of another size or dimension",)
+
+
 def test_doing_nothing_has_no_skill(tmp_path, reference):
     write_run(tmp_path / "run", [BASE, BASE])
     score = scored(tmp_path / "run", reference)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 from envs.etk.build import evaluation, prepared_tree
+from envs.etk.build.evaluation import Evaluator, FileText
 from envs.etk.build.prepared_tree import SCORING_SOURCES
 from envs.etk.completion import flow2d
+from envs.sandbox import Job, Outcome
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,3 +40,27 @@ def test_a_change_of_the_code_changes_the_digest(tmp_path, monkeypatch):
     sources = [changed if path == Path(evaluation.__file__) else path for path in SCORING_SOURCES]
     monkeypatch.setattr(prepared_tree, "SCORING_SOURCES", sources)
     assert prepared_tree._scoring_digest(flow2d()) != before
+
+
+def test_what_was_killed_once_is_built_again(tmp_path):
+    """A build that had no memory beside others' may be right; a compiler's refusal stays one."""
+
+    class KilledOnce:
+        calls = 0
+
+        async def run(self, jobs):
+            self.calls += 1
+            verdict = "killed" if self.calls == 1 else "fail"
+            return [Outcome(job.id, verdict, 0, 1, 0.1, note=verdict, stderr="a.cpp:1:1: error: x") for job in jobs]
+
+    sandbox = KilledOnce()
+    prepared = SimpleNamespace(digest="d", build_job=lambda name, file, data: Job(name, "command"))
+    evaluator = Evaluator(flow2d(), sandbox, tmp_path)
+
+    async def failures() -> list[str]:
+        text = FileText("hydro.cpp", b"x")
+        return [(await evaluator.evaluate(prepared, [text]))[0].build_failure for _ in range(3)]
+
+    killed, failed, again = asyncio.run(failures())
+    assert killed.startswith("build: killed") and failed == again and not failed.startswith("build: killed")
+    assert sandbox.calls == 2

@@ -14,6 +14,7 @@ from envs.etk.completion.__main__ import main
 from envs.etk.completion.own_application import read_application
 from envs.etk.completion.proposals import statements
 from envs.etk.completion.task import EtkCompletion
+from envs.etk.languages import CXX, FREE, language_of
 from envs.task import TaskError
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -106,6 +107,7 @@ def test_a_program_of_ones_own_compares(tmp_path, capsys, monkeypatch):
     ("script", "message"),
     [
         ("echo 0.9", "must print 1 for the reference beside itself: it prints 0.9"),
+        ("echo agreement: 0.5000D-01", "it prints 0.05"),
         ("echo no score", "no number from 0 to 1 at the end: no score"),
         ("echo 1; exit 3", "comparison: fail"),
         ("echo 1 -0.5", "no number from 0 to 1 at the end: 1 -0.5"),
@@ -211,7 +213,21 @@ def test_a_folder_without_sources_is_one_line(tmp_path, capsys):
     ],
 )
 def test_statements_that_compute(language, line, computes):
-    assert statements(line, language) == ([0] if computes else [])
+    assert statements(line, CXX if language == "c++" else FREE) == ([0] if computes else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "numbers"),
+    [
+        ("a.cpp", "    flux = 0.5 * (fl + fr) -\n        0.5 * speed * (ur - ul);\n    u = f(1);", [2]),
+        ("a.cpp", "    if (n > 0)  // often\n        u = f(n);\n    v = f(a)\n        * f(b);", [1]),
+        ("a.cpp", "{\n    /* two\n       lines */\n    u = 1;\n#endif\n\n    v = 2;", [3, 6]),
+        ("a.F77", "      x = a(1) +\n     & b*c(i)\n      y = 2", [2]),
+        ("a.F90", "      x = a(1) + &\n        b*c(i=2)\n     y = 2", [2]),
+    ],
+)
+def test_a_statement_is_proposed_whole(name, text, numbers):
+    assert statements(text, language_of(name)) == numbers
 
 
 def test_a_toml_file_is_a_task(tmp_path):

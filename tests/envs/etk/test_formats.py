@@ -107,7 +107,7 @@ def arrays(name: str, data: bytes):
 def test_an_array_is_read_in_every_order_and_type(order, dtype):
     values = np.asarray(np.arange(12).reshape(3, 4) % 2, dtype=dtype, order=order)
     results = arrays("u.npy", npy(values))
-    assert results.shape == (4, 3) and results.names == ["values"]
+    assert results.field("values").shape == (4, 3) and results.names == ["values"]
     np.testing.assert_array_equal(results.field("values").levels[0].patches[0].values, values.astype(float))
 
 

@@ -104,3 +104,15 @@ def test_the_oldest_are_forgotten():
     for keys in ([1, 2, 3], [2, 3], [1]):
         assert asyncio.run(once.get(keys, work)) == {key: key for key in keys}
     assert asked == [[1, 2, 3], [1]]
+
+
+def test_what_may_differ_the_next_time_is_computed_again():
+    once, work = Once[int, int](10, lambda result: result != 4), Doubling()
+    work.go.set()
+
+    async def ask() -> None:
+        assert await once.get([1, 2], work) == {1: 2, 2: 4}
+        assert await once.get([1, 2], work) == {1: 2, 2: 4}
+
+    asyncio.run(ask())
+    assert work.asked == [[1, 2], [2]]

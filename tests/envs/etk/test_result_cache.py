@@ -66,6 +66,8 @@ def test_a_damaged_file_costs_a_warning(tmp_path, caplog, damage):
         ("f(a /* first */, b)", "f(a  , b)"),
         ('s = "it \\\n// goes on"; // one', 's = "it \\\n// goes on";'),
         ("int a; /* never closed // one", "int a; /* never closed"),
+        ("x = 1; \t\r\f", "x = 1;"),
+        ("x = 1;\u00a0\nx = 2;\u3000", "x = 1;\u00a0\nx = 2;\u3000"),  # an error to a compiler
         # not sure
         ("int a; // it goes \\\n on", None),
         ("int a; /\\\n/ one", None),

@@ -14,7 +14,7 @@ import pytest
 
 from envs.etk.checkout import Checkouts
 from envs.etk.rows import nrpy_thorns
-from envs.etk.task import Etk
+from envs.etk.task import Etk, outline
 from envs.task import TaskError
 from rewards.analysis.code_tokens import COMMENTS
 from rewards.similarity import code_bleu
@@ -34,7 +34,7 @@ def nrpy() -> str:
 
 def row(thorn: str, name: str, code: str | None = None, **changes) -> dict:
     texts = {"context": "b.h:\n```\nint b;\n\n```\n\n", "interface": "i", "schedule": "", "param": "p"}
-    code = f"int {name[0]};\n" if code is None else code
+    code = f"int {name[0]}; // {thorn}\n" if code is None else code
     row = {"thorn_name": thorn, "src_filename": name, "src_code": code, **texts, "configuration": None, "extra": 1}
     return {k: v for k, v in (row | changes).items() if v != "absent"}
 
@@ -111,7 +111,7 @@ def test_the_literal_style_is_text(path):
 
 def test_rows_without_code_and_filtered_ones_are_left_out_and_reported(tmp_path, caplog):
     rows = [row("A/T", "a.c"), row("B/T", "a.c", "  \n"), row("C/T", "make.code.defn", "SRCS = a.c\n"), row("", "a.c")]
-    rows += [row("D/T", "a.c"), row("D/T", "a.c", "int other;\n"), row("D/T", "x.pl", "perl")]
+    rows += [row("D/T", "a.c", "int a; // A/T\n"), row("D/T", "a.c", "int other;\n"), row("D/T", "x.pl", "perl")]
     with caplog.at_level(logging.INFO, "codegrain"):
         task = Etk(source="path", path=write(tmp_path / "r.jsonl", rows), languages=["c", "c++"], drop_duplicates=True)
     ids = {p.id for side in ("train", "test") for p in task.problems(side)}
@@ -182,10 +182,19 @@ def test_nrpys_thorns_are_made_once_by_whoever_is_first(nrpy, tmp_path, monkeypa
     assert folders == {tmp_path / f"nrpy-{nrpy}" / "NRPy"} and len(list(tmp_path.glob("nrpy-*/*"))) == 1
     task = Etk()
     problems = [p for side in ("train", "test") for p in task.problems(side)]
-    assert len(problems) == 22 and 0 < len(task.problems("test")) < 11
+    assert (len(task.problems("train")), len(task.problems("test"))) == (16, 4)  # two of 22 are copies of held-out ones
+    held_out = {outline(p.reference) for p in task.problems("test")}
+    assert held_out.isdisjoint(outline(p.reference) for p in task.problems("train"))
     assert all(code_bleu(p.reference, p.reference, language=p.language) == 1.0 for p in problems)
     thorns = {side: {p.id.split("/")[2].removesuffix("X") for p in task.problems(side)} for side in ("train", "test")}
     assert not thorns["train"] & thorns["test"]
+
+
+def test_an_outline_is_what_copies_with_other_names_share():
+    code = "void Wave_update(CCTK_ARGUMENTS) {\n" + "  u[i] = 2.0 * v[i] - w[i];\n" * 4 + "}\n"
+    assert outline(code) == outline(code.replace("Wave", "Other").replace("u[i]", "phi[ i ]"))
+    assert outline(code) != outline(code.replace("2.0", "3.0"))
+    assert outline("SRCS = a.c") != outline("SRCS = b.c")  # too short to be a copy
 
 
 def test_a_failing_nrpy_leaves_no_half_of_its_thorns(nrpy, tmp_path, monkeypatch):
