@@ -169,6 +169,17 @@ def check_ppo(cfg: DictConfig) -> None:
     _check_episode(cfg)
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         _check_monte_carlo(cfg)
+    if recipe.name == "ppo" and recipe.ratio == "sequence" and cfg.value.name not in ("shared", "montecarlo"):
+        raise UserError(
+            f"value={cfg.value.name}: recipe.ratio=sequence takes a completion's total reward as its advantage and has "
+            "no critic; leave value out, or set recipe.ratio=token"
+        )
+    for name in ("num_ppo_epochs", "num_mini_batches") if recipe.name == "reinforce" else ():
+        if recipe.trl[name] != 1:
+            raise UserError(
+                f"recipe.trl.{name}={recipe.trl[name]}: REINFORCE makes one update of each rollout, since its gradient "
+                "has no ratio for another policy's answers; set it to 1, or use recipes/ppo.py"
+            )
     if recipe.name == "ppo" and recipe.ratio == "sequence" and recipe.trl.gamma != 1.0:
         raise UserError(
             f"recipe.trl.gamma={recipe.trl.gamma}: recipe.ratio=sequence sums a completion's rewards without a "

@@ -200,6 +200,10 @@ def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
         "use_vllm": cfg.hardware.vllm == "colocate",
         "remove_unused_columns": False,
         "dataloader_pin_memory": cfg.hardware.device == "cuda",
+        # a forward pass for each prompt, and processes may have different numbers of them: none may wait for another
+        "ddp_broadcast_buffers": False,
+        # the output matrix is used outside of the forward pass, where DDP does not see it
+        "ddp_find_unused_parameters": False if cfg.hardware.logits_at_once else None,
     }
 
 

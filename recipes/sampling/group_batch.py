@@ -23,7 +23,8 @@ class GroupRollout(Rollout):
     rows: the dataset's row numbers. prompt_ids, logps: of each completion; the log-probabilities it was sampled with.
     clock: seconds. left_out: groups that were drawn and left out: how many, and of them how many all passed or all
     failed. from_prompt: `sums` of all answers sampled from the prompt alone, those of left-out groups too.
-    sampling_metrics: of the curriculum and of prefix.py, in this process.
+    sampling_metrics: of the curriculum, in this process. prefixed: number of groups that were drawn again behind the
+    beginning of their reference, and the sum of the shares that they were shown.
     graded_samples: answers that were graded for this batch, left-out ones too.
     """
 
@@ -34,7 +35,9 @@ class GroupRollout(Rollout):
     left_out: tuple[int, int, int] = (0, 0, 0)
     from_prompt: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
     sampling_metrics: dict[str, float] = field(default_factory=dict)
+    prefixed: tuple[float, float] = (0.0, 0.0)
     graded_samples: int = 0
+    sampled_tokens: int = 0
 
     def take(self, places: Sequence[int]) -> GroupRollout:
         """Some of the rows."""
@@ -57,9 +60,9 @@ class GroupRollout(Rollout):
         both: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in PER_ROW}
         clock = {name: seconds + other.clock.get(name, 0.0) for name, seconds in self.clock.items()}
         metrics = {**self.sampling_metrics, **other.sampling_metrics}
-        graded = self.graded_samples + other.graded_samples
         added = tuple(a + b for a, b in zip(self.from_prompt, other.from_prompt, strict=True))
-        return replace(self, **both, clock=clock, from_prompt=added, sampling_metrics=metrics, graded_samples=graded)
+        both |= {name: getattr(self, name) + getattr(other, name) for name in ("graded_samples", "sampled_tokens")}
+        return replace(self, **both, clock=clock, from_prompt=added, sampling_metrics=metrics)
 
 
 def rewards_of(grades: Sequence[Grade | None]) -> torch.Tensor:

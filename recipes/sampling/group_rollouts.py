@@ -21,6 +21,7 @@ from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of, encoded
 from recipes.data.curriculum import Curriculum
+from recipes.data.episodes import written_tokens
 from recipes.data.parts import earned, groups_that_differ
 from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
@@ -166,6 +167,7 @@ class Rollouts:
                 "left_out": list(ahead.left_out),
                 "from_prompt": list(ahead.from_prompt),
                 "sampling_metrics": ahead.sampling_metrics,
+                "prefixed": list(ahead.prefixed),
                 "graded_samples": ahead.graded_samples,
             }
             if self.episodes is not None:
@@ -198,7 +200,8 @@ class Rollouts:
                 self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
             rollout.grades = batch.collect()
         rollout.left_out, rollout.from_prompt = tuple(sampled["left_out"]), tuple(sampled["from_prompt"])
-        rollout.sampling_metrics, rollout.graded_samples = sampled["sampling_metrics"], sampled["graded_samples"]
+        rollout.sampling_metrics, rollout.prefixed = sampled["sampling_metrics"], tuple(sampled["prefixed"])
+        rollout.graded_samples = sampled["graded_samples"]
         self._ahead = Future()
         self._ahead.set_result(rollout)
 
@@ -263,7 +266,7 @@ class Rollouts:
         group = self.settings.group
         chosen = self.prefixes.failed(drawn.problems, drawn.grades, group)
         if not chosen:
-            return replace(drawn, sampling_metrics=drawn.sampling_metrics | self.prefixes.metrics())
+            return drawn
         places = [place for p in chosen for place in range(p.group * group, (p.group + 1) * group)]
         begun = [p.begun for p in chosen for _ in range(group)]
         again = self._round(policy, [drawn.rows[place] for place in places], generator, begun)
@@ -275,8 +278,7 @@ class Rollouts:
         for new, place in enumerate(places, len(drawn.rows)):
             order[place] = new
         left = count_groups([drawn.grades[p.group * group : (p.group + 1) * group] for p in chosen])
-        metrics = both.sampling_metrics | self.prefixes.metrics()
-        return replace(both.take(order), left_out=left, sampling_metrics=metrics)
+        return replace(both.take(order), left_out=left, prefixed=self.prefixes.shown)
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""
@@ -316,7 +318,7 @@ class Rollouts:
                 self.sampler(policy, part[::repeats], repeats, generator, ended, answers)
         sampled = time.perf_counter()
         rollout.grades = batch.collect()
-        rollout.graded_samples = len(rows)
+        rollout.graded_samples, rollout.sampled_tokens = len(rows), sum(map(written_tokens, rollout.completions))
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,
@@ -335,7 +337,7 @@ class Rollouts:
                 batch.play(conversation, rollout.problems[part], rollout.prompt_ids[part][::repeats], repeats)
         sampled = time.perf_counter()
         rollout.take_episodes(batch)
-        rollout.graded_samples = batch.graded
+        rollout.graded_samples, rollout.sampled_tokens = batch.graded, sum(map(written_tokens, rollout.completions))
         rollout.clock = {
             "seconds/rollout": sampled - started,
             "seconds/grade": time.perf_counter() - sampled,

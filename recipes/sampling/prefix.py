@@ -96,10 +96,11 @@ class ReferencePrefixes:
             self._shares[problem.id] = moved
             self._typical = MEMORY * self._typical + (1.0 - MEMORY) * moved
 
-    def metrics(self) -> dict[str, float]:
-        """Of this process's last rollout: how many groups were drawn again, and the mean share that they were shown, 0
-        where there were none."""
-        return {"prefix/groups": float(len(self._last)), "prefix/share": fmean(self._last) if self._last else 0.0}
+    @property
+    def shown(self) -> tuple[float, float]:
+        """Of this process's last rollout: how many groups were drawn again, and the sum of the shares that they were
+        shown."""
+        return float(len(self._last)), sum(self._last)
 
     def state(self) -> dict[str, Any]:
         return {"made": self._made, "typical": self._typical, "shares": dict(self._shares), "last": list(self._last)}

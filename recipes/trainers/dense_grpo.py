@@ -31,7 +31,7 @@ from recipes.cli.console import log
 from recipes.cli.errors import Stopped
 from recipes.data.completions import rollout_rows
 from recipes.data.curriculum import Curriculum, CurriculumSettings
-from recipes.data.episodes import episode_rows, written_tokens
+from recipes.data.episodes import episode_rows
 from recipes.data.prompt_order import PromptRows
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
@@ -53,7 +53,7 @@ from recipes.trainers.log_probs import (
     packed_logps,
     require_plain_head,
 )
-from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt
+from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt, prefix_metrics
 from recipes.trainers.micro_batches import (
     MEANS_OVER_ROWS,
     entropy_in_loss,
@@ -74,7 +74,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
             Sparse placement has none.
-        packing_max_tokens: longest row to pack a group into, in tokens; longer groups take TRL's padded rows. 0: never.
+        packing_max_tokens: longest row, in tokens, that a prompt and its completions share. If a group of a micro-batch
+            is longer, the micro-batch takes TRL's padded rows. 0: always.
         logits_at_once: completion tokens whose logits are in memory together; 0: all of a group. Packed groups only.
         sampling_dtype: sample from a copy of the policy in this dtype; None samples from the policy itself, with
             lookahead from a copy in the policy's own dtype.
@@ -199,12 +200,15 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics |= groups
         if self.rollouts.selects:
             metrics |= metrics_from_prompt(rollout.from_prompt, rewards_NG.device)
-        graded = torch.tensor(float(rollout.graded_samples), device=rewards_NG.device)
-        metrics |= {"graded_samples": gather(graded).sum().item(), **rollout.sampling_metrics}
+        graded, sampled = rollout.graded_samples, rollout.sampled_tokens
+        totals = gather(torch.tensor([[graded, sampled]], dtype=torch.float64, device=rewards_NG.device)).sum(0)
+        metrics |= {"graded_samples": totals[0].item(), **rollout.sampling_metrics}
+        if self.rollouts.prefixes:
+            metrics |= prefix_metrics(rollout.prefixed, rewards_NG.device)
         if self._turns > 1:
             metrics |= turn_metrics(rollout, self._turns, self.accelerator.device)
         if seconds := rollout.clock.get("seconds/rollout"):  # a batch sampled before the run was resumed has none
-            metrics["tokens_per_second"] = sum(map(written_tokens, rollout.completions)) / seconds
+            metrics["tokens_per_second"] = totals[1].item() / seconds
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
         rows_of = episode_rows if self._turns > 1 else rollout_rows
@@ -217,13 +221,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
     ):
-        width = input_ids.shape[1] - logits_to_keep
-        longest = int(attention_mask[:, :width].sum(1).max() + attention_mask[:, width:].sum())
-        if longest > self.packing_max_tokens or any(v is not None and v is not False for v in kwargs.values()):
+        rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
+        if not rows.fit or any(v is not None and v is not False for v in kwargs.values()):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **kwargs
             )
-        rows = Rows.of_padded(input_ids, attention_mask, logits_to_keep, self.packing_max_tokens, self._written)
         entropy: Entropy = ("loss" if entropy_in_loss(self.args) else "metric") if compute_entropy else None
         logps, entropies = packed_logps(model, rows, self.temperature, entropy, self.logits_at_once)
         return logps, entropies, None  # no auxiliary loss of a router of experts
@@ -279,8 +281,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.logits_at_once = logits_at_once
         if logits_at_once:
             require_plain_head(self.policy)
-        self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) else 0
-        if self.packing_max_tokens and not self._zero3:  # which spreads the weights that this looks at
+        # under ZeRO-3 each forward pass gathers weights, so all processes must make equally many of them
+        packs = full_attention(self.policy.config) and not self._zero3
+        self.packing_max_tokens = packing_max_tokens if packs else 0
+        if self.packing_max_tokens:
             attend_by_segment(self.policy, self.ref_model)
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic

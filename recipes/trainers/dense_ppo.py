@@ -130,7 +130,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
             prompts = [p for p in batch["input_ids"] for _ in range(n)]
             e = Experience(problems, prompts, self.sampler(self.policy, batch["input_ids"], n), n)
         seconds = time.perf_counter() - started
-        written = sum(map(len, e.completions)) if self.turns is None else self.turns.written(e)
+        own = sum(map(len, e.completions)) if self.turns is None else self.turns.written(e)
+        written = self.total(torch.tensor(own, device=self.accelerator.device)).item()
         self._clock: dict[str, float] = {"seconds/rollout": seconds, "tokens_per_second": written / seconds}
         return e
 
@@ -257,10 +258,11 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self, e: Experience, rows: list[int], step: PlainStep | ShardedStep, with_policy: bool, with_critic: bool
     ) -> Statistics:
         """Gradients of the losses over `rows`, then a step; statistics that add up over passes and processes."""
-        units, states = self.total(self.units(e.take(rows))), self.total(e.states[rows].sum())
+        units, tokens = self.total(self.units(e.take(rows))), self.total(e.mask[rows].sum())
+        states = self.total(e.states[rows].sum())
         sums: Statistics = {}
         for index in (passes := e.passes(rows, self.rows_per_pass)):
-            loss, statistics = step.compute(self.losses, e.take(index), with_policy, with_critic, units, states)
+            loss, statistics = step.compute(self.losses, e.take(index), with_policy, with_critic, units, tokens, states)
             step.backward(loss, last=index is passes[-1])
             self.control = self.callback_handler.on_substep_end(self.args, self.state, self.control)
             for name, value in statistics.items():
@@ -271,17 +273,28 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         return sums
 
     def losses(
-        self, part: Experience, with_policy: bool, with_critic: bool, units: torch.Tensor, states: torch.Tensor
+        self,
+        part: Experience,
+        with_policy: bool,
+        with_critic: bool,
+        units: torch.Tensor,
+        tokens: torch.Tensor,
+        states: torch.Tensor,
     ) -> tuple[torch.Tensor, Statistics]:
-        """The losses of one pass, as its share of means over `units` and `states`, and statistics likewise."""
+        """The loss of one pass and statistics, all scalar tensors: sums over this pass divided by numbers of the whole
+        mini-batch, so that they add up to its means over passes and processes.
+
+        units: number of units of the policy loss (see `units`). tokens: number of tokens. states: number of states of
+        the critic.
+        """
         logps, entropy, values = self.forward(part, with_policy, with_critic, with_entropy=True)
         loss = torch.zeros((), device=part.mask.device)
         statistics: Statistics = {}
         if with_policy:
             surrogate, statistics = self.policy_loss(logps, part)
             loss = surrogate / units
-            statistics |= {"loss/policy_avg": surrogate, "policy/entropy_avg": (entropy * part.mask).sum()}
-            statistics = {name: s.detach() / units for name, s in statistics.items()}
+            statistics = {name: s.detach() / units for name, s in {**statistics, "loss/policy_avg": surrogate}.items()}
+            statistics["policy/entropy_avg"] = (entropy * part.mask).sum().detach() / tokens
         if values is not None:
             error, clipped = self.value_loss(values * part.states, part)
             loss = loss + self.args.vf_coef * error / states
@@ -289,11 +302,12 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         return loss, statistics
 
     def units(self, e: Experience) -> torch.Tensor:
-        """What the policy loss is a mean over: tokens."""
+        """Number of tokens, a scalar tensor: the policy loss is a mean over them."""
         return e.mask.sum()
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, Statistics]:
-        """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, equation 7) and statistics, sums over `units`."""
+        """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, equation 7) and statistics, scalar tensors: sums
+        over `units`. logps: (B, T)."""
         difference = (logps - e.logps) * e.mask
         ratio = difference.exp()
         clip = self.args.cliprange

@@ -98,9 +98,14 @@ class Rows:
 
     def groups(self) -> list[list[int]]:
         """Rows that share a prompt where each such group fits into one pack, else single rows."""
+        return self.by_prompt() if self.fit else [[row] for row in range(len(self.prompts))]
+
+    @property
+    def fit(self) -> bool:
+        """Whether each prompt and all its completions fit into one pack."""
         groups = self.by_prompt()
         longest = max(len(self.prompts[g[0]]) + sum(len(self.completions[r]) for r in g) for g in groups)
-        return groups if longest <= self.packing_max_tokens else [[row] for row in range(len(self.prompts))]
+        return longest <= self.packing_max_tokens
 
 
 def pack(

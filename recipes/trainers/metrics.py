@@ -49,6 +49,13 @@ def metrics_from_prompt(own: Sequence[float], device: torch.device) -> dict[str,
     }
 
 
+def prefix_metrics(own: Sequence[float], device: torch.device) -> dict[str, float]:
+    """How many groups of all processes were sampled again behind the beginning of their reference, and the mean share
+    of it that they were shown, 0 where there are none; all processes call it. own: `ReferencePrefixes.shown`."""
+    groups, shares = gather(torch.tensor([own], dtype=torch.float64, device=device)).sum(0).tolist()
+    return {"prefix/groups": groups, "prefix/share": shares / groups if groups else 0.0}
+
+
 def group_metrics(
     rollout: GroupRollout,
     rewards_NG: torch.Tensor,

@@ -14,7 +14,13 @@ from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient, Total
 from recipes.trainers.experience import Experience
-from recipes.trainers.metrics import completion_metrics, mean_of_graded, metrics_from_prompt, ppo_metrics
+from recipes.trainers.metrics import (
+    completion_metrics,
+    mean_of_graded,
+    metrics_from_prompt,
+    ppo_metrics,
+    prefix_metrics,
+)
 from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.turns import turn_metrics
 from rewards.compose import Reward
@@ -48,7 +54,7 @@ class StepLog:
             **ppo_metrics(e, self.kl_coefficient.value, with_critic, self.total, self.needs_reference),
             **completion_metrics(rollout, list(self.reward.channels), self.accelerator.device),
             "graded_samples": self.total(torch.tensor(self.graded_samples(e), device=e.scores.device)).item(),
-            **(self.prefixes.metrics() if self.prefixes else {}),
+            **(prefix_metrics(self.prefixes.shown, self.accelerator.device) if self.prefixes else {}),
             **(metrics_from_prompt(self._from_prompt, self.accelerator.device) if self._from_prompt else {}),
             **statistics,
             **self._clock,

@@ -20,11 +20,11 @@ class SequencePPOTrainer(DensePPOTrainer):
         return normal[:, None] * e.mask, totals[:, None] * e.mask
 
     def units(self, e: Experience) -> torch.Tensor:
-        """Completions that were graded."""
+        """Number of completions that were graded, a scalar tensor."""
         return e.mask.any(1).sum()
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The clipped surrogate of whole completions, summed over them."""
+        """The clipped surrogate of whole completions and statistics, summed over completions. logps: (B, T)."""
         row = e.mask.any(1)
         difference = ((logps - e.logps) * e.mask).sum(1)
         ratio, advantage, clip = difference.exp(), e.advantages[:, 0], self.args.cliprange

@@ -100,7 +100,7 @@ def returns_over_turns(rewards_BT: torch.Tensor, reply_BT: torch.Tensor, discoun
 
 def discount_columns(completions: Sequence[Completion], width: int, gamma: float, between_turns: float) -> torch.Tensor:
     """(B, width): `gamma`, times `between_turns` at the last token of a turn that another follows."""
-    discounts = torch.full((len(completions), width), gamma)
+    discounts = torch.full((len(completions), width), float(gamma))  # a setting may be the integer 1
     for row, completion in enumerate(completions):
         for _, end in places_of(completion)[:-1]:
             discounts[row, end - 1] *= between_turns

@@ -45,15 +45,23 @@ def overrides(tiny_model: Path, folder: Path, *extra: str) -> list[str]:
     ]
 
 
-def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: str) -> None:
-    """The same run by one process, in `one`, and by two with half of the batch each, in `two`."""
+def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: str, rows: int = 4) -> None:
+    """The same run by one process, in `one`, and by two with half of the batch each, in `two`. rows: of each of two."""
     script = str(ROOT / "recipes" / f"{recipe}.py")
     # the likeliest token: both must sample the same answers, whatever their random states
     extra = (*extra, f"recipe.{'trl.' if recipe == 'grpo' else ''}top_p=0.000001")
-    single = [sys.executable, script, *overrides(tiny_model, tmp_path / "one", "hardware.rows_per_device=8", *extra)]
+    single = [
+        sys.executable,
+        script,
+        *overrides(tiny_model, tmp_path / "one", f"hardware.rows_per_device={2 * rows}", *extra),
+    ]
     done = warm.run(single, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
-    double = [sys.executable, script, *overrides(tiny_model, tmp_path / "two", "hardware.rows_per_device=4", *extra)]
+    double = [
+        sys.executable,
+        script,
+        *overrides(tiny_model, tmp_path / "two", f"hardware.rows_per_device={rows}", *extra),
+    ]
     for rank, process in enumerate(launch(double, tmp_path)):
         process.join()
         assert process.exitcode == 0, (tmp_path / f"rank{rank}" / "stderr").read_text()[-8000:]
@@ -103,6 +111,15 @@ def test_a_grpo_step_equals_one_process_with_twice_the_batch(tiny_model, tmp_pat
     for a, b in zip(rows_one, rows_two, strict=True):
         for key in ("reward", "groups_total", "groups_skipped", "completion_tokens", "pass_rate"):
             assert a[key] == pytest.approx(b[key]), key
+
+
+def test_processes_may_read_different_numbers_of_prompts(tiny_model, tmp_path):
+    """Two groups a process, some degenerate: one process's micro-batch has two prompts, so two forward passes, where
+    the other's has one."""
+    extra = ("recipe.trl.num_generations=4", "recipe.prompts_per_step=4", "+task.reward.turns.lopsided=true")
+    train_once_and_twice("grpo", tiny_model, tmp_path, *extra, rows=8)
+    same_weights(tiny_model, tmp_path)
+    assert {r["groups_skipped"] for r in read_jsonl(tmp_path / "two" / "metrics.jsonl")} & {1, 3}
 
 
 def test_a_group_may_lie_across_processes(tiny_model, tmp_path):

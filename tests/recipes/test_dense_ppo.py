@@ -262,3 +262,7 @@ def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-4)
     assert results["val/ratio"].item() == pytest.approx(ratios.sum().item(), rel=1e-4)
     assert t.units(e) == 12
+    tokens = e.mask.sum()
+    _, statistics = t.losses(e, True, False, t.units(e), tokens, e.states.sum())
+    _, entropy, _ = t.forward(e, True, False, with_entropy=True)
+    assert statistics["policy/entropy_avg"].item() == pytest.approx((entropy * e.mask).sum().item() / tokens.item())

@@ -35,7 +35,14 @@ from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.replies import Replies
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.advantages import gae
-from recipes.trainers.turns import advantages_by_turn, gae_over_turns, lengths_by_turn, returns_over_turns, turn_columns
+from recipes.trainers.turns import (
+    advantages_by_turn,
+    discount_columns,
+    gae_over_turns,
+    lengths_by_turn,
+    returns_over_turns,
+    turn_columns,
+)
 from rewards.channel import ChannelResult
 from rewards.compose import Grade, Reward
 from tests.recipes.scripted_episodes import GROUP, MARKS, Asks, ByTokens, completion_of, odd, reward, tiny
@@ -278,6 +285,12 @@ def test_a_turn_that_is_paid_and_not_graded_takes_the_episode_out():
     assert episode_grade(row, [None, grade], "improvement", {"tokens": 2.0}) is None
     assert episode_grade(row, [grade, None], "last", {"tokens": 2.0}) is None
     assert episode_grade(row, [None, grade], "last", {"tokens": 2.0}).total == grade.total
+
+
+def test_a_discount_may_be_the_integer_one():
+    row = joined([Turn(completion_of(2), (), "r", [7]), Turn(completion_of(3))], {5: b"x", 7: b"y"})
+    between = discount_columns([row], len(row.token_ids), 1, 0.5)
+    assert between.tolist() == discount_columns([row], len(row.token_ids), 1.0, 0.5).tolist() and between.min() == 0.5
 
 
 def test_returns_step_over_what_was_said():

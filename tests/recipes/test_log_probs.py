@@ -161,6 +161,14 @@ def test_a_graph_without_a_backward_pass_is_freed():
     assert tensors() <= before
 
 
+def test_the_limit_of_a_pack_is_for_one_prompt_with_its_completions():
+    def rows(longest: int) -> Rows:
+        return Rows([[1, 2], [1, 2], [3], [3]], [[1], [2], [3, 4, 5], [4]], 3, CPU, longest)
+
+    assert rows(5).fit and rows(5).groups() == [[0, 1], [2, 3]]  # 2 + 1 + 1 and 1 + 3 + 1 tokens
+    assert not rows(4).fit and rows(4).groups() == [[0], [1], [2], [3]]
+
+
 @pytest.mark.parametrize("longest", [4096, 5], ids=["packed", "padded"])
 def test_a_row_does_not_see_its_neighbours(model, longest):
     _, (logps, _) = ours(model, PROMPTS, COMPLETIONS, longest)

@@ -57,6 +57,10 @@ def test_a_nucleus_is_refused_where_vllm_tells_the_log_probabilities():
 def test_settings_of_ppo_that_would_be_ignored_are_refused():
     with pytest.raises(UserError, match=r"recipe\.trl\.gamma=0\.9: recipe\.ratio=sequence sums"):
         check_ppo(compose("recipe.ratio=sequence", "recipe.trl.gamma=0.9", recipe="ppo"))
+    with pytest.raises(UserError, match=r"value=separate: recipe\.ratio=sequence .* has no critic"):
+        check_ppo(compose("recipe.ratio=sequence", "value=separate", recipe="ppo"))
+    with pytest.raises(UserError, match=r"recipe\.trl\.num_ppo_epochs=4: REINFORCE makes one update of each rollout"):
+        check_ppo(compose("recipe.trl.num_ppo_epochs=4", recipe="reinforce"))
     with pytest.raises(UserError, match=r"recipe\.sampler=generate samples in this process"):
         check_ppo(compose("recipe.sampler=generate", "hardware.vllm=server", recipe="ppo"))
 

@@ -22,7 +22,7 @@ from recipes.sampling.group_batch import degenerate_groups, rewards_of
 from recipes.sampling.group_rollouts import Rollouts, RolloutSettings
 from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from recipes.sampling.sampler import Sampler
-from recipes.trainers.metrics import group_metrics, metrics_from_prompt
+from recipes.trainers.metrics import group_metrics, metrics_from_prompt, prefix_metrics
 from rewards.attribution import TokenBytes
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
@@ -152,7 +152,10 @@ def test_a_group_without_a_pass_is_drawn_again_behind_the_beginning_of_its_refer
         assert len(completion.token_ids) <= 60 and len(completion.sampled_ids) > 0
     assert [len(logps) for logps in rollout.logps] == [len(c.sampled_ids) for c in rollout.completions]
     assert rollout.graded_samples == 12 and rollout.left_out == (1, 0, 1)
-    assert rollout.sampling_metrics == {"prefix/groups": 1.0, "prefix/share": 0.5}
+    assert rollout.prefixed == (1.0, 0.5) and rollout.sampling_metrics == {}
+    assert prefix_metrics(rollout.prefixed, torch.device("cpu")) == {"prefix/groups": 1.0, "prefix/share": 0.5}
+    kept = sum(len(c.sampled_ids) for c in rollout.completions)
+    assert kept < rollout.sampled_tokens <= kept + 4 * 60  # those of the four answers that were left out, too
     assert metrics_from_prompt(rollout.from_prompt, torch.device("cpu")) == {
         "from_prompt/reward": 0.5,  # the first group earned 1 each, the second nothing before its reference was shown
         "from_prompt/pass_rate": 0.5,

@@ -280,7 +280,8 @@ class Planner:
         """A pass of so many completions, and bytes of logits for each entry of the vocabulary: learnt from, read."""
         prompt, tokens, trl = self.lengths.train, rows * self.completion, self.cfg.recipe.trl
         bonus = LOGIT_OF_ENTROPY * bool(trl.get("entropy_coef") or trl.get("use_adaptive_entropy"))
-        if prompt + tokens > self.cfg.recipe.packing_max_tokens:
+        longest = prompt + min(rows, self.group) * self.completion
+        if longest > self.cfg.recipe.packing_max_tokens or self.cfg.hardware.zero_stage == 3:
             return padded(rows, prompt + self.completion), (LOGIT_BY_TRL + bonus) * tokens, LOGIT_READ * tokens
         batch, of_a_prompt = self.packed(rows), min(rows, self.group) * self.completion
         if chunk := min(self.cfg.hardware.logits_at_once, of_a_prompt):
