@@ -126,11 +126,12 @@ def test_every_experiment_fits_the_hardware_it_names(name):
 
 
 def test_one_change_makes_an_impossible_run_fit_and_its_sentence_says_which():
-    cfg = composed("recipe=grpo", "task=basics", "hardware=t4", "hardware.rows_per_device=64", "hardware.memory_gib=6")
+    many = ("hardware.rows_per_device=64", "recipe.packing_max_tokens=0", "hardware.memory_gib=9")
+    cfg = composed("recipe=grpo", "task=basics", "hardware=t4", *many)
     plan = planner.plan_of(cfg, LENGTHS)
     assert plan.over and plan.fullest == "update"
     sentence = advice.advice_for(cfg, plan, LENGTHS)
-    assert "\n" not in sentence and "hardware=t4 has 6.0" in sentence
+    assert "\n" not in sentence and "hardware=t4 has 9.0" in sentence
     change = re.search(r"hardware.rows_per_device=(\d+) makes it fit, in ([\d.]+) GiB", sentence)
     assert cfg.hardware.rows_per_device == 64  # trying changes nothing
     cfg.hardware.rows_per_device = int(change[1])
