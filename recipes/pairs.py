@@ -49,12 +49,16 @@ def main(cfg) -> None:
         task = training_problems(cfg, task, reward)
     file = folder / "samples.jsonl"
     answers = Counter(row["task_id"] for row in read_jsonl(file))
-    rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count]
+    problems, size = task.problems("train")[: cfg.recipe.problems], cfg.recipe.prompts_at_once
+    batches = {first: problems[first : first + size] for first in range(0, len(problems), size)}
+    remaining = {
+        first: batch for first, batch in batches.items() if any(answers[problem.id] != count for problem in batch)
+    }
+    open_ids = {problem.id for batch in remaining.values() for problem in batch}
+    rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count and row["task_id"] not in open_ids]
     PartialState().wait_for_everyone()  # all have read it
     if is_main:
-        write_jsonl(file, rows)  # without the answers to a problem that a kill interrupted
-    problems = task.problems("train")[: cfg.recipe.problems]
-    remaining = [problem for problem in problems if answers[problem.id] != count]
+        write_jsonl(file, rows)  # without the answers of a batch that a kill interrupted: its seed is the whole batch's
     if remaining:
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         with asyncio.Runner() as runner, file.open("a") if is_main else nullcontext() as samples:
@@ -67,8 +71,9 @@ def main(cfg) -> None:
         write_pairs(cfg, folder, task, problems, rows)
 
 
-def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
-    """Yield graded answers to `problems`, each with its share of the seconds that its batch of problems took."""
+def graded_answers(cfg, policy, tokenizer, task, reward, runner, batches):
+    """Yield graded answers to batches of problems, by the place of their first in all problems; each answer with its
+    share of the seconds that its batch took."""
     from envs.task import Filtered
     from recipes.evaluation.held_out import evaluate_policy, policy_to_sample
     from recipes.models.load import sampling_dtype
@@ -80,8 +85,7 @@ def graded_answers(cfg, policy, tokenizer, task, reward, runner, problems):
     server = server_of_a_model(policy, tokenizer, cfg.hardware)
     policy = policy_to_sample(policy, None if server else sampling_dtype(cfg.hardware))
     decoding = Decoding(cfg.task.max_new_tokens, r.temperature, r.top_p)
-    for first in range(0, len(problems), r.prompts_at_once):
-        batch = problems[first : first + r.prompts_at_once]
+    for first, batch in batches.items():
         result = evaluate_policy(
             policy,
             tokenizer,

@@ -29,6 +29,8 @@ from recipes.cli.recipe import recipe
 @recipe("sft")
 def main(cfg) -> None:
     # imported here, so that --help and a misspelt key answer before torch has loaded
+    from functools import partial
+
     from trl import SFTConfig
 
     from recipes.data.repairs import failed_turns
@@ -43,9 +45,9 @@ def main(cfg) -> None:
     failed = failed_turns(cfg.recipe.answers) if cfg.episode else {}
     needed = not (failed and cfg.recipe.references)
     own = right_answers(cfg.recipe.answers, needed) if cfg.recipe.answers else {}
-    run = prepare(cfg, SFTConfig)
-    broken = Replies(run.tokenizer, {}).broken
-    turns = demonstrations(run.task, own, cfg.recipe.references, failed, broken)
+    imitated = partial(demonstrations, own=own, references=cfg.recipe.references, failed=failed)
+    run = prepare(cfg, SFTConfig, check=imitated)
+    turns = imitated(run.task, broken=Replies(run.tokenizer, {}).broken)
     examples = tokenized_demonstrations(turns, run.tokenizer)
     warn_of_cut(examples, run.args.max_length)
     trainer = SftTrainer(

@@ -118,15 +118,16 @@ def write_csv(path: Path, rows: Sequence[Record]) -> None:
 
 
 def collect(root: Path, task: str, match: str = "") -> list[Record]:
-    """A row for each run and decoding of its last evaluation on `task`. Raises UserError where there is none."""
+    """A row for each run, split and decoding of its last evaluation on `task`. Raises UserError where there is none."""
     rows = []
     for config in sorted(root.rglob("config.yaml"), key=lambda file: file.stat().st_mtime):
         if match not in config.parent.name:
             continue
         try:
             evals = read_jsonl(config.parent / "evals.jsonl")
-            last = {row["temperature"]: row for row in evals if row["task"] == task and "1" in row["pass@k"]}
-            rows += [_row(config.parent, last[temperature]) for temperature in sorted(last)]
+            own = [row for row in evals if row["task"] == task and "1" in row["pass@k"]]
+            last = {(row.get("split", "test"), row["temperature"]): row for row in own}
+            rows += [_row(config.parent, last[key]) for key in sorted(last)]
         except ValueError as error:  # a broken file: the other runs are to be shown
             log.warning("left out: %s", " ".join(str(error).split()))
     if not rows:
@@ -147,6 +148,7 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "pass@1": passed["value"],
         "low": passed["low"],
         "high": passed["high"],
+        "split": evaluation.get("split", "test"),
         "problems": evaluation["problems"],
         "mean_tokens": evaluation["mean_tokens"],
         "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(metrics)),
@@ -213,7 +215,7 @@ def sampled(config: Record, steps: int) -> int:
 
 def table(rows: list[Record], task: str) -> Table:
     """The rows for the terminal, without the parts of the names that all runs share."""
-    drawn = Table(title=f"pass@1 on {task}, held-out problems, 95 % intervals")
+    drawn = Table(title=f"pass@1 on {task}, {_which(rows)}, 95 % intervals")
     drawn.add_column("run", overflow="fold")
     texts = [_texts(row) for row in rows]
     columns = _columns(texts)
@@ -225,8 +227,15 @@ def table(rows: list[Record], task: str) -> Table:
 
 
 def _columns(texts: Sequence[Mapping[str, str]]) -> list[str]:
-    """The columns of `_texts` that hold something in some row."""
-    return [column for column in texts[0] if any(row[column] for row in texts)]
+    """The columns of `_texts` that hold something in some row; the problems only where they differ."""
+    held = [column for column in texts[0] if any(row[column] for row in texts)]
+    return [column for column in held if column != "problems" or len({row[column] for row in texts}) > 1]
+
+
+def _which(rows: Sequence[Record]) -> str:
+    """Which problems the rows are of, for a title."""
+    splits = {row["split"] for row in rows}
+    return f"{splits.pop()} problems" if len(splits) == 1 else "problems as the column says"
 
 
 def _texts(row: Record) -> dict[str, str]:
@@ -236,7 +245,8 @@ def _texts(row: Record) -> dict[str, str]:
         for name, low, high in (("pass@1", "low", "high"), ("base pass@1", "base low", "base high"))
     }
     spent = {"graded": str(row["graded_samples"]), "minutes": f"{row['minutes']:.1f}"}
-    return {"decoding": row["decoding"], **scores, "tokens": f"{row['mean_tokens']:.0f}", **spent}
+    problems = f"{row['problems']} {row['split']}"
+    return {"problems": problems, "decoding": row["decoding"], **scores, "tokens": f"{row['mean_tokens']:.0f}", **spent}
 
 
 def without_common_parts(names: list[str]) -> list[str]:

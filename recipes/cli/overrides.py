@@ -154,7 +154,9 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_
     in_name: keys whose values are in `base` already and are not repeated; model.name stands for the choice model=NAME.
     """
     same_run = (
-        ("run.", "sandbox") if "recipe=eval" in overrides else ("run.", "sandbox", "evaluation", *LENGTH_AND_LOGGING)
+        ("run.", "sandbox")
+        if {"recipe=eval", "recipe=check"} & {*overrides}
+        else ("run.", "sandbox", "evaluation", *LENGTH_AND_LOGGING)
     )
     keys = set(map(key_of, overrides))
     in_base = {*IN_BASE_NAME} - ({*swept} & {"model", "reward"} if "experiment" in keys else set())

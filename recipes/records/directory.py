@@ -25,7 +25,6 @@ from recipes.records.lock import LOCK, hold, release
 CHANGEABLE = (
     "run",
     *LENGTH_AND_LOGGING,
-    "evaluation",
     "command",
     "commit",
     "sandbox",
@@ -35,8 +34,12 @@ CHANGEABLE = (
     "task.prompt_tokens",
 )
 """Keys that may differ when a run is resumed; any other would make it another run."""
+EVALUATES = ("eval", "check")
+"""Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
 SETUP_FILES = ("config.yaml", "run.log", "plan.json", LOCK)
 """Files that a directory holds before it has results."""
+REPLACED = ".replaced"
+"""Folder in a run directory that holds the run to be replaced, until the new one is set up."""
 
 
 def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
@@ -63,14 +66,18 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
 def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
     """`open_run_dir`, whose arguments have been looked at. Raises OSError where the disk does not allow it."""
     config = folder / "config.yaml"
+    if is_main and (folder / REPLACED).exists():  # a kill during set-up
+        hold(folder)
+        _put_back(folder)
     if config.exists():
         if cfg.run.if_exists == "refuse":
             raise UserError(f"run.if_exists=refuse: {folder} exists; set run.name, or run.if_exists=resume or replace")
         if cfg.run.if_exists == "resume":
             _require_same(cfg, _kept(config), folder)
         elif is_main:
+            _require_replaceable(cfg, folder)
             hold(folder)
-            _remove_contents(folder)
+            _set_aside(folder)
     if is_main:
         folder.mkdir(parents=True, exist_ok=True)
         hold(folder)
@@ -80,13 +87,31 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
 
 
-def _remove_contents(folder: Path) -> None:
-    """Remove all that is in a run directory but the lock, which this process holds meanwhile."""
-    for path in (path for path in folder.iterdir() if path.name != LOCK):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+def _require_replaceable(cfg: DictConfig, folder: Path) -> None:
+    """Raises UserError where a folder is not a run's, or holds what this run needs."""
+    if not (folder / "run.log").exists() and "recipe" not in _kept(folder / "config.yaml"):
+        raise UserError(f"run.if_exists=replace: {folder} is not the directory of a run; set run.dir")
+    inside = folder.resolve()
+    for key, value in _flat(OmegaConf.to_container(cfg, resolve=True)).items():
+        if isinstance(value, str) and not key.startswith("run.") and Path(value).resolve().is_relative_to(inside):
+            raise UserError(f"run.if_exists=replace would remove {key}={value}: set run.name")
+
+
+def _set_aside(folder: Path) -> None:
+    """Move all that is in a run directory into its REPLACED, but the lock, which this process holds meanwhile."""
+    aside = folder / REPLACED
+    aside.mkdir()
+    for path in [path for path in folder.iterdir() if path.name not in (LOCK, REPLACED)]:
+        path.rename(aside / path.name)
+
+
+def _put_back(folder: Path) -> None:
+    """Undo `_set_aside`, in place of what has been set up since."""
+    for name in SETUP_FILES[:-1]:
+        (folder / name).unlink(missing_ok=True)
+    for path in list((folder / REPLACED).iterdir()):
+        path.rename(folder / path.name)
+    (folder / REPLACED).rmdir()
 
 
 def _kept(config: Path) -> Any:
@@ -125,13 +150,18 @@ def commit() -> str | None:
 
 @contextmanager
 def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
-    """Removes a run directory without results where the block fails, so that the next try may have other settings.
+    """Removes a run directory without results where the block fails, so that the next try may have other settings; a
+    run that was to be replaced is then there again. If the block succeeds, that run is removed.
 
     Only SETUP_FILES are removed, and the directory where nothing else is in it.
     """
     try:
         yield
     except Exception:
+        if is_main and (folder / REPLACED).exists():
+            _put_back(folder)
+            release(folder)
+            raise
         others = [path for path in folder.rglob("*") if path.is_file() and path.name not in SETUP_FILES]
         if is_main and not any(path.stat().st_size for path in others):
             for name in SETUP_FILES:
@@ -140,6 +170,8 @@ def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         raise
+    if is_main:
+        shutil.rmtree(folder / REPLACED, ignore_errors=True)
 
 
 @contextmanager
@@ -168,10 +200,11 @@ def differing(cfg: DictConfig, kept: Any) -> dict[str, tuple[Any, Any]]:
     run: (the directory's value, the new one)."""
     new, old = _flat(OmegaConf.to_container(cfg, resolve=True)), _flat(OmegaConf.to_container(kept))
     new["processes"] = processes()  # each has its random states and its share of the data
+    changeable = CHANGEABLE if cfg.recipe.name in EVALUATES else (*CHANGEABLE, "evaluation")
     return {
         key: (old.get(key), new.get(key))
         for key in sorted(new.keys() | old.keys())
-        if new.get(key) != old.get(key) and not any(key == c or key.startswith(c + ".") for c in CHANGEABLE)
+        if new.get(key) != old.get(key) and not any(key == c or key.startswith(c + ".") for c in changeable)
     }
 
 

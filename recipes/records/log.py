@@ -27,6 +27,8 @@ DROPPED = ("completions/", "rewards/", "clip_ratio/", "num_tokens", "epoch", "fr
 """Beginnings of the names of TRL's metrics that are not recorded."""
 EXAMPLE_METRICS = ("loss", "mean_token_accuracy", "preferred", "margin")
 """What a step shows on the terminal where a run learns from examples (SFT, DPO)."""
+EVALUATION = ("when", "step", "task", "temperature")
+"""Keys of a row of evals.jsonl or eval_samples.jsonl that tell which evaluation it is of."""
 CLOCK = ("seconds/", "tokens_per_second", "memory/")
 """Beginnings of the names of metrics that differ between two runs of the same seed."""
 
@@ -43,6 +45,18 @@ class RunLog(TrainerCallback):
         self.folder, self.per_step = folder, per_step
         self._started = self._last_row = time.perf_counter()
         self._first_step = 0
+
+    def mend(self) -> None:
+        """Make the records of evaluations whole before a resumed run adds to them: a line that a kill has cut, and
+        answers whose evaluation has no summary, since it is made again, are removed."""
+        evals = read_jsonl(self.folder / "evals.jsonl")
+        answers = read_jsonl(self.folder / "eval_samples.jsonl")
+        complete = {tuple(map(row.get, EVALUATION)) for row in evals}
+        if evals:
+            write_jsonl(self.folder / "evals.jsonl", evals)
+        if answers:
+            rows = (row for row in answers if tuple(map(row.get, EVALUATION)) in complete)
+            write_jsonl(self.folder / "eval_samples.jsonl", rows)
 
     def rewind(self, step: int) -> None:
         """Remove the rows of metrics.jsonl and completions.jsonl after `step`, from which the run is resumed."""

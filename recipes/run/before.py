@@ -71,6 +71,11 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
     config = read_config(Path(path, "config.yaml"))[0]
     own: Any = OmegaConf.to_container(cfg, resolve=True)
     shared = own["task"]["env"].keys() & (setting(config, "task.env") or {}).keys()  # older runs lack newer keys
+    if (adapter := setting(config, "adapter")) and _place(adapter) not in _starts(cfg.adapter):
+        raise UserError(
+            f"{asked}: it evaluated adapter={adapter}, from which this run does not start: evaluate the model itself, "
+            f"or set adapter={adapter}"
+        )
     prompts = [f"task.env.{name}" for name in sorted(shared - CHOOSING)]
     for key in (*SAME, *prompts, *(["seed"] if cfg.model.path == SCRATCH else [])):
         if setting(config, key) != setting(own, key):
@@ -94,6 +99,22 @@ def check_before_from(cfg: DictConfig, task: Task) -> None:
         )
 
 
+def _starts(adapter: str | None) -> list[Path]:
+    """The run that `adapter` names, the one whose adapter that was trained from, and so on."""
+    found: list[Path] = []
+    while adapter and _place(adapter) not in found:
+        found.append(_place(adapter))
+        config = found[-1] / "config.yaml"
+        adapter = setting(read_config(config)[0], "adapter") if config.exists() else None
+    return found
+
+
+def _place(adapter: str) -> Path:
+    """The run directory of an adapter, which may be named by its final/."""
+    folder = Path(adapter).resolve()
+    return folder.parent if folder.name == "final" else folder
+
+
 def _difference(key: str, there: Any, here: Any) -> tuple[str, Any, Any]:
     """Two values that differ, with their key: of groups of settings the first setting that does."""
     while isinstance(there, dict) and isinstance(here, dict):
@@ -103,10 +124,11 @@ def _difference(key: str, there: Any, here: Any) -> tuple[str, Any, Any]:
 
 
 def take_before(path: str, log: RunLog) -> None:
-    """Write that evaluation down as this run's own, unless it is there already."""
-    if any(row["when"] == "before" for row in read_jsonl(log.folder / "evals.jsonl")):
-        return
+    """Write that evaluation down as this run's own, as far as it is not there already."""
+    own = [row for row in read_jsonl(log.folder / "evals.jsonl") if row["when"] == "before"]
+    done = {(row["task"], row["temperature"]) for row in own}
     evals, answers = before_of(path)
-    log.samples(answers)
+    log.samples(row for row in answers if (row["task"], row["temperature"]) not in done)
     for row in evals:
-        log.evaluation(row)
+        if (row["task"], row["temperature"]) not in done:
+            log.evaluation(row)

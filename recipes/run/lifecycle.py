@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,15 @@ class Run:
     """The trainer's arguments, of TRL's own class."""
 
 
-def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
+def prepare(
+    cfg: DictConfig, kind: type, by_accelerate: bool = True, check: Callable[[Task], Any] = lambda _: None
+) -> Run:
     """Build the parts of a run. Whatever can be wrong is refused before the model loads.
 
     Args:
         kind: the class of the trainer's arguments: trl.GRPOConfig, PPOConfig, SFTConfig or DPOConfig.
         by_accelerate: where the profile has a ZeRO stage, Accelerate makes DeepSpeed's engine; else the trainer does.
+        check: of the recipe's own; called with the task before the model loads, it may raise UserError.
 
     Raises:
         UserError: a setting, the data or this machine does not allow the run.
@@ -95,6 +99,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
     state.wait_for_everyone()
     log_to(folder)
     with remove_if_setup_fails(folder, state.is_main_process):
+        _require_whole(latest_checkpoint(folder))
         sandbox = build_sandbox(cfg)
         reward = build_reward(cfg, sandbox)
         others = [(other, other.reward(sandbox)) for other in also]
@@ -106,6 +111,7 @@ def prepare(cfg: DictConfig, kind: type, by_accelerate: bool = True) -> Run:
             ready(other_reward, other.task, cfg.evaluation.split)
         task = training_problems(cfg, task, reward)
         _require_a_step(cfg, task)
+        check(task)
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, "train", tokenizer, cfg.model.name, answers=cfg.recipe.name == "sft")
@@ -125,6 +131,15 @@ def _answered(cfg: DictConfig, task: Task, also: list[OtherTask]) -> list[OtherT
     for other in (other for other in also if not other.task.problems(split)):
         log.info("task.also_evaluate: %s has no %s problems and is left out", other.task.name, split)
     return [other for other in also if other.task.problems(split)]
+
+
+def _require_whole(checkpoint: Path | None) -> None:
+    """Raises UserError where a file of the checkpoint that a run would resume from is broken."""
+    if checkpoint and (broken := broken_file(checkpoint)):
+        raise UserError(
+            f"{broken} is not whole: remove {checkpoint} to go on from the checkpoint before it, or set "
+            "run.if_exists=replace to start again"
+        )
 
 
 def _require_a_step(cfg: DictConfig, task: Task) -> None:
@@ -156,18 +171,16 @@ def fit(run: Run, trainer: Any) -> None:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log, run.episode)
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
-        if (source := run.cfg.evaluation.before_from) and trainer.accelerator.is_main_process:
-            take_before(source, run.log)
+        source = run.cfg.evaluation.before_from
+        if trainer.accelerator.is_main_process:
+            run.log.mend()
+            if source:
+                take_before(source, run.log)
         if run.cfg.evaluation.before and not source:
             with phase("evaluation", interruptible=True):
                 stages.evaluate("before")
         stop_if_asked()
         latest = latest_checkpoint(run.folder)
-        if latest and (broken := broken_file(latest)):
-            raise UserError(
-                f"{broken} is not whole: remove {latest} to go on from the checkpoint before it, or set "
-                "run.if_exists=replace to start again"
-            )
         run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.trl.max_steps:
             log.info(

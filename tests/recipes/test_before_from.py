@@ -83,6 +83,12 @@ def test_an_evaluation_stands_for_the_model_before_training(run, tmp_path):
         other = run(*sft, setting, f"run.dir={tmp_path / 'other'}")
         assert other.returncode == 2
         assert difference in other.stderr
+    config = (base / "config.yaml").read_text()
+    (base / "config.yaml").write_text(config.replace("adapter: null", f"adapter: {trained}"))
+    other = run(*sft, f"run.dir={tmp_path / 'other'}")
+    assert other.returncode == 2
+    assert f"it evaluated adapter={trained}, from which this run does not start" in other.stderr
+    (base / "config.yaml").write_text(config)
     lines = (base / "evals.jsonl").read_text().splitlines(keepends=True)
     (base / "evals.jsonl").write_text(lines[0])
     half = run(*sft, f"run.dir={tmp_path / 'other'}")

@@ -146,6 +146,17 @@ def test_vllm_takes_its_share_of_the_device_or_none_of_it():
     assert rollout("hardware.vllm=colocate")["vLLM"] == pytest.approx(0.3 * 139 * GIB)
     assert {"KV cache", "sampling copy"} <= rollout().keys()
     assert {"vLLM", "KV cache", "sampling copy"}.isdisjoint(rollout("hardware.vllm=server"))
+    served = composed("recipe=grpo", "task=basics", "hardware=h200", "hardware.vllm=server")
+    assert {"KV cache", "sampling copy"}.isdisjoint(planner.plan_of(served, LENGTHS).phases["evaluation"])
+
+
+def test_sft_on_conversations_is_planned_with_their_length():
+    def activations(*how):
+        plan = planner.plan_of(composed("recipe=sft", "task=basics", "hardware.memory_gib=64", *how), LENGTHS)
+        return plan.phases["update"]["activations"]
+
+    own = activations("recipe.answers=runs/own")
+    assert activations() <= own < activations("recipe.answers=runs/told", "episode=repair")
 
 
 def test_zero_3_brings_all_weights_together_to_sample():
@@ -193,10 +204,32 @@ def test_the_budget_of_a_cpu_is_what_is_free_within_its_container(tmp_path):
     free = quantities.available_memory(tmp_path)
     assert 0 < free <= psutil.virtual_memory().total
     (tmp_path / "memory.max").write_text("5000000\n")
-    (tmp_path / "memory.current").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("1500000\n")
+    (tmp_path / "memory.stat").write_text("anon 1000000\ninactive_file 500000\n")  # given back when it is needed
     assert quantities.available_memory(tmp_path) == 4000000
     (tmp_path / "memory.max").write_text("max\n")
     assert quantities.available_memory(tmp_path) == pytest.approx(free, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("own", "folder", "names"),
+    [
+        ("0::/job/step\n", "job", ("memory.max", "memory.current", "inactive_file")),
+        ("4:memory:/job\n", "memory/job", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+        ("4:memory:/host/job\n", "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+    ],
+)
+def test_the_budget_of_a_cpu_is_what_its_control_groups_leave(own, folder, names, tmp_path):
+    """Of a scheduler's job, of the first version of control groups, and of a container that sees its own as the top."""
+    limit, used, cached = names
+    (tmp_path / "own").write_text("9:cpu:/elsewhere\n" + own)
+    (tmp_path / folder).mkdir(parents=True)
+    for name, text in ((limit, "5000000\n"), (used, "1500000\n"), ("memory.stat", f"{cached} 500000\n")):
+        (tmp_path / folder / name).write_text(text)
+    assert quantities.available_memory(tmp_path, tmp_path / "own") == 4000000
+
+
+def test_the_budget_of_a_device_is_what_the_setting_says():
     assert quantities.memory_budget(None, "cuda", 1) is None
     assert quantities.memory_budget(2.0, "cpu", 4) == 2 * GIB
 

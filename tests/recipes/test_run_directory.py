@@ -14,7 +14,7 @@ from recipes.cli import schema
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.records.checkpoint_folders import broken_file
-from recipes.records.directory import open_run_dir
+from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fails
 from recipes.records.lock import LOCK, hold, release
 from tests.recipes.test_command_line import ROOT
 
@@ -69,6 +69,42 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path, monkeypatch):
 
 def refuse_lock(*_: object) -> None:
     raise BlockingIOError
+
+
+def test_a_run_is_replaced_when_the_new_one_is_set_up_and_not_before(tmp_path):
+    folder = tmp_path / "run"
+    open_run_dir(settings(folder, "seed=1"))
+    (folder / "final").mkdir()
+    (folder / "final" / "model.safetensors").write_bytes(b"weights")
+
+    def kept() -> bool:
+        return "seed: 1\n" in (folder / "config.yaml").read_text() and (folder / "final").is_dir()
+
+    again = settings(folder, "run.if_exists=replace", "seed=2")
+    with pytest.raises(UserError, match="no sandbox"), remove_if_setup_fails(open_run_dir(again)):
+        raise UserError("no sandbox")
+    assert kept() and not (folder / REPLACED).exists()
+    open_run_dir(again)  # and then a kill
+    assert not kept()
+    open_run_dir(settings(folder, "seed=1"))
+    assert kept()
+    with remove_if_setup_fails(open_run_dir(again)):
+        pass
+    assert not kept() and sorted(path.name for path in folder.iterdir()) == [LOCK, "config.yaml"]
+    release(folder)
+
+
+def test_what_a_run_needs_and_what_is_no_run_is_not_replaced(tmp_path):
+    run, other = tmp_path / "run", tmp_path / "thesis"
+    open_run_dir(settings(run))
+    with pytest.raises(UserError, match=r"run\.if_exists=replace would remove adapter=.*final: set run\.name"):
+        open_run_dir(settings(run, "run.if_exists=replace", f"adapter={run}/final"))
+    release(run)
+    other.mkdir()
+    (other / "config.yaml").write_text("title: mine\n")
+    with pytest.raises(UserError, match=r"thesis is not the directory of a run; set run\.dir"):
+        open_run_dir(settings(other, "run.if_exists=replace"))
+    assert (other / "config.yaml").read_text() == "title: mine\n"
 
 
 def test_a_replaced_directory_is_held_too(tmp_path):

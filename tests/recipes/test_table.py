@@ -11,8 +11,31 @@ from recipes import table
 
 
 def row(name: str, tokens: float, passed: float) -> dict:
-    scores = {"pass@1": passed, "problems": 33, "low": passed / 2, "high": passed * 2, "mean_tokens": tokens}
+    scores = {
+        "pass@1": passed,
+        "split": "test",
+        "problems": 33,
+        "low": passed / 2,
+        "high": passed * 2,
+        "mean_tokens": tokens,
+    }
     return {"run": name, "recipe": "ppo", "decoding": "greedy", "graded_samples": 32, "minutes": 1.0, **scores}
+
+
+def test_evaluations_of_other_problems_are_told_apart(tmp_path):
+    for name, split, problems in (("a", "test", 66), ("b", "train", 200)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("recipe: {name: eval}\n")
+        passed = {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}
+        record = {"task": "basics", "temperature": 0.0, "samples": 1, "split": split, "problems": problems}
+        line = json.dumps(record | {"mean_tokens": 40, "pass@k": passed}) + "\n"
+        (tmp_path / name / "evals.jsonl").write_text(line + line.replace("0.5", "0.45"))
+    rows = table.collect(tmp_path, "basics")
+    drawn = table.table(rows, "basics")
+    assert drawn.title == "pass@1 on basics, problems as the column says, 95 % intervals"
+    assert [list(map(str, column.cells)) for column in drawn.columns][1] == ["66 test", "200 train"]
+    assert [row["pass@1"] for row in rows] == [0.45, 0.45]  # of the last
+    assert "problems" not in [column.header for column in table.table(rows[:1], "basics").columns]
 
 
 def test_names_keep_what_tells_runs_apart():

@@ -270,10 +270,13 @@ class Planner:
         recipe = self.cfg.recipe
         each = max(1, recipe.batch_size // self.processes)
         rows = min(each, self.cfg.hardware.rows_per_device)
-        tokens = min(recipe.trl.max_length, self.lengths.train + self.lengths.answer)
+        answer = self.lengths.answer
+        if self.name == "sft" and recipe.answers:  # the policy's own, and an episode's conversations
+            answer = max(answer, row_tokens(self.cfg, self.cfg.task.max_new_tokens))
+        tokens = min(recipe.trl.max_length, self.lengths.train + answer)
         if self.name == "dpo":
             return self.update(padded(2 * rows, tokens), LOGIT_BY_TRL * 2 * rows * tokens, each > rows)
-        chunk = min(CHUNK, rows * min(tokens, self.lengths.answer))
+        chunk = min(CHUNK, rows * min(tokens, answer))
         return self.update(padded(rows, tokens), LOGIT_BY_TRL * chunk, each > rows)
 
     def grpo_batch(self, rows: int) -> tuple[Batch, int, int]:
@@ -322,6 +325,8 @@ class Planner:
     def evaluation(self) -> Parts:
         """The evaluation at the end, or the sampling of a recipe that does not train."""
         settings, base = self.cfg.evaluation, self.training if self.trains else self.loaded
+        if self.cfg.hardware.vllm == "server":
+            return added(base, self.grading() if self.judge else {})
         network, autocast = self.policy, None
         if self.copies:
             network, base = self.merged, added(base, {"sampling copy": self.weights(self.merged)})

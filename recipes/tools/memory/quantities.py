@@ -7,7 +7,7 @@ phase's peak.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,10 +163,41 @@ def memory_budget(memory_gib: float | None, device: str, processes: int) -> floa
     return available_memory() / processes if device == "cpu" else None
 
 
-def available_memory(cgroup: Path = CGROUP) -> float:
-    """Bytes that new work can have without swapping, in a container no more than its limit leaves."""
+def available_memory(mounted: Path = CGROUP, groups: Path = Path("/proc/self/cgroup")) -> float:
+    """Bytes that new work can have without swapping: no more than the limits of this process's control groups leave,
+    such as a container's or a scheduler's. Files that the kernel only keeps in memory until something needs it do not
+    count as used.
+
+    Args:
+        mounted: where the control groups are.
+        groups: this process's own; see cgroups(7).
+    """
     available = float(psutil.virtual_memory().available)
-    limit, used = cgroup / "memory.max", cgroup / "memory.current"
-    if limit.exists() and used.exists() and (most := limit.read_text().strip()).isdigit():
-        available = min(available, float(most) - float(used.read_text()))
-    return available
+    for folder, (limit, used, cached) in _memory_groups(mounted, groups):
+        try:
+            most, taken = (folder / limit).read_text().strip(), float((folder / used).read_text())
+            held = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):
+            continue
+        if most.isdigit():
+            available = min(available, float(most) - taken + float(held.get(cached, 0)))
+    return max(0.0, available)
+
+
+def _memory_groups(mounted: Path, groups: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """Folders of this process's control groups and of those around them, with the names of the limit, the usage and
+    the cached files there; in a container the outermost may be all that can be seen."""
+    lines = groups.read_text().splitlines() if groups.exists() else []
+    for line in ["0::/", *lines]:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, names = mounted, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            top, names = mounted / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        own = top / path.strip("/")
+        for folder in (own, *own.parents):
+            yield folder, names
+            if folder == top:
+                break
