@@ -17,8 +17,14 @@ PACKAGE = "package:"
 
 
 def cache_dir() -> Path:
-    """The folder for converted and computed files: $CODEGRAIN_CACHE or ~/.cache/codegrain."""
-    return Path(os.environ.get("CODEGRAIN_CACHE", Path.home() / ".cache" / "codegrain"))
+    """The folder for converted and computed files: $CODEGRAIN_CACHE or ~/.cache/codegrain. Raises TaskError if there is
+    neither."""
+    if chosen := os.environ.get("CODEGRAIN_CACHE"):
+        return Path(chosen)
+    try:
+        return Path.home() / ".cache" / "codegrain"
+    except RuntimeError:
+        raise TaskError("this user has no home folder: set the environment variable CODEGRAIN_CACHE to one") from None
 
 
 def model_source(path: str) -> str:

@@ -37,14 +37,17 @@ def main(cfg) -> None:
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
     splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
-    task = build_task(cfg, *splits)
+    read = dict.fromkeys((*splits, "train")) if cfg.pass_rate else splits
+    task = build_task(cfg, *read)
     if cfg.pass_rate:
+        if not task.problems("train"):
+            raise UserError(f"pass_rate={cfg.pass_rate}: task={cfg.task.name} has no training problems to sample")
         check_model(cfg.model, cfg.hardware, cfg.adapter)
     folder = open_run_dir(cfg)
     log_to(folder)
     with remove_if_setup_fails(folder):
         reward = build_reward(cfg, build_sandbox(cfg))
-        ready(reward, task, *splits)
+        ready(reward, task, *read)
     invalid, ungraded = [], []
     with asyncio.Runner() as runner:
         if cfg.recipe.audit:
@@ -53,10 +56,10 @@ def main(cfg) -> None:
             failures, not_graded = check_split(task, reward, runner, split)
             invalid += [{"split": split, **failure} for failure in failures]
             ungraded += not_graded
+        file = folder / "invalid.jsonl"
+        write_jsonl(file, invalid)
         if cfg.pass_rate:
             measure_pass_rates(cfg, folder, task, reward, runner)
-    file = folder / "invalid.jsonl"
-    write_jsonl(file, invalid)
     if invalid:
         count = f"{len(invalid)} failure{'s' if len(invalid) > 1 else ''}"
         raise UserError(f"{count}, listed in {file}; task.drop_invalid=true leaves these problems out")

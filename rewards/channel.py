@@ -72,6 +72,14 @@ class Span:
     part: str = ""
 
 
+def charged(code: tuple[int, int], score: float, places: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    """A score in [0, 1] that was lost at some places: 1 on the whole code, and in equal parts on the places what the
+    score lacks to 1. Without places there are no spans, so that the score is spread."""
+    if not places:
+        return ()
+    return (Span(*code, 1.0), *(Span(*place, (score - 1.0) / len(places)) for place in places))
+
+
 @dataclass(frozen=True)
 class ChannelResult:
     """A channel's result for one completion.

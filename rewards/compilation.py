@@ -97,20 +97,17 @@ def _result(completion: Completion, compiled: Compiled) -> ChannelResult:
 
 
 def _charged_spans(completion: Completion, offsets: Sequence[int]) -> tuple[Span, ...]:
-    """The code is paid 1 and the lines at `offsets` lose it; no spans if there is no such line."""
+    """`charged` at the lines of `offsets`."""
     if completion.code_span is None or completion.code is None:
         return ()
-    start, end = completion.code_span
     lines = completion.code.split("\n")
-    charged = {_last_nonblank(lines, completion.code.count("\n", 0, offset)) for offset in offsets} - {None}
-    places, position = [], start
+    named = {_last_nonblank(lines, completion.code.count("\n", 0, offset)) for offset in offsets} - {None}
+    places, position = [], completion.code_span[0]
     for number, line in enumerate(lines):
-        if number in charged:
+        if number in named:
             places.append((position + len(line) - len(line.lstrip()), position + len(line.rstrip())))
         position += len(line) + 1
-    if not places:
-        return ()
-    return (Span(start, end, 1.0), *(Span(first, last, -1 / len(places)) for first, last in places))
+    return charged(completion.code_span, 0.0, places)
 
 
 def _last_nonblank(lines: Sequence[str], number: int) -> int | None:

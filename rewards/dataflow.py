@@ -19,7 +19,7 @@ from envs.command_rows import answer, command, read_rows
 from envs.sandbox import LocalSandbox, Sandbox
 from envs.task import Problem
 from rewards.analysis.in_sandbox import CRASH, analyse
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion, Span, charged
 
 PACKAGES = ("tree_sitter", "tree_sitter_python")
 BATCH = 16
@@ -73,10 +73,10 @@ class Dataflow:
         assert completion.code_span is not None
         start, end = completion.code_span
         f1, recall, _, _, unmatched = match
-        places = [(max(first, given) - given, last - given) for first, last in unmatched if max(first, given) < last]
-        spans = [Span(start, end, 1.0 if places else f1)]
-        spans += [Span(start + first, start + last, (f1 - 1) / len(places)) for first, last in places]
-        return ChannelResult(sum(span.value for span in spans), tuple(spans), note=f"F1 {f1:.2f}, recall {recall:.2f}")
+        seen = [(max(first, given) - given, last - given) for first, last in unmatched if max(first, given) < last]
+        places = [(start + first, start + last) for first, last in seen]
+        spans = charged((start, end), f1, places) or (Span(start, end, f1),)
+        return ChannelResult(sum(span.value for span in spans), spans, note=f"F1 {f1:.2f}, recall {recall:.2f}")
 
 
 async def _match(path: str) -> None:

@@ -20,7 +20,7 @@ from envs.etk.completion.cases import piece_spans
 from envs.etk.completion.check import MAX_LEFT_OUT
 from envs.sandbox import Sandbox
 from envs.task import Problem
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion, Span, charged
 
 MEASURED = (
     "compile",
@@ -168,14 +168,12 @@ def _errors(measured: CompletionScore) -> list[int]:
 
 
 def _charged_spans(text: str, code: tuple[int, int] | None, score: float, offsets: Sequence[int]) -> tuple[Span, ...]:
-    """The code is paid 1, and the places at `offsets` share what `score` lacks to 1; no spans without such places."""
+    """`charged` at the places of `offsets`."""
     if code is None or score >= 1:
         return ()
     start, end = code
     places = sorted({_place(text, start, end, start + offset) for offset in offsets if start + offset < end})
-    if not places:
-        return ()
-    return (Span(start, end, 1.0), *(Span(*place, (score - 1) / len(places)) for place in places))
+    return charged(code, score, places)
 
 
 def _place(text: str, start: int, end: int, at: int) -> tuple[int, int]:

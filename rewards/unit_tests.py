@@ -24,7 +24,7 @@ from envs.sandbox.worker.codec import parse
 from envs.task import Problem
 from rewards.analysis.definitions import definitions
 from rewards.analysis.held_out_tests import divide, each
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion, Span, charged
 
 COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text()
 MAX_LINE = 1 << 24
@@ -201,7 +201,7 @@ class UnitTests:
             numbers = f"(line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
             note = note if note.endswith(numbers) else f"{note} {numbers}"
             assert completion.code_span is not None
-            spans = (Span(*completion.code_span, 1.0), *(Span(*p, (score - 1) / len(places)) for p in places))
+            spans = charged(completion.code_span, score, places)
         detail = {"seconds": round(outcome.seconds, 4)}
         return ChannelResult(score, spans, passed=passed, verdict=outcome.verdict, note=note, detail=detail)
 

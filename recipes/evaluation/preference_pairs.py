@@ -13,6 +13,7 @@ from recipes.cli.errors import UserError
 from recipes.records.jsonl import read_jsonl
 
 PAIRS = "pairs.jsonl"
+COLUMNS = ("prompt", "chosen", "rejected")
 
 
 def preference_pairs(rows: Sequence[dict[str, Any]], margin: float, most: int) -> list[tuple[dict, dict]]:
@@ -35,9 +36,16 @@ def preference_pairs(rows: Sequence[dict[str, Any]], margin: float, most: int) -
 
 
 def read_pairs(path: str) -> Dataset:
-    """The pairs of a run directory or file, as TRL reads them. Raises UserError where there are none."""
+    """The pairs of a run directory or file, as TRL reads them. Raises UserError where there are none, or one lacks a
+    column."""
     file = Path(path) / PAIRS if Path(path).is_dir() else Path(path)
     rows = read_jsonl(file)
     if not rows:
         raise UserError(f"recipe.pairs={path}: no preference pairs in {file}; recipes/pairs.py writes them")
-    return Dataset.from_list([{key: row[key] for key in ("prompt", "chosen", "rejected")} for row in rows])
+    for number, row in enumerate(rows, 1):
+        if missing := [key for key in COLUMNS if key not in row]:
+            raise UserError(
+                f"recipe.pairs={path}: row {number} of {file} has no {missing[0]!r}; recipes/pairs.py writes "
+                "pairs.jsonl with prompt, chosen and rejected"
+            )
+    return Dataset.from_list([{key: row[key] for key in COLUMNS} for row in rows])

@@ -100,6 +100,6 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
 def outside_range(path: str, low: float, high: float) -> set[str]:
     """Ids of the problems in a pass_rates.jsonl whose pass rate is below `low` or above `high`."""
     rows = read_jsonl(Path(path))
-    if not rows:
+    if not rows or not all(row.keys() >= {"id", "passed", "samples"} for row in rows):
         raise UserError(f"task.pass_rates={path}: no pass rates in it; recipes/check.py with pass_rate=8 writes them")
     return {row["id"] for row in rows if not low <= row["passed"] / row["samples"] <= high}

@@ -35,7 +35,7 @@ def stream_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
                 if broken:
                     raise ValueError(broken)
                 try:
-                    record = json.loads(line.decode("utf-8"))
+                    record = json.loads(line.decode("utf-8-sig"))  # some editors begin a file with a mark
                 except ValueError as error:
                     broken = f"{path}, line {number}: not JSON ({error})"
                 else:

@@ -15,17 +15,21 @@ from omegaconf import OmegaConf
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from envs.local_models import cache_dir
+from envs.task import TaskError
 from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
+from recipes.evaluation.preference_pairs import read_pairs
 from recipes.models.load import adapter_folder, check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import build_task, other_task
 from recipes.run.lifecycle import _answered
-from recipes.tools.card.model_card import _recipe_rows
+from recipes.tools.card.licences import base_of
+from recipes.tools.card.model_card import Weights, _header, _recipe_rows, command_of
 
 
 def test_records_after_the_resumed_step_are_cut(tmp_path):
@@ -35,6 +39,61 @@ def test_records_after_the_resumed_step_are_cut(tmp_path):
     log.rewind(2)
     assert [r["step"] for r in read_jsonl(tmp_path / "metrics.jsonl")] == [1, 2]
     assert [r["step"] for r in read_jsonl(tmp_path / "completions.jsonl")] == [1, 2]
+
+
+def test_evaluations_that_a_kill_has_cut_are_mended(tmp_path):
+    """The answers are written before the summary."""
+    log = RunLog(tmp_path, 4)
+    place = {"when": "before", "step": 0, "task": "basics"}
+    log.samples([place | {"temperature": t, "completion": "x"} for t in (1.0, 0.0)])
+    log.evaluation(place | {"temperature": 1.0})
+    for name in ("evals.jsonl", "eval_samples.jsonl"):
+        with (tmp_path / name).open("a") as file:
+            file.write('{"when": "befo')
+    log.mend()
+    log.samples([place | {"temperature": 0.0, "completion": "again"}])
+    log.evaluation(place | {"temperature": 0.0})
+    assert [row["completion"] for row in read_jsonl(tmp_path / "eval_samples.jsonl")] == ["x", "again"]
+    assert [row["temperature"] for row in read_jsonl(tmp_path / "evals.jsonl")] == [1.0, 0.0]
+
+
+def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\r\n{"a": 2}\r\n', encoding="utf-8-sig")
+    assert read_jsonl(tmp_path / "rows.jsonl") == [{"a": 1}, {"a": 2}]
+
+
+def test_pairs_without_a_column_are_one_line(tmp_path):
+    (tmp_path / "samples.jsonl").write_text('{"completion": "x"}\n')
+    with pytest.raises(
+        UserError, match=r"recipe\.pairs=.*samples\.jsonl: row 1 of .* has no 'prompt'; recipes/pairs\.py"
+    ):
+        read_pairs(str(tmp_path / "samples.jsonl"))
+
+
+def test_a_user_without_a_home_folder_names_a_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    monkeypatch.delenv("CODEGRAIN_CACHE", raising=False)
+    with pytest.raises(TaskError, match="no home folder: set the environment variable CODEGRAIN_CACHE"):
+        cache_dir()
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path))
+    assert cache_dir() == tmp_path
+    assert command_of({"command": ["recipes/ppo.py", "hardware.vllm_url=http://localhost:8000"]}).endswith(
+        "//localhost:8000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "library", "relation"),
+    [
+        ({"lora_rank": 16}, "peft", "adapter"),
+        ({"lora_rank": 0}, "transformers", "finetune"),
+    ],
+)
+def test_a_card_says_whether_the_weights_are_an_adapter(settings, library, relation):
+    name = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    header = _header("run", {"model": settings, "recipe": {"name": "grpo"}}, base_of(name), Weights(), [])
+    assert (header.library_name, header.base_model_relation) == (library, relation)
 
 
 def test_a_broken_line_in_the_middle_is_not_passed_over(tmp_path):

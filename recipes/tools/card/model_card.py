@@ -6,6 +6,7 @@ interval, the command, the commit, and what got worse.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -78,7 +79,8 @@ def command_of(config: Record) -> str:
     """The command that made the run, from the repository's root; a home folder stands as ~."""
     command = config.get("command") or ""
     text = shlex.join(map(str, command)) if isinstance(command, list) else str(command)
-    return SCRIPT.sub(r"\1", text, count=1).replace(f"{Path.home()}/", "~/")
+    text, home = SCRIPT.sub(r"\1", text, count=1), os.path.expanduser("~")
+    return text.replace(f"{home}/", "~/") if home not in ("~", "/") else text
 
 
 def worse(evals: Sequence[Record]) -> list[str]:
@@ -217,15 +219,16 @@ def _header(name: str, config: Record, base: Source, weights: Weights, evals: Se
         )
         for row in latest.values()
     ]
+    whole = weights.whole or not (setting(config, "model.lora_rank") or adapter_settings(setting(config, "adapter")))
     more: dict[str, Any] = {"base_model": base.hub_id} if base.hub_id else {}
     if base.tag:
         more |= {"license": base.tag} | ({"license_name": "see-base-model"} if base.tag == "other" else {})
     if base.hub_id:
-        more["base_model_relation"] = "finetune" if weights.whole else "adapter"
+        more["base_model_relation"] = "finetune" if whole else "adapter"
     data = data_of(config)
     return ModelCardData(
         model_name=name,
-        library_name="transformers" if weights.whole or not setting(config, "model.lora_rank") else "peft",
+        library_name="transformers" if whole else "peft",
         pipeline_tag="text-generation",
         language="en",
         datasets=[data.hub_id] if data.hub_id else None,
