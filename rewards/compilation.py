@@ -20,7 +20,7 @@ from envs.local_models import cache_dir
 from envs.sandbox import Sandbox
 from envs.task import Problem, TaskError
 from rewards.analysis.code_tokens import has_code
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion, Span, charged
 
 log = logging.getLogger("codegrain")
 TRIED_REFERENCES = 4
