@@ -174,8 +174,8 @@ def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: 
 
 
 def _covers(span: Span, completion: Completion, judges_form: bool) -> bool:
-    """Whether a span says no more than that the code earned it. A channel that judges form may mean the whole answer by
-    a longer span: a missing block, its length."""
+    """Whether a span covers the whole code, and so does not locate its reward. For a channel that judges form it must
+    equal the code's span, since a longer one means the whole answer: a missing block, its length."""
     whole = completion.code_span
     if whole is None or whole[0] == whole[1]:
         return False

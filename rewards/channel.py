@@ -120,6 +120,6 @@ class RewardChannel(Protocol):
 
         A channel may also have `async ready(problems)`, which is called before a model loads: it prepares what it needs
         to grade those problems, and raises ValueError with a message of one line if that is not available. A channel
-        whose largest score is not 1 has it as `best`: 0 for one that only takes away.
+        has `best`, its highest possible score, if that is not 1: 0 for a channel that gives only penalties.
         """
         ...

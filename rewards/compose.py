@@ -25,8 +25,8 @@ class Grade:
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
-    (Span.part), as "channel/part", their rewards weighted; none where placement does not tell tokens apart. form: what
-    channels that judge form pay each token outside the code, T weighted numbers; none where placement tells none apart.
+    (Span.part), as "channel/part", their rewards weighted; empty for `sparse` and `uniform`. form: what channels that
+    judge form pay each token outside the code, T weighted numbers; empty for `sparse` and `uniform`.
     """
 
     results: Mapping[str, ChannelResult]
@@ -73,9 +73,9 @@ class Grade:
 
     @property
     def own_rewards(self) -> list[float]:
-        """`token_rewards` without `form`, T numbers; what form costs is in them.
+        """`token_rewards` without positive form rewards, T numbers; form penalties stay.
 
-        A complete block earns the same wherever it ends, so as the closing fence's own it would be a reason to end.
+        A complete block earns the same wherever it ends; counted on the closing fence it would reward an early end.
         """
         rewards = self.token_rewards
         return [r - paid for r, paid in zip(rewards, self.form, strict=True)] if self.form else rewards
@@ -181,7 +181,7 @@ class Reward:
     def _form(
         self, completion: Completion, rewards: Mapping[str, list[float]], weights: Mapping[str, float]
     ) -> list[float]:
-        """What channels that judge form pay the tokens that do not lie within the code; costs are none of it."""
+        """What channels that judge form pay the tokens outside the code, T weighted numbers; penalties are left out."""
         within, form = set(tokens_within_code(completion)), [0.0] * len(completion.token_ids)
         for name in (name for name in rewards if self.channels[name].judges_form):
             for token in (t for t, reward in enumerate(rewards[name]) if reward > 0 and t not in within):

@@ -1,8 +1,8 @@
 """Data flow: how well the data flow of the code matches that of the reference solution, as F1.
 
 The score lies in [0, 1] and compares the flows of rewards/analysis/python_dataflow.py. The note also has the recall,
-CodeBLEU's figure, which 200 lines of calls with invented names raise to 0.8. The code is paid 1 minus unmatched
-variables: they share what the score lacks to 1; if all variables match, the score is spread over the code. If the
+CodeBLEU's figure, which 200 lines of calls with invented names raise to 0.8. The whole code gets 1, and
+the variables that do not match share the difference F1 - 1; if all match, the score is spread over the code. If the
 reference has no data flow, all completions score 0; for a problem without a reference the channel is silent.
 
     python -m rewards.dataflow match FILE     id, candidate, reference -> id, score, recall

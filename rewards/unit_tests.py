@@ -1,9 +1,9 @@
 """Unit tests: the share of a problem's tests that the extracted code passes, run in the sandbox.
 
-The score lies in [0, 1] and is spread over the code. With `locate`, the code is paid 1 and what the score lacks to 1 is
-taken from the lines that failing tests execute and passing tests do not (spectrum-based fault localisation: Wong et al.
-2016, "A survey on software fault localization"); if failing tests raised an error on some of those lines, from these
-alone. A completion without code is not run and scores 0.
+The score lies in [0, 1] and is spread over the code. With `locate`, the whole code gets 1, and the difference
+score - 1 is put on the lines that failing tests execute and passing tests do not (spectrum-based fault localisation:
+Wong et al. 2016, "A survey on software fault localization"); if failing tests raised an error on some of those lines,
+on these alone. A completion without code is not run and scores 0.
 
 With `held_out`, that share of each problem's tests is never paid. Completions that pass all paid tests also run on the
 held-out ones, and `passed` then means all tests: a policy that games the paid tests is rewarded but does not pass.
@@ -40,8 +40,8 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 class UnitTests:
     """
     A problem with parts has the mean of their scores, each on the definition of its own function (Span.part). Where the
-    code does not parse, functions that do not parse by themselves are cut out of it, so that they cost what they would
-    have earned and not what the others do; such an answer never passes.
+    code does not parse, functions that do not parse by themselves are cut out of it, so that only their own rewards are
+    lost; such an answer never passes.
 
     Args:
         sandbox: where the code runs.
@@ -235,9 +235,9 @@ def of_parts(
 ) -> ChannelResult | None:
     """Joins the results of an answer's functions into one: the mean of their scores, each on its own definition.
 
-    What a function earns for which the top level has no `def` lies on the last token, where the answer ended without
-    it. Where no function could be loaded, since the code does not parse, the fault costs all of them, no function is a
-    part, and all tokens share the loss. None if a function could not be graded.
+    If the code has no top-level `def` for a function, its reward is put on the last token, where the answer ended
+    without it. Where no function could be loaded, since the code does not parse, the fault costs all of them, no
+    function is a part, and all tokens share the loss. None if a function could not be graded.
     """
     graded = [result for result in results if result is not None]
     if len(graded) < len(results):

@@ -81,22 +81,23 @@ RANGES: dict[str, Range] = {
     "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "value.warmup_updates": at_least(0),
 }
-"""By key; where null may stand is the schema's matter."""
+"""By key. Whether null is allowed is decided by the schema."""
 
 
 def check_ranges(cfg: DictConfig) -> None:
-    """Raise UserError for the first setting whose value is none that it may have, naming the setting and its range."""
+    """Raise UserError for the first setting whose value is not allowed, naming the setting and its range."""
     for key, (words, allows) in RANGES.items():
         value = OmegaConf.select(cfg, key)
         if value is None or (words.startswith("a number") and not isinstance(value, int | float)):
-            continue  # what is no number at all is the schema's matter, or TRL's
+            continue  # the schema or TRL refuses what is not a number
         if not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
     _check_evaluation(cfg.evaluation, cfg.recipe.name == "check")
 
 
 def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:
-    """Raise UserError for a split that there is none, samples that are all alike, and pass@k that they do not give."""
+    """Raise UserError for an unknown split, for several samples that would all be alike, and for a pass@k of more
+    samples than are drawn."""
     splits = [*get_args(Split), *([ALL_SPLITS] if every_split else [])]
     if evaluation.split not in splits:
         raise UserError(f"evaluation.split={evaluation.split}: it must be {' or '.join(splits)}")

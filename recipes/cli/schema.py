@@ -137,9 +137,9 @@ class RewardConfig:
 @dataclass
 class EvaluationConfig:
     before: bool = MISSING
-    """Also before training. What starts from another run's adapter was evaluated there."""
+    """Evaluate before training too. Not needed if the run that made `adapter` has evaluated that model."""
     before_from: str | None = None
-    """A run whose evaluation before training stands for this one's, as of the model that `adapter` was trained from."""
+    """A run whose evaluation before training is used as this run's, for example that of the model below `adapter`."""
     every: int = MISSING
     """Steps between evaluations in training; 0: before and after it alone."""
     every_task: bool = MISSING

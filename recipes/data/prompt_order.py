@@ -15,8 +15,8 @@ from recipes.cli.errors import UserError
 class PromptRows:
     """This process's rows of the batches that TRL's GRPOTrainer would draw, one after another, epoch after epoch.
 
-    A row more or less at a time is what refilling takes: what one draw leaves, the next begins with, so that no
-    process sees another's rows and nothing is exchanged to know them.
+    Refilling may draw any number of rows; each draw continues where the last one ended. A process draws only from its
+    own share, so processes exchange nothing.
 
     Args:
         dataset: one row a problem.

@@ -166,8 +166,8 @@ def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | N
 
 
 def with_template(tokenizer: Any) -> Any:
-    """A base model's tokenizer has no chat form: turns then stand one after the other, the answer's end marked, behind
-    the beginning of sequence where the tokenizer puts one before a text."""
+    """Gives a tokenizer without a chat template a plain one: messages are concatenated, each answer ends with the end
+    of sequence, and the beginning of sequence comes first if the tokenizer adds it to texts."""
     if tokenizer.chat_template is None:
         begins = tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
         tokenizer.chat_template = ("{{ bos_token }}" if begins else "") + PLAIN_TURNS

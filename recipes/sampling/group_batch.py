@@ -50,8 +50,8 @@ class GroupRollout(Rollout):
         self.logps = [row_logps(c, turns[0].logps) for c, turns in zip(self.completions, batch.turns, strict=True)]
 
     def signals(self, group: int, turns: int = 1, gamma: float = 1.0) -> list[torch.Tensor]:
-        """For each of `turns` what is paid from there on, (N, group): NaN where there is no such turn or no grade. Of
-        one turn these are the rewards."""
+        """For each of `turns` the discounted reward from that turn on, (N, group): NaN where there is no such turn or
+        no grade. Of one turn these are the rewards."""
         returns = [returns_of(grade, gamma) for grade in self.grades]
         padded = [[*row, *([torch.nan] * (turns - len(row)))] for row in returns]
         return [torch.tensor(column).view(-1, group) for column in zip(*padded, strict=True)]

@@ -48,7 +48,7 @@ class RolloutSettings:
     at_once: completions sampled together; None: all.
     refill_rounds: how often groups without a signal are replaced by new ones (Yu et al. 2025, DAPO, section 3.2).
     lookahead_dtype: dtype of the copy of the policy that samples the next batch while this one trains; None: none.
-    parts: whether a group teaches something whose answers earned the same in all, but not with each of their parts.
+    parts: True: a group whose total rewards are equal still teaches something if the rewards of one part differ.
     """
 
     rows: int
@@ -111,13 +111,13 @@ class Rollouts:
 
     @property
     def selects(self) -> bool:
-        """Whether a batch may lack groups that were sampled from their prompt, or have others in their place."""
+        """Whether groups of a batch can be left out or replaced (by refilling or by reference prefixes)."""
         return bool(self.settings.refill_rounds) or self.prefixes is not None
 
     def next(self, policy: Any, more: bool = True) -> GroupRollout:
         """The next batch. With lookahead, begins the one after it, unless this is the last (`more` is False).
 
-        Raises Stopped where the run is asked to stop, standing as before: the same batch comes next.
+        Raises Stopped if the run is asked to stop. The state is then unchanged: the next call gives the same batch.
         """
         started = time.perf_counter()
         if self.settings.lookahead_dtype is None:
@@ -154,7 +154,8 @@ class Rollouts:
         self.grader.close()
 
     def state(self) -> dict[str, Any]:
-        """What it takes to go on exactly: the place in the data, the random state, the batch ahead once it is there."""
+        """State for an exact resume: the position in the data, the random state, and the batch that is sampled ahead,
+        for whose end it waits."""
         sampled = None
         if self._ahead is not None:
             ahead = self._ahead.result()

@@ -19,7 +19,7 @@ from recipes.data.training_data import demonstration
 from rewards.compose import Grade
 
 MEMORY = 0.9
-"""Weight of the past in the share that a problem begins with which was never drawn again: a moving mean."""
+"""Decay of the moving mean of shares. A problem that was never drawn again starts at this mean."""
 
 
 @dataclass(frozen=True)

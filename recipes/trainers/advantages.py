@@ -93,12 +93,14 @@ class KLCoefficient:
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor, total: Total = alone) -> torch.Tensor:
-    """Mean where `mask` is True, over all processes; 0 where it is True nowhere."""
+    """Mean of `values` where `mask` (of the same shape, bool) is True, over all processes, a scalar tensor; 0 if it is
+    True nowhere."""
     return total((values * mask).sum()) / total(mask.sum()).clamp(min=1)
 
 
 def whiten(values: torch.Tensor, mask: torch.Tensor, shift_mean: bool = True, total: Total = alone) -> torch.Tensor:
-    """Values to unit variance (unbiased) and, if `shift_mean`, zero mean over the mask of all processes.
+    """`values` with unit variance (unbiased) and, if `shift_mean`, zero mean where `mask` (of the same shape, bool) is
+    True, over all processes.
 
     Fewer than two values have no variance: they are returned as they are.
     """

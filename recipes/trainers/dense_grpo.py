@@ -1,6 +1,6 @@
 """GRPO with rewards on tokens: TRL's GRPOTrainer with its loss untouched.
 
-For each micro-batch TRL's training loop calls 1, 3 and 4; the methods marked * are replaced here.
+For each micro-batch TRL's training loop calls 1 and 3. The methods marked * are replaced here.
 
  1. _prepare_inputs *                    gives the micro-batch; once a rollout it calls 2 and cuts what comes of it
  2. _generate_and_score_completions *    completions are sampled and graded, rewards become advantages (B,) or (B, T)
@@ -154,10 +154,10 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             raise
 
     def _add_old_logps(self, batch: dict[str, Any], rollout: GroupRollout) -> None:
-        """Log-probabilities (B, T) that the loss's ratio is to, where they are not those of the policy as it is.
+        """Add `old_per_token_logps` (B, T), the denominator of the importance ratio, if it is not the current policy's.
 
-        Off-policy they are those that the sampler drew with; where a rollout serves several optimizer steps, the
-        policy's before the first.
+        Off-policy these are the sampler's log-probabilities. If one rollout serves several optimizer steps, they are
+        the policy's before the first step.
         """
         if self._off_policy:
             logps = [torch.tensor([torch.nan if p is None else p for p in row]) for row in rollout.logps]
@@ -242,7 +242,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 7. ---------------------------------------------------------------------------------------------------------
 
     def extra_state(self) -> dict[str, Any]:
-        """The step within a rollout, the rollout where it is half used, the place in the data, the batch ahead."""
+        """State for an exact resume: the step within a rollout, the rollout if it is partly used, and the state of
+        `rollouts`."""
         inputs = self._buffered_inputs if self._step % self._micro_batches_a_rollout else None
         return {"step": self._step, "inputs": inputs, "rollouts": self.rollouts.state()}
 
@@ -356,7 +357,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         )
 
     def _prompt_order(self, parts: bool) -> PromptRows | Curriculum:
-        """TRL's own order of prompts, which a step may take more of than TRL would, or the curriculum's."""
+        """What chooses the prompts: TRL's own order (refilling may use more of it in a step than TRL does), or the
+        curriculum."""
         prompts = self.args.generation_batch_size // self.num_generations
         rank, seed = (self.accelerator.process_index, self.accelerator.num_processes), self.args.seed
         if self._curriculum:

@@ -196,9 +196,9 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
     def token_rewards(self, e: Experience) -> torch.Tensor:
         """(B, T): what each token earned, minus the KL penalty.
 
-        Dense: each channel's rewards on its tokens, those of given tokens on the first that was sampled; a missing-EOS
-        penalty on the last. Sparse: the score on the state after the last token where T has room for it, else on the
-        last token (TRL's placement).
+        Dense: each channel's rewards on its tokens; rewards of prefix tokens, which were not sampled, on the first
+        sampled token; a missing-EOS penalty on the last. Sparse (TRL's placement): the score in the column after the
+        last token, or on the last token of a completion that fills all T columns.
         """
         rewards = -self.kl_coefficient.value * e.kl
         lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
@@ -235,8 +235,9 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
     def update(self, e: Experience) -> dict[str, float]:
         """`num_ppo_epochs` over the experience, `num_mini_batches` optimizer steps each; means of their statistics.
 
-        A critic that is a second model has optimizer steps of its own, before the policy's: they share no weight, so
-        two steps make the numbers of one (but each model is clipped by its own norm) and hold one model's gradients.
+        A critic that is a second model has optimizer steps of its own, before the policy's. They share no weights, so
+        two steps give the update of one joint step, except that each gradient norm is clipped by itself. Only one
+        model's gradients are in memory at a time.
         """
         with_policy = self.state.global_step >= self.value_warmup_updates
         if self.value.shared:

@@ -20,7 +20,8 @@ class GroupAdvantages:
     Args:
         group: G, completions of a group. longest: tokens of the longest answer of one turn.
         scale: what advantages are divided by; see advantages.group_relative.
-        shaping: weight of a token's own reward; 0 leaves the group-relative advantage alone, and answers whole.
+        shaping: weight of a token's own reward; with 0 every token has its answer's group-relative advantage, and parts
+            are not compared.
         turns, discount: of episodes: turns at most, and the discount between them.
 
     All processes call its methods together. Parts count in answers of one turn, and where advantages are not divided:
@@ -35,7 +36,8 @@ class GroupAdvantages:
     discount: float
 
     def signals(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
-        """For each turn what is paid from there on, of all processes: (N, G) each. Of one turn: the rewards."""
+        """For each turn the discounted reward from that turn on, of all processes: (N, G) each. Of one turn these are
+        the rewards."""
         if self.turns == 1:
             return [rewards_NG]
         signals = rollout.signals(self.group, self.turns, self.discount)

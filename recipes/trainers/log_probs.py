@@ -39,7 +39,8 @@ class Rows:
     """Prompts and completions of one pass.
 
     prompts, completions: B lists of token ids. width: T, columns of every result, at least the longest completion.
-    packing_max_tokens: longest row of a prompt and its completions (a mask of it is the square); 0: never pack.
+    packing_max_tokens: longest row of a prompt and its completions, whose attention mask has as many entries as the
+        square of its tokens; 0: never pack.
     written: (B, T), True at tokens that the policy wrote; others are read and have no log-probability. None: it wrote
         all.
     """
@@ -83,7 +84,8 @@ class Rows:
         return ids if self.written is None else ids[self.among(range(len(self.completions)))]
 
     def among(self, group: Sequence[int]) -> torch.Tensor:
-        """Of the completion tokens of these rows, row after row: True at those that have a log-probability."""
+        """(n,) bool over the n completion tokens of these rows, row after row: True at those that have a
+        log-probability."""
         sizes = [len(self.completions[row]) for row in group]
         if self.written is None:
             return torch.ones(sum(sizes), dtype=torch.bool, device=self.device)

@@ -92,7 +92,7 @@ class ShardedStep:
         )
 
     def compute(self, loss: Loss, *args: Any) -> tuple[torch.Tensor, Any]:
-        """As PlainStep's, under DeepSpeed's eyes."""
+        """As PlainStep.compute, but called through DeepSpeed's engine."""
         return self._engine(loss, *args)
 
     def backward(self, loss: torch.Tensor, last: bool) -> None:

@@ -1,5 +1,5 @@
 """A base for DensePPOTrainer where TRL has no PPO any more (from 1.13): the arguments of TRL's last one, and what a
-training needs before its first step. How a step is made is DensePPOTrainer's own affair on either base."""
+training needs before its first step. On either base DensePPOTrainer makes the steps."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class PPOConfig(TrainingArguments):
     num_mini_batches: int = 1
     num_ppo_epochs: int = 4
     num_sample_generations: int = 10
-    """Takes what TRL's took; completions.jsonl has what it would have printed."""
+    """Accepted as in TRL and ignored; completions.jsonl has what it would have printed."""
     response_length: int = 53
     stop_token: Literal["eos"] | None = None
     stop_token_id: int | None = None
-    """The two take what TRL's took; a completion ends at the tokens that end the model's own turn."""
+    """Both accepted as in TRL and ignored; a completion ends at the tokens that end the model's own turn."""
     temperature: float = 0.7
     missing_eos_penalty: float | None = None
     whiten_rewards: bool = False
@@ -74,7 +74,7 @@ class PPOTrainer(Trainer):
         args, processing_class, model, train_dataset, data_collator, callbacks: as of transformers' Trainer; the model
             is the policy.
         ref_model: the reference policy. None: the policy with its adapters off, or a frozen copy where it has none.
-        reward_model: takes what TRL's took; rewards come from text.
+        reward_model: accepted as in TRL and ignored; rewards come from text.
         value_model: the critic.
     """
 

@@ -16,11 +16,11 @@ BASELINES = ("none", "batch", "group")
 class ReinforceTrainer(DensePPOTrainer):
     """
     Args:
-        baseline: what is subtracted from a token's reward-to-go (KL penalty included): the mean at the same position
-            of the others that are still being written, or of the last that were. "group": others of the same prompt;
-            "batch": of the step; "none". It depends on nothing that the token decides, so it does not bias; a mean of
-            whole returns would not either, but puts every late token of a dense reward below it, and answers grow
-            until they no longer end.
+        baseline: what is subtracted from a token's reward-to-go (KL penalty included). It is the mean reward-to-go at
+            the same position over the other completions that reach it; after the longest of them, the last such mean.
+            "group": completions of the same prompt; "batch": of the step; "none": nothing is subtracted. The mean does
+            not depend on this token, so it adds no bias. A mean of whole returns adds none either, but it puts every
+            late token of a dense reward below its baseline, and answers grow until they never end.
     """
 
     def __init__(self, baseline: str, **kwargs: Any):

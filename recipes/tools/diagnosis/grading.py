@@ -1,4 +1,4 @@
-"""Knows the diseases around the policy: timeouts, sandbox starves training, ungraded samples, answers cut."""
+"""Rules that find problems around the policy: timeouts, sandbox starves training, ungraded samples, answers cut."""
 
 from __future__ import annotations
 

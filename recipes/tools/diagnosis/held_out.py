@@ -1,4 +1,4 @@
-"""Knows the diseases that held-out problems show: reward hacking, held-out pass@1 fell, best answer no better.
+"""Rules that find problems on held-out problems: reward hacking, held-out pass@1 fell, best answer no better.
 
 A reward that rises while held-out problems are solved no better is how reward hacking looks from outside (Amodei et
 al. 2016, arXiv 1606.06565, section 4). Memorising looks the same, so the finding shows answers to read.

@@ -1,5 +1,5 @@
-"""Knows the diseases of learning: loss not finite, loss exploding, collapse, reward falling, reward flat at 0 or at 1,
-format falling, degenerate groups, entropy collapse, KL running away, critic does not settle.
+"""Rules that find problems of learning: loss not finite, loss exploding, collapse, reward falling, reward flat at 0 or
+at 1, format falling, degenerate groups, entropy collapse, KL running away, critic does not settle.
 
 Severities and thresholds were set beside real runs of 60 to 150 steps (GRPO, PPO, REINFORCE; most of them healthy, one
 that collapsed to an empty code block, one that unlearned to stop); each threshold says its reason.

@@ -1,4 +1,5 @@
-"""Knows the diseases of episodes of several turns: a first turn that gives up, answers repeated, turns that grow."""
+"""Rules that find problems of episodes of several turns: a first turn that gives up, answers repeated, turns that
+grow."""
 
 from __future__ import annotations
 

@@ -30,18 +30,19 @@ from recipes.tools.memory.trace import Batch, traced
 from recipes.trainers.log_probs import CHUNK
 
 PROCESS = {"cpu": 0.60 * GIB, "cuda": 0.55 * GIB}
-"""Of a CPU measured, everything imported and a trainer built (tests/bench/README.md); CUDA's context not."""
+"""Bytes of a process without models. On a CPU it was measured with all modules imported and a trainer built
+(tests/bench/README.md). For CUDA it is an estimate of the context."""
 SLACK = {"cpu": 0.0, "cuda": 0.05}
-"""Of what passes make and give back, the share of blocks that fit nothing later. Measured on a CPU whose freed memory
-goes back (recipes/cli/memory_use.py); of CUDA's allocator not measured."""
+"""Share of the memory that passes allocate and free which the allocator cannot use again. On a CPU it was measured
+where freed memory is given back (recipes/cli/memory_use.py). For CUDA's allocator it was not measured."""
 PASSING = ("casts", "activations", "KV cache", "logits")
 VLLM_SHARE = 0.3
 """Of the device, what vLLM reserves where TRL's vllm_gpu_memory_utilization does not say."""
-JUDGE_WORDS = 128
+JUDGE_TOKENS = 128
 """Tokens that a judge reads beside the code: the question, fences, the chat form."""
 LOGIT_LEARNT, LOGIT_KEPT, LOGIT_BY_TRL = 20, 4, 13
-"""Bytes for each logit of a pass that learns, whatever the dtype of the products: at the fullest moment, kept of an
-earlier forward pass, and where the pass is TRL's own (SFT, DPO, GRPO in padded rows: 12 to 16)."""
+"""Bytes for each logit of a pass with gradients, whatever the dtype of the products: at its peak (LEARNT), kept
+between forward and backward pass (KEPT), and in TRL's own pass (BY_TRL: SFT, DPO, GRPO in padded rows; 12 to 16)."""
 LOGIT_OF_ENTROPY = 4
 """Further bytes where the loss has an entropy bonus: for each logit kept, and where the pass is TRL's own."""
 LOGIT_READ, LOGIT_DRAWN = 10, 16
@@ -245,7 +246,7 @@ class Planner:
         assert self.judge is not None
         network, channel = self.judge
         rows, code, mode = channel.get("rows", 8), channel.get("code_tokens", 400), channel.get("mode", "likelihood")
-        reading = traced(network, padded(rows, 2 * code + JUDGE_WORDS), cached=mode == "number")
+        reading = traced(network, padded(rows, 2 * code + JUDGE_TOKENS), cached=mode == "number")
         logits = (code + 1 if mode == "likelihood" else 1) * network.shape.vocab_size
         # those of all rows in the judge's dtype, those of one row in float32
         judging = {**reading.kept, "logits": float(logits * (rows * network.dtype.itemsize + FLOAT32))}
