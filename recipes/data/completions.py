@@ -72,7 +72,7 @@ def sandbox_seconds(grades: Sequence[Grade | None]) -> list[float]:
     return [float(result.detail["seconds"]) for result in results if "seconds" in result.detail]
 
 
-def rollout_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
+def completion_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
     """Up to `limit` rows of completions.jsonl, evenly over the batch; advantages (B,) or (B, T)."""
     return [
         completion_row(rollout.problems[i], rollout.completions[i], rollout.grades[i], advantages[i], step)

@@ -19,11 +19,10 @@ from recipes.records.jsonl import Record, read_jsonl, write_jsonl
 RENAMED = {
     "rewards/accuracies": "preferred",
     "rewards/margins": "margin",
-    "completions/mean_length": "completion_tokens",
     "step_time": "seconds/update_and_rollout",
 }
 """TRL's names of metrics, and those of metrics.jsonl."""
-DROPPED = ("completions/", "rewards/", "clip_ratio/", "num_tokens", "epoch", "frac_reward_zero_std", "reward_std")
+DROPPED = ("rewards/", "clip_ratio/", "num_tokens", "epoch")
 """Beginnings of the names of TRL's metrics that are not recorded."""
 EXAMPLE_METRICS = ("loss", "mean_token_accuracy", "preferred", "margin")
 """What a step shows on the terminal where a run learns from examples (SFT, DPO)."""
@@ -104,9 +103,7 @@ def run_metrics(logs: dict[str, Any]) -> dict[str, float]:
     """TRL's metrics under the names of metrics.jsonl, without those that are not finite or not recorded."""
     metrics = {}
     for key, value in logs.items():
-        if key.startswith("rewards/") and key.endswith("/mean"):
-            key = "scores/" + key.removeprefix("rewards/").removesuffix("/mean")
-        elif key in RENAMED:
+        if key in RENAMED:
             key = RENAMED[key]
         elif key.startswith(DROPPED):
             continue

@@ -19,7 +19,7 @@ from transformers import TrainerState
 from envs.basics import Basics
 from envs.sandbox import Limits, LocalSandbox
 from recipes import doctor
-from recipes.data.completions import Rollout, rollout_rows
+from recipes.data.completions import Rollout, completion_rows
 from recipes.evaluation.task_soundness import as_answer, planted_wrong
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
@@ -153,7 +153,7 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
         rollout = Rollout(problems, answers, results)
         metrics = completion_metrics(rollout, list(WEIGHTS), torch.device("cpu"))
         state.global_step = step
-        log.completions(rollout_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
+        log.completions(completion_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
         for callback in (log, warning):
             callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), **metrics})
         rows = list(zip((kind for _, kind in drawn), rewards.tolist(), strict=True))

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from recipes import look
 from recipes.cli import schema
 from recipes.cli.schema import CONF
-from recipes.data.completions import Rollout, rollout_rows
+from recipes.data.completions import Rollout, completion_rows
 from recipes.run.build import build_reward, build_sandbox, build_task
 from recipes.tools.coloured_tokens import cards
 from rewards.channel import Completion
@@ -52,7 +52,7 @@ def run(tmp_path_factory):
             problems, completions = map(list, zip(*answers(task, edit), strict=True))
             grades = runner.run(reward.grade(problems, completions))
             rollout = Rollout(problems, completions, grades)
-            rows = rollout_rows(rollout, torch.zeros(len(problems)), step, len(problems))
+            rows = completion_rows(rollout, torch.zeros(len(problems)), step, len(problems))
             file.writelines(json.dumps(row) + "\n" for row in rows)
         runner.run(sandbox.close())
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(cfg))

@@ -14,7 +14,7 @@ from rich.text import Text
 from envs.sandbox import FunctionCase, Job, Sandbox
 from envs.task import Problem, Task, extract_fenced
 from recipes.cli.errors import UserError
-from recipes.data.completions import Rollout, completion_of, rollout_rows
+from recipes.data.completions import Rollout, completion_of, completion_rows
 from recipes.tools.coloured_tokens import cards
 from rewards.attribution import TokenBytes
 from rewards.compose import Reward
@@ -53,7 +53,7 @@ def graded(
     """An answer's tokens in the colours of their rewards, with the verdict and each channel's score, to be printed."""
     completion = completion_of(ids, TokenBytes(tokenizer), task, ends)
     [grade] = asyncio.run(reward.grade([problem], [completion]))
-    [row] = rollout_rows(Rollout([problem], [completion], [grade]), torch.zeros(1), 0, 1)
+    [row] = completion_rows(Rollout([problem], [completion], [grade]), torch.zeros(1), 0, 1)
     return Group(*cards([row | {"step": None, "advantage": None}], None))
 
 
