@@ -40,6 +40,8 @@ SETUP_FILES = ("config.yaml", "run.log", "plan.json", LOCK)
 """Files that a directory holds before it has results."""
 REPLACED = ".replaced"
 """Folder in a run directory that holds the run to be replaced, until the new one is set up."""
+REMOVED = ".removed"
+"""Its name while it is being removed."""
 
 
 def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
@@ -81,7 +83,8 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
     if is_main:
         folder.mkdir(parents=True, exist_ok=True)
         hold(folder)
-        shutil.rmtree(folder / "checkpoints" / ".saving", ignore_errors=True)
+        for left in (folder / "checkpoints" / ".saving", folder / REMOVED):  # by a kill
+            shutil.rmtree(left, ignore_errors=True)
         resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
         command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
         write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
@@ -171,7 +174,14 @@ def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
                 folder.rmdir()
         raise
     if is_main:
-        shutil.rmtree(folder / REPLACED, ignore_errors=True)
+        _remove_replaced(folder)
+
+
+def _remove_replaced(folder: Path) -> None:
+    """Remove REPLACED, under another name, so that a kill meanwhile leaves no half of a run to put back."""
+    if (folder / REPLACED).exists():
+        (folder / REPLACED).rename(folder / REMOVED)
+    shutil.rmtree(folder / REMOVED, ignore_errors=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from recipes.cli import schema
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.records.checkpoint_folders import broken_file
-from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fails
+from recipes.records.directory import REMOVED, REPLACED, open_run_dir, remove_if_setup_fails
 from recipes.records.lock import LOCK, hold, release
 from tests.recipes.test_command_line import ROOT
 
@@ -91,6 +91,9 @@ def test_a_run_is_replaced_when_the_new_one_is_set_up_and_not_before(tmp_path):
     with remove_if_setup_fails(open_run_dir(again)):
         pass
     assert not kept() and sorted(path.name for path in folder.iterdir()) == [LOCK, "config.yaml"]
+    (folder / REMOVED).mkdir()  # a kill while the replaced run was being removed
+    open_run_dir(settings(folder, "seed=2"))
+    assert not (folder / REMOVED).exists()
     release(folder)
 
 
