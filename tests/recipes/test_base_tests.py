@@ -138,7 +138,8 @@ def test_an_evaluation_without_base_tests_has_one_share_and_no_column():
     row = {"task": "basics", "pass@k": {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}}
     assert with_base_tests([row]) == [row] and table.base_share(row) == {}
     row = {"run": "a", "decoding": "greedy", "pass@1": 0.5, "low": 0.4, "high": 0.6, "mean_tokens": 9.0}
-    shown = table.table([{**row, "graded_samples": 1, "minutes": 1.0}], "basics")
+    row |= {"graded_samples": 1, "minutes": 1.0, "split": "test", "problems": 66}
+    shown = table.table([row], "basics")
     assert [column.header for column in shown.columns] == ["run", "decoding", "pass@1", "tokens", "graded", "minutes"]
 
 
