@@ -145,7 +145,7 @@ def test_no_token_of_the_environments_has_a_gradient_in_ppo(tiny_model, tiny_tok
         assert not getattr(e, name)[e.reply].any(), name
     leaf, values = (torch.rand(e.mask.shape).requires_grad_() for _ in range(2))
     trainer.forward = lambda *a, **k: (e.logps + leaf, torch.zeros_like(leaf), values)
-    loss, _ = trainer.losses(e, True, True, e.mask.sum(), e.states.sum())
+    loss, _ = trainer.losses(e, True, True, e.mask.sum(), e.mask.sum(), e.states.sum())
     loss.backward()
     for gradient in (leaf.grad, values.grad):
         assert not gradient[e.reply].any() and gradient[e.mask].any()

@@ -51,7 +51,8 @@ def test_what_channels_measure_beside_their_scores_is_logged(recipe, tiny_model,
     message = {"judge/judged", "judge/invalid_rate", "judge/std", "judge/most_common"}
     measured = {"bleu/bleu", "bleu/bleu_full", "bleu/copy_bleu"} | message
     assert measured | {"scores/bleu", "scores/judge"} <= set(step)
-    assert 0 <= step["bleu/copy_bleu"] < 1 and step["judge/invalid_rate"] == 0 < step["judge/most_common"] <= 1
+    # the few tokens that the tiny model may write begin as those of a file that the prompt shows
+    assert 0 <= step["bleu/copy_bleu"] <= 1 and step["judge/invalid_rate"] == 0 < step["judge/most_common"] <= 1
     evaluations = read_jsonl(folder / "evals.jsonl")
     assert {row["when"] for row in evaluations} == {"before", "after"}
     # greedy, the tiny model writes blanks: no code to judge
