@@ -121,6 +121,6 @@ def test_what_monte_carlo_values_cannot_follow_is_one_line(override, message):
 
 
 def test_ddp_waits_for_no_buffer_and_looks_for_no_unused_matrix(tmp_path):
-    """Processes may make different numbers of forward passes, and logits in parts use the output matrix outside them."""
+    """Processes may make different numbers of forward passes; logits in parts use the output matrix outside of them."""
     assert trl_config(compose(), tmp_path).ddp_broadcast_buffers is False
     assert trl_config(compose("hardware.logits_at_once=4"), tmp_path).ddp_find_unused_parameters is False
