@@ -96,7 +96,8 @@ def _require_replaceable(cfg: DictConfig, folder: Path) -> None:
         raise UserError(f"run.if_exists=replace: {folder} is not the directory of a run; set run.dir")
     inside = folder.resolve()
     for key, value in _flat(OmegaConf.to_container(cfg, resolve=True)).items():
-        if isinstance(value, str) and not key.startswith("run.") and Path(value).resolve().is_relative_to(inside):
+        is_path = isinstance(value, str) and not key.startswith("run.") and os.path.exists(value)
+        if is_path and Path(value).resolve().is_relative_to(inside):
             raise UserError(f"run.if_exists=replace would remove {key}={value}: set run.name")
 
 

@@ -97,11 +97,14 @@ def test_a_run_is_replaced_when_the_new_one_is_set_up_and_not_before(tmp_path):
     release(folder)
 
 
-def test_what_a_run_needs_and_what_is_no_run_is_not_replaced(tmp_path):
+def test_what_a_run_needs_and_what_is_no_run_is_not_replaced(tmp_path, monkeypatch):
     run, other = tmp_path / "run", tmp_path / "thesis"
     open_run_dir(settings(run))
+    (run / "final").mkdir()
     with pytest.raises(UserError, match=r"run\.if_exists=replace would remove adapter=.*final: set run\.name"):
         open_run_dir(settings(run, "run.if_exists=replace", f"adapter={run}/final"))
+    monkeypatch.chdir(run)  # a word such as basics is no path, even there
+    open_run_dir(settings(".", "run.if_exists=replace"))
     release(run)
     other.mkdir()
     (other / "config.yaml").write_text("title: mine\n")
