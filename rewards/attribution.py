@@ -7,8 +7,10 @@ Encoding the text again would give other tokens for about a third of the samples
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from rewards.channel import ChannelResult, Completion, Span
@@ -28,10 +30,11 @@ class TokenBytes:
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self._special = set(tokenizer.all_special_ids)
-        vocabulary = tokenizer.get_vocab()
-        self._byte_level = any("Ġ" in token for token in vocabulary)
-        self._sentencepiece = not self._byte_level and any("▁" in token for token in vocabulary)
         self._added = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items()}
+        learnt = tokenizer.get_vocab().keys() - set(self._added.values())
+        # the alphabet of byte-level BPE has no ▁, and a sentencepiece vocabulary may have the letter Ġ
+        self._sentencepiece = any("▁" in token for token in learnt)
+        self._byte_level = not self._sentencepiece and any("Ġ" in token for token in learnt)
         self._cache: dict[int, bytes] = {}
 
     def __getitem__(self, token_id: int) -> bytes:
@@ -105,9 +108,8 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
 
 def code_tokens(completion: Completion) -> list[int]:
     """Indices of the tokens that overlap the extracted code (C in CONTRIBUTING.md, Dense rewards)."""
-    if completion.code_span is None:
-        return []
-    return _overlapping(completion, *completion.code_span)
+    start, end = completion.code_span or (0, 0)
+    return _overlapping(completion, start, end) if end > start else []
 
 
 def tokens_within_code(completion: Completion) -> list[int]:
@@ -122,7 +124,10 @@ def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
     A single character belongs to one token, the one with its first byte, even if it is split over several byte-level
     tokens.
     """
-    tokens = [t for t, (s, e) in enumerate(completion.offsets) if s < max(end, start + 1) and e > start and e > s]
+    offsets = completion.offsets  # neither starts nor ends ever decrease
+    first = bisect_right(offsets, start, key=itemgetter(1))
+    behind = bisect_left(offsets, max(end, start + 1), key=itemgetter(0))
+    tokens = [t for t in range(first, behind) if offsets[t][0] < offsets[t][1]]
     return tokens if end > start + 1 else tokens[:1]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import OmegaConf
 
 from envs.episode import Episode
@@ -15,9 +17,21 @@ from envs.task import TaskError
 from rewards.channel import RewardChannel
 from rewards.compose import Placement, Reward
 
+PLAIN = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
+"""Types of settings that are checked, and what they are called."""
 
-def made(spec: Any, **arguments: Any) -> Any:
-    """The object that `_target_` and the other keys of `spec` describe. Raises TaskError for settings it refuses."""
+
+def made(spec: Any, name: str = "", **arguments: Any) -> Any:
+    """The object that `_target_` and the other keys of `spec` describe.
+
+    Args:
+        name: of the setting that `spec` is, such as task.env, for messages.
+
+    Raises:
+        TaskError: settings that it refuses, or that are not of the type that its constructor names: a text is true
+            wherever a program asks for true or false.
+    """
+    _check_types(spec, name)
     try:
         return instantiate(spec, _convert_="all", **arguments)
     except InstantiationException as error:
@@ -29,6 +43,25 @@ def made(spec: Any, **arguments: Any) -> Any:
         raise cause from None  # a fault of that class: its own traceback says where
 
 
+def _check_types(spec: Any, name: str) -> None:
+    """Raises TaskError for a setting of which the constructor says that it is a number, or true or false, and that is
+    neither."""
+    try:
+        made_by = get_object(spec["_target_"])
+        hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)
+    except Exception:  # `instantiate` says what is wrong with a class that cannot be imported
+        return
+    for key, value in spec.items():
+        hint = hints.get(key)
+        types = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
+        if not types <= set(PLAIN):
+            continue
+        fits = type(value) in types or (float in types and type(value) is int)
+        if not fits or (isinstance(value, float) and math.isnan(value)):
+            expected = " or ".join(text for each, text in PLAIN.items() if each in types)
+            raise TaskError(f"{name}{'.' if name else ''}{key}={value}: {expected} expected")
+
+
 def _import_fault(error: Exception) -> str:
     """Why a class could not be imported, with file and line where that is a fault of syntax."""
     fault = error.__cause__ or error
@@ -38,8 +71,14 @@ def _import_fault(error: Exception) -> str:
 
 
 def channels(specs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What `task.reward` says of each channel that is not switched off (null, or `enabled: false`)."""
+    """What `task.reward` says of each channel that is not switched off (null, or `enabled: false`). Raises TaskError
+    where an entry is something else."""
     plain: Any = OmegaConf.to_container(specs, resolve=True) if OmegaConf.is_config(specs) else dict(specs)
+    for name, spec in plain.items():
+        if not isinstance(spec, Mapping | None):
+            raise TaskError(
+                f"task.reward.{name}={spec}: it must be a channel's settings; task.reward.{name}=null is none"
+            )
     given = {str(name): dict(spec) for name, spec in plain.items() if spec is not None}
     return {name: spec for name, spec in given.items() if spec.pop("enabled", True)}
 
@@ -56,7 +95,8 @@ def task_reward(specs: Mapping[str, Any], mean: bool, placement: Placement, sand
     results: dict[str, RewardChannel] = {}
     weights: dict[str, float] = {}
     for name, spec in channels(specs).items():
-        if not isinstance(weight := spec.pop("weight", None), int | float):
+        weight = spec.pop("weight", None)
+        if not isinstance(weight, int | float) or not math.isfinite(weight):
             raise TaskError(f"task.reward.{name}.weight={weight}: it must be a number, such as 0.5")
         weights[name] = float(weight)
         results[name] = _channel(name, spec, sandbox)
@@ -73,7 +113,8 @@ def _channel(name: str, spec: dict[str, Any], sandbox: Sandbox) -> RewardChannel
     """The channel that an entry of `task.reward` describes. Raises TaskError where that is no channel."""
     if "_target_" not in spec:
         raise TaskError(f"task.reward.{name} names no class: set _target_, such as rewards.form.Form")
-    channel = made(spec, sandbox=sandbox) if spec.pop("sandbox", False) else made(spec)
+    runs = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
+    channel = made(spec, f"task.reward.{name}", **runs)
     missing = "judges_form, true or false" if not isinstance(getattr(channel, "judges_form", None), bool) else ""
     if not callable(getattr(channel, "score", None)):
         missing = "async def score(self, problems, completions)"

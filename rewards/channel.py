@@ -16,7 +16,8 @@ class Completion:
 
     text: the completion without special tokens.
     token_ids: the T ids, including the end of sequence if it was drawn.
-    offsets: T pairs (start, end) in characters of `text`; for special tokens start == end.
+    offsets: T pairs (start, end) in characters of `text`; for special tokens start == end. Neither starts nor ends ever
+        decrease.
     code_span: (start, end) in characters of the code that the task extracted; None if there is no code.
     finished: False if the length limit cut the completion.
     closed: True if the code stands in a complete fenced block.
@@ -56,6 +57,13 @@ def as_completion(task: Task, text: str, length: Callable[[str], int] = len) -> 
         code_span=None if extracted is None else (extracted.start, extracted.end),
         closed=extracted is not None and extracted.closed,
     )
+
+
+def require_references(problems: Sequence[Problem], channel: str) -> None:
+    """Raises ValueError for a problem without a reference solution, with which `channel` compares answers."""
+    for problem in problems:
+        if not problem.reference:
+            raise ValueError(f"{problem.id} has no reference solution, with which task.reward.{channel} compares")
 
 
 @dataclass(frozen=True)

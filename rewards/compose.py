@@ -113,7 +113,7 @@ class Reward:
             tokens equally, code or not: the baseline that dense is compared with.
 
     Raises:
-        ValueError: channels and weights have different names; a weight is negative, or none is above 0.
+        ValueError: channels and weights have different names; a weight is negative or no number, or none is above 0.
     """
 
     def __init__(
@@ -124,8 +124,10 @@ class Reward:
     ):
         if set(channels) != set(weights):
             raise ValueError(f"channels {sorted(channels)} and weights {sorted(weights)} must have the same names")
-        if min(weights.values()) < 0 or max(weights.values()) <= 0:
-            raise ValueError(f"weights {dict(weights)}: none may be below 0, and one must be above 0")
+        if not all(math.isfinite(w) and w >= 0 for w in weights.values()) or not any(weights.values()):
+            raise ValueError(
+                f"weights {dict(weights)}: each must be a number, none may be below 0, and one must be above 0"
+            )
         self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
 
     async def ready(self, problems: Sequence[Problem]) -> None:

@@ -2,8 +2,8 @@
 
 The score lies in [0, 1] and compares the flows of rewards/analysis/python_dataflow.py. The note also has the recall,
 CodeBLEU's figure, which 200 lines of calls with invented names raise to 0.8. The whole code gets 1, and
-the variables that do not match share the difference F1 - 1; if all match, the score is spread over the code. If the
-reference has no data flow, all completions score 0; for a problem without a reference the channel is silent.
+the variables that do not match share the difference F1 - 1; if all match, the score is spread over the code. For a
+problem without a reference, and where the reference has no data flow or is too large, the channel is silent.
 
     python -m rewards.dataflow match FILE     id, candidate, reference -> id, score, recall
 """
@@ -64,12 +64,14 @@ class Dataflow:
         return results
 
     def _result(self, completion: Completion, match: Any, given: int) -> ChannelResult | None:
-        """`match`: see python_dataflow.Match; empty if the reference has no data flow, None if the sandbox failed.
-        given: characters of the program before the code."""
+        """`match`: see python_dataflow.Match; empty if the reference has no data flow or is too large, None if the
+        sandbox failed. given: characters of the program before the code."""
         if match is None:
             return None
-        if match is CRASH or not match:
-            return ChannelResult(0.0, note="the reference has no data flow" if not match else CRASH_NOTE)
+        if match is CRASH:
+            return ChannelResult(0.0, note=CRASH_NOTE)
+        if not match:
+            return ChannelResult(0.0, note="the reference has no data flow, or is too large", silent=True)
         assert completion.code_span is not None
         start, end = completion.code_span
         f1, recall, _, _, unmatched = match

@@ -49,4 +49,8 @@ class Form:
         start, end = completion.code_span
         opening = text.rfind("```", 0, start)
         closing = text.find("```", end)
-        return [Span(opening, start, self.block / 2), Span(closing, closing + 3, self.block / 2)] if self.block else []
+        if not self.block:
+            return []
+        if opening < 0:  # the prompt opened the block
+            return [Span(closing, closing + 3, self.block)]
+        return [Span(opening, start, self.block / 2), Span(closing, closing + 3, self.block / 2)]

@@ -12,8 +12,13 @@ silences a rule is the first thing a policy learns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+import math
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +33,7 @@ from envs.command_rows import answer, command, read_rows
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
 
+log = logging.getLogger("codegrain.lint")
 SELECT = ("E4", "E7", "E9", "F", "B", "S", "W605")
 IGNORE = ("S101", "S311", "E741", "B905")
 """Asserts, pseudo-random numbers, the name l, zip without strict: acceptable in a snippet."""
@@ -35,7 +41,10 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 """Ruff breaks lines here and nowhere else."""
 TARGET = f"py{sys.version_info[0]}{sys.version_info[1]}"
 """The grammar of this interpreter, with which the local sandbox runs programs."""
-TIMEOUT_S = 30.0
+CPU_S, TIMEOUT_S = 30, 600.0
+"""Processor time after which Ruff hangs on a text, and the time on the clock that a busy machine is given."""
+CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGXCPU)
+"""How Ruff ends that a text brings down: its stack overflows, or its processor time is over."""
 BATCH = 256
 CRASH_NOTE = "the code crashes the linter"
 
@@ -50,20 +59,35 @@ class Finding:
     message: str
 
 
+class Unfinished(Exception):
+    """Ruff did not come to an end, for no fault of the texts that it was given."""
+
+
 @dataclass(frozen=True)
 class Linter:
     """
     Args:
         select, ignore: rules or their prefixes.
         builtins: names that need no definition, such as a simulator's functions.
+
+    Raises:
+        ValueError: one of these is a text and no list.
     """
 
     select: Sequence[str] = SELECT
     ignore: Sequence[str] = IGNORE
     builtins: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("select", "ignore", "builtins"):
+            if isinstance(value := getattr(self, name), str):
+                raise ValueError(f"lint.linter.{name}={value}: it must be a list, such as [{value}]")
+
     async def findings(self, texts: Sequence[str]) -> list[list[Finding] | None]:
-        """Findings of each text, in order of place; [] if the text does not parse, None if it crashes Ruff."""
+        """Findings of each text, in order of place; [] if the text does not parse, None if it crashes Ruff.
+
+        Raises Unfinished if Ruff was killed or had no processor time, RuntimeError if it refuses its settings.
+        """
         if not texts:
             return []
         # In a thread: asyncio's own subprocess may wait forever if it is cancelled while it starts (Python 3.11).
@@ -89,21 +113,32 @@ class Linter:
         return [[] if n in unparsable else each for n, each in enumerate(ordered)]
 
     def _run(self, texts: Sequence[str]) -> list[dict[str, Any]] | None:
-        """Ruff's own records; None if it crashed or hung. Raises RuntimeError if it refuses, as for an unknown rule."""
+        """Ruff's own records; None if it crashed or hung."""
         with tempfile.TemporaryDirectory(prefix="lint-") as folder:
             for n, text in enumerate(texts):
                 # A lone surrogate is not UTF-8; a question mark in its place is as long.
                 (Path(folder) / f"{n}.py").write_bytes(text.encode("utf-8", "replace"))
-            try:
-                done = subprocess.run([*self._command(folder)], capture_output=True, check=False, timeout=TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                return None
-        if done.returncode == 2:
-            raise RuntimeError(f"ruff: {done.stderr.decode(errors='replace').strip()}")
-        return json.loads(done.stdout) if done.returncode == 0 and done.stdout else None
+            with subprocess.Popen(
+                [*self._command(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ) as ruff:
+                with contextlib.suppress(ProcessLookupError):
+                    resource.prlimit(ruff.pid, resource.RLIMIT_CPU, (CPU_S, resource.RLIM_INFINITY))
+                try:
+                    out, errors = ruff.communicate(timeout=TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    ruff.kill()
+                    raise Unfinished(f"ruff had no answer within {TIMEOUT_S:g} s") from None
+        if ruff.returncode == 2:
+            raise RuntimeError(f"ruff: {errors.decode(errors='replace').strip()}")
+        if ruff.returncode in CRASHES:
+            return None
+        if ruff.returncode or not out:
+            raise Unfinished(f"ruff ended with status {ruff.returncode}")
+        return json.loads(out)
 
     def _command(self, folder: str) -> Iterator[str]:
         yield from (find_ruff_bin(), "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--ignore-noqa")
+        yield "--no-respect-gitignore"  # the temporary folder may lie within a repository
         yield from ("--output-format", "json", "--target-version", TARGET)
         yield from ("--select", ",".join(self.select), "--ignore", ",".join(self.ignore))
         if self.builtins:
@@ -133,7 +168,7 @@ class Lint:
         linter: its rules, ignored rules and known names.
 
     Raises:
-        ValueError: a weight for rules that the linter does not select.
+        ValueError: a weight for rules that the linter does not select; a weight or a cap below 0.
     """
 
     judges_form = False
@@ -141,6 +176,9 @@ class Lint:
 
     def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
+        for name, value in {"cap": cap, **{f"weights.{rule}": weight for rule, weight in self.weights.items()}}.items():
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"lint.{name}={value}: it must be a number, 0 or more; penalties are taken away")
         for rule in self.weights:
             if not any(rule.startswith(chosen) or chosen.startswith(rule) for chosen in self.linter.select):
                 raise ValueError(
@@ -148,14 +186,27 @@ class Lint:
                     f"lint.linter.select is {', '.join(self.linter.select)}; add {rule} there"
                 )
 
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Raises ValueError where Ruff refuses the linter's settings."""
+        try:
+            await self.linter.findings([""])
+        except RuntimeError as error:
+            raise ValueError(f"lint.linter: {' '.join(str(error).split())}") from None
+
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         with_code = [i for i, completion in enumerate(completions) if completion.code is not None]
         setups = [problems[i].setup for i in with_code]
         heads = [setup and f"{setup}\n" for setup in setups]
         begun = [problems[i].head(completions[i].code or "") for i in with_code]
         programs = [f"{given}{completions[i].code}" for i, given in zip(with_code, begun, strict=True)]
-        findings = await self._findings(heads, programs)
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
+        try:
+            findings = await self._findings(heads, programs)
+        except Unfinished as error:
+            log.warning("%d completions without lint: %s", len(with_code), error)
+            for i in with_code:
+                results[i] = None
+            return results
         for i, given, own in zip(with_code, begun, findings, strict=True):
             results[i] = self._result(completions[i], _behind(len(given), own))
         return results

@@ -27,7 +27,7 @@ from envs.command_rows import answer, command, read_rows
 from envs.etk.completion.cases import piece_spans
 from envs.task import Problem
 from rewards.analysis.code_tokens import COMMENTS, Token, token_texts, tokens, words
-from rewards.channel import ChannelResult, Completion, Span
+from rewards.channel import ChannelResult, Completion, Span, require_references
 
 
 def code_bleu(
@@ -56,7 +56,7 @@ class Similarity:
             is as good as the reference; None pays b.
 
     Raises:
-        ValueError: an unknown language or baseline.
+        ValueError: an unknown language or baseline; a budget below 1.
     """
 
     judges_form = False
@@ -66,11 +66,16 @@ class Similarity:
             raise ValueError(f"similarity.language={language}: unknown language; use one of {', '.join(COMMENTS)}")
         if baseline not in (None, "copy"):
             raise ValueError(f"similarity.baseline={baseline}: unknown baseline; use copy or null")
+        if budget is not None and budget < 1:
+            raise ValueError(f"similarity.budget={budget}: it must be 1 or more, or null to compare all tokens")
         self.language, self.budget, self.baseline = language, budget, baseline
-        self._copy_scores: dict[str, float] = {}
+        self._copy_scores: dict[tuple[str, str | None], float] = {}
+
+    async def ready(self, problems: Sequence[Problem]) -> None:
+        """Raises ValueError if a problem has no reference solution."""
+        require_references(problems, "similarity")
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        """Raises ValueError if a problem has no reference solution."""
         return [
             self._by_place(p, c) if "places" in p.data and c.code_span else self._score(p, c)
             for p, c in zip(problems, completions, strict=True)
@@ -95,8 +100,7 @@ class Similarity:
         )
 
     def _score(self, problem: Problem, completion: Completion) -> ChannelResult:
-        if not problem.reference:
-            raise ValueError(f"{problem.id} has no reference solution, which the similarity channel needs")
+        require_references([problem], "similarity")
         language, file = self.language or problem.language, problem.data.get("file", "")
         split, reference = _splitter(problem.reference, language, file)
         all_tokens = split(completion.code or "")
@@ -117,12 +121,13 @@ class Similarity:
 
     def copy_bleu(self, problem: Problem) -> float:
         """The best BLEU that copying a text of the problem's `data["visible"]` earns; 0 where it has none."""
-        if problem.id not in self._copy_scores:
+        asked = problem.id, problem.reference  # a problem with several places has a reference for each
+        if asked not in self._copy_scores:
             language, file = self.language or problem.language, problem.data.get("file", "")
             texts = problem.data.get("visible", ())
             scores = (code_bleu(text, problem.reference, self.budget, language, file) for text in texts)
-            self._copy_scores[problem.id] = max(scores, default=0.0)
-        return self._copy_scores[problem.id]
+            self._copy_scores[asked] = max(scores, default=0.0)
+        return self._copy_scores[asked]
 
 
 def _matched_spans(code_start: int, compared: Sequence[Token], match: Bleu, score: float) -> tuple[Span, ...]:

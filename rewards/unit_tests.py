@@ -3,7 +3,7 @@
 The score lies in [0, 1] and is spread over the code. With `locate`, the whole code gets 1, and the difference
 score - 1 is put on the lines that failing tests execute and passing tests do not (spectrum-based fault localisation:
 Wong et al. 2016, "A survey on software fault localization"); if failing tests raised an error on some of those lines,
-on these alone. A completion without code is not run and scores 0.
+on these alone. A completion without a block of code is not run and scores 0.
 
 With `held_out`, that share of each problem's tests is never paid. Completions that pass all paid tests also run on the
 held-out ones, and `passed` then means all tests: a policy that games the paid tests is rewarded but does not pass.

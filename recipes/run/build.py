@@ -22,7 +22,7 @@ from rewards.compose import PLACEMENTS, Reward
 
 def build_task(cfg: DictConfig, *splits: Split) -> Task:
     """The task of `cfg.task`, with the data of `splits` read. Raises UserError for missing or broken data."""
-    task = _instantiate(cfg.task.env)
+    task = _instantiate(cfg.task.env, "task.env")
     try:
         for split in splits:
             task.problems(split)  # some tasks read a split's data when it is first asked for
@@ -62,7 +62,7 @@ def other_task(name: str, *splits: Split) -> OtherTask:
 def build_sandbox(cfg: DictConfig) -> Sandbox:
     """The sandbox, started where a channel of the task runs code. Raises UserError where nothing can be confined."""
     try:
-        sandbox = _instantiate(cfg.sandbox)
+        sandbox = _instantiate(cfg.sandbox, "sandbox")
         if any(spec.get("sandbox") for spec in channels(cfg.task.reward).values()):
             log.info(asyncio.run(sandbox.describe()))
     except (RuntimeError, ValueError) as error:
@@ -115,8 +115,8 @@ def _reward(task: DictConfig, placement: Any, sandbox: Sandbox) -> Reward:
         raise UserError(str(error)) from error
 
 
-def _instantiate(spec: Any, **arguments: Any) -> Any:
+def _instantiate(spec: Any, name: str) -> Any:
     try:
-        return made(spec, **arguments)
+        return made(spec, name)
     except TaskError as error:
         raise UserError(str(error)) from error

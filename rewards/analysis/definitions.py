@@ -9,6 +9,7 @@ from rewards.analysis.code_tokens import tokens
 
 LINE = re.compile(r"[^\n]*\n?")
 DEFINES = re.compile(r"(?:async[ \t]+)?def[ \t]+(\w+)")
+OPENS = ("(", "[", "{")
 CLOSES = (")", "]", "}", "#")
 """A line that begins with one of these does not end the definition before it."""
 
@@ -20,18 +21,18 @@ def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mappin
     A definition reaches from its decorators to the next line that begins another statement, without the comments above
     that. Lines are all that is looked at, so that a definition is found in code with a fault elsewhere.
 
-    parses: whether Python can read the code, which the sandbox finds out. Then lines within a string do not count; in
-        other code nobody can tell which these are.
+    parses: whether Python can read the code, which the sandbox finds out. Then lines within a string or within brackets
+        do not count; in other code nobody can tell which these are.
     """
-    strings = [(token.start, token.end) for token in tokens(code) if "\n" in token.text] if parses else []
+    inside = _inside(code) if parses else []
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start, decorated = 0, None
     for match in LINE.finditer(code):
-        line = match.group()
+        line = match.group().lstrip("\f")
         if not line.strip() or line[0].isspace() or line.startswith(CLOSES):
             continue
-        if any(begin < match.start() < end for begin, end in strings):
+        if any(begin < match.start() < end for begin, end in inside):
             continue
         if name is not None:
             found[name] = (start, _end(code, start, match.start()))
@@ -43,6 +44,22 @@ def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mappin
             start, decorated = match.start() if decorated is None else decorated, None
     if name is not None:
         found[name] = (start, _end(code, start, len(code)))
+    return found
+
+
+def _inside(code: str) -> list[tuple[int, int]]:
+    """Characters (start, end) of each string of several lines, and of each outermost pair of brackets."""
+    found, depth, opened = [], 0, 0
+    for token in tokens(code):
+        if "\n" in token.text:
+            found.append((token.start, token.end))
+        elif token.text in OPENS:
+            opened = opened if depth else token.start
+            depth += 1
+        elif token.text in CLOSES[:3]:
+            depth -= 1
+            if not depth:
+                found.append((opened, token.end))
     return found
 
 

@@ -10,20 +10,23 @@ from envs.task import Problem
 
 
 def divide(problem: Problem, share: float, seed: int = 0) -> tuple[Problem, Problem | None]:
-    """The problem with its paid tests, and with its held-out tests; the latter None for one test or a `share` of 0.
+    """The problem with its paid tests, and with its held-out tests; the latter None for a `share` of 0, and where no
+    test can be held out.
 
-    The first test and those that the prompt shows are never held out. `share` of all tests (rounded, at least one) is
-    held out, in the order of a hash of seed, problem and index, so that every process and every restart holds out the
-    same tests. The tests of a check are the asserts on the entry point that are statements at its top level or in
-    `check`; all other statements, such as loops, stay on both sides.
+    Tests that the prompt shows are never held out, and one test that it does not show stays paid: answers with the
+    shown examples hard-coded would earn everything else. `share` of all tests (rounded, at least one, as far as there
+    are so many) is held out, in the order of a hash of seed, problem and index, so that every process and every restart
+    holds out the same tests. The tests of a check are the asserts on the entry point that are statements at its top
+    level or in `check`; all other statements, such as loops, stay on both sides.
     """
     count = len(problem.cases) if problem.check_src is None else len(_asserts(problem, ast.parse(problem.check_src)))
-    if not share or count <= max(1, problem.shown):
+    unpaid = min(max(1, round(share * count)), count - problem.shown - 1)
+    if not share or unpaid < 1:
         return problem, None
     ranked = sorted(
         range(max(1, problem.shown), count), key=lambda n: hashlib.sha256(f"{seed}:{problem.id}:{n}".encode()).digest()
     )
-    held_out = set(ranked[: max(1, round(share * count))])
+    held_out = set(ranked[:unpaid])
     return _only(problem, set(range(count)) - held_out), _only(problem, held_out)
 
 

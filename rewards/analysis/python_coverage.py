@@ -37,7 +37,8 @@ class Recorder:
         self.stopped = False
         signal.signal(signal.SIGPROF, _limit_reached)
 
-    def run(self, call: Callable[[], Any], verdict: bool = False) -> None:
+    def run(self, call: Callable[[], Any], verdict: bool = False, script: bool = False) -> None:
+        """verdict: whether the call tells by an error that its test fails. script: `sys.exit` is no error of it."""
         if self.stopped:
             return
         lines: set[int] = set()
@@ -62,7 +63,8 @@ class Recorder:
         except BaseException as error:
             sys.settrace(None)
             failed, self.stopped = True, isinstance(error, LimitReached)
-            raised = None if self.stopped else _innermost_line(error)
+            ended = self.stopped or (script and isinstance(error, SystemExit))
+            raised = None if ended else _innermost_line(error)
         finally:
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -119,7 +121,7 @@ def cover(row: dict[str, Any]) -> Recorder:
     if "inputs" in row:
         for text in row["inputs"]:
             sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
-            recorder.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), {"__name__": "__main__"}))
+            recorder.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), {"__name__": "__main__"}), script=True)
         return recorder
     exec(row["setup"] or "", scope)
     scope.pop(row["entry_point"], None)

@@ -36,10 +36,12 @@ PREFIXES = ("r", "u", "b", "f", "br", "rb", "fr", "rf")
 FIELDS_ARE_TOKENS = sys.version_info >= (3, 12)
 """PEP 701; in earlier versions a whole f-string is one token."""
 LITERAL = (
-    re.compile(r"(?:[^\\{}'\"\r\n]|\\N\{[^}]*\}|\\.|\{\{|\}\})*", re.DOTALL),
+    re.compile(r"(?:[^\\{}'\"\r\n]|\\N\{(?:[^}]*\}|[A-Za-z0-9 -]*\Z)|\\.|\{\{|\}\})*", re.DOTALL),
     re.compile(r"[^{}'\"\r\n]*"),
 )
 """Characters of an f-string without structure: outside its fields, and in a format specification."""
+OPEN_NAME = re.compile(r"\\N(?:\{[A-Za-z0-9 -]*)?\Z")
+"""The beginning of a character's name at the end of a text, such as a backslash and `N{BUL`."""
 OPENING = re.compile(r"(?i:[rub]|f|br|rb|fr|rf)?(?P<quote>'''|\"\"\"|'|\")")
 TOKEN = re.compile(
     r"""
@@ -119,12 +121,13 @@ def _closed_viable(text: str) -> bool:
 def _open_viable(text: str, kind: str, start: int) -> bool:
     """Whether some way to finish the last token, which begins at `start`, leaves a viable text."""
     if kind == "string":
-        token = text[start:]
+        token = _without_open_parts(text[start:])
         wholes = (token + ending for ending in _string_endings(token))
         return any(_closed(w) and _parses(w) and _closed_viable(text[:start] + w) for w in wholes)
     if kind.startswith(("part", "last")):
         closing = kind[5:]
         closings = [closing, closing[1:], closing[2:]]
+        text = OPEN_NAME.sub("", text)
         return any(_closed_viable(text + middle + end) for middle in IN_LITERAL for end in closings)
     return any(_closed_viable(text + ending) for ending in _endings(kind, text[start:]))
 
@@ -169,6 +172,18 @@ def _string_endings(token: str) -> Iterator[str]:
     for middle in IN_LITERAL:
         for quote in ("'", '"'):
             yield from (middle + quote * count for count in (1, 2, 3, 4, 5))
+
+
+def _without_open_parts(token: str) -> str:
+    """A string, if it is unclosed without what cannot be judged before that: the beginning of a character's name, and
+    where an f-string is one token, all that it contains."""
+    opening = OPENING.match(token)
+    if opening is None or _closed(token):
+        return token
+    prefix = token[: opening.start("quote")].lower()
+    if "f" in prefix:  # with PEP 701 f-strings have parts, and do not come here
+        return token[: opening.end()]
+    return token if {"r", "b"} & set(prefix) else OPEN_NAME.sub("", token)
 
 
 def _closed(token: str) -> bool:

@@ -50,12 +50,12 @@ def configuration(overrides: Sequence[str]) -> Any:
 def run(overrides: Sequence[str]) -> Audit:
     """The audit of a configuration. Raises TaskError for settings or data that cannot be used."""
     cfg = configuration(overrides)
-    if cfg.audit.problems < 1:
-        raise TaskError(f"audit.problems={cfg.audit.problems}: at least one problem is needed")
+    if type(cfg.audit.problems) is not int or cfg.audit.problems < 1:
+        raise TaskError(f"audit.problems={cfg.audit.problems}: it must be a whole number, 1 or more")
     if cfg.audit.split not in (None, *get_args(Split)):
         raise TaskError(f"audit.split={cfg.audit.split}: choose {', '.join(get_args(Split))}, or null")
-    task: Task = made(cfg.task.env)
-    sandbox = made(cfg.sandbox)
+    task: Task = made(cfg.task.env, "task.env")
+    sandbox = made(cfg.sandbox, "sandbox")
     reward = task_reward(cfg.task.reward, bool(cfg.task.get("mean_reward")), "sparse", sandbox)
     splits = (cfg.audit.split,) if cfg.audit.split else SPLITS
     split, problems = sampled(task, splits, cfg.audit.problems, cfg.seed)

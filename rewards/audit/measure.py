@@ -125,6 +125,8 @@ async def audit(reward: Reward, task: Task, problems: Sequence[Problem], seed: i
     """Grade useless answers, damaged references and references of `problems`.
 
     A damaged reference that is still correct is no wrong answer and is left out.
+
+    Raises TaskError where nothing can be graded.
     """
     asked = [item for number in range(len(problems)) for item in _answers(task, problems, number, seed)]
     shares: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -137,6 +139,8 @@ async def audit(reward: Reward, task: Task, problems: Sequence[Problem], seed: i
                 ungraded += 1
             elif kind != HONEST or not grade.passed:
                 shares[kind, name][problem.id].append(_share(reward, grade))
+    if ungraded == len(asked):
+        raise TaskError(f"task={task.name}: none of {ungraded} answers could be graded; the log says why")
     earned = {
         key: _mean(by_problem, max if key[0] == "useless" else statistics.mean) for key, by_problem in shares.items()
     }

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import statistics
 from collections import Counter
@@ -36,7 +37,7 @@ from transformers import (
 from envs.local_models import model_source
 from envs.task import Problem
 from rewards.analysis.code_tokens import has_code
-from rewards.channel import ChannelResult, Completion
+from rewards.channel import ChannelResult, Completion, require_references
 
 log = logging.getLogger("codegrain.judge")
 MODES = ("likelihood", "expected", "number")
@@ -124,11 +125,13 @@ class Judge:
         if mode == "expected":
             digit_ids(self.tokenizer)
 
-    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+    async def ready(self, problems: Sequence[Problem]) -> None:
         """Raises ValueError if a problem has no reference."""
-        for problem in problems:
-            if not problem.reference:
-                raise ValueError(f"{problem.id} has no reference solution, which the judge compares with")
+        require_references(problems, "judge")
+
+    async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
+        """Raises RuntimeError where the judge's log-probabilities are no numbers."""
+        require_references(problems, "judge")
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code")] * len(problems)
         judged = [i for i, (p, c) in enumerate(zip(problems, completions, strict=True)) if has_code(p, c.code)]
         pairs = [(completions[i].code or "", problems[i].reference) for i in judged]
@@ -178,6 +181,8 @@ class Judge:
         references = sorted({reference for _, reference in pairs} - self._gains.keys())
         needed = dict.fromkeys([*pairs, *((draft, r) for r in references for draft in ("", r))])
         log_probs = dict(zip(needed, self._log_probs(list(needed)), strict=True))
+        if not all(map(math.isfinite, log_probs.values())):
+            raise RuntimeError("judge: its log-probabilities are no numbers; set judge.precision=fp32 or bf16")
         for reference in references:
             without_draft = log_probs["", reference]
             self._gains[reference] = (without_draft, log_probs[reference, reference] - without_draft)

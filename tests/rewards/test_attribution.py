@@ -52,6 +52,22 @@ def test_token_rewards_sum_to_the_score(case, judges_form, spread):
 
 
 @given(cases())
+def test_a_span_belongs_to_the_tokens_that_overlap_it(case):
+    answer, spans, value = case
+    for span in spans:
+        rewards = attribute(answer, ChannelResult(value, (Span(span.start, span.end, value),)), judges_form=True)
+        first, last = span.start, max(span.end, span.start + 1)
+        inside = [t for t, (start, end) in enumerate(answer.offsets) if start < end and start < last and end > first]
+        inside = inside if span.end > span.start + 1 else inside[:1]
+        assert [t for t, reward in enumerate(rewards) if reward] == ((inside or [len(rewards) - 1]) if value else [])
+
+
+def test_code_that_is_empty_has_no_token():
+    answer = completion("```python\n```", [9, 10], (10, 10))
+    assert code_tokens(answer) == [] and attribute(answer, ChannelResult(1.0))[-1] == 1.0
+
+
+@given(cases())
 def test_outside_the_code_nothing_but_the_last_token_is_paid(case):
     answer, spans, _ = case
     dense = attribute(answer, ChannelResult(sum(s.value for s in spans), tuple(spans)))

@@ -122,6 +122,15 @@ def test_a_line_that_raises_is_charged_and_not_the_way_to_it(sandbox):
     assert blamed(sandbox, MIXED, code) == (0.0, ["y = nope", "return nope"])
 
 
+@pytest.mark.parametrize(
+    "code", ["import sys\nprint(1)\nsys.exit(0)\n", "def main():\n    print(1)\nraise SystemExit(main())\n"]
+)
+def test_a_script_that_ends_itself_is_not_charged_for_that_alone(sandbox, code):
+    problem = Problem("t/stdio", "", None, (StdioCase("2", "2"),))
+    lines = [line.strip() for line in code.splitlines()]
+    assert blamed(sandbox, problem, code) == (0.0, lines)
+
+
 def test_no_line_of_the_recorder_itself_is_charged(sandbox):
     cases = (StdioCase("2", "2"), StdioCase("1", "1"))
     code = "n = 0\nif n:\n" + "    n = 1\n" * 150 + "print(n)\n"
@@ -359,3 +368,23 @@ def test_a_failed_check_is_paid_for_the_asserts_that_hold(sandbox):
         results = asyncio.run(UnitTests(sandbox, fractional).score([limited] * 4, answers))
         assert [r.score for r in results] == pytest.approx(scores)
         assert [r.passed for r in results] == [True, False, False, False]
+
+
+def test_copies_are_measured_against_each_place_by_itself():
+    """Two masked places of one problem have references of their own, whichever comes first."""
+    problem = Problem("t/places", "", data={"places": ["a = b + c\n", "d = e * f(g)\n"], "visible": ["d = e * f(g)\n"]})
+    first, second = (replace(problem, reference=lines) for lines in problem.data["places"])
+    channel = Similarity(baseline="copy")
+    assert channel.copy_bleu(second) == 1.0 and channel.copy_bleu(first) < 0.5
+
+
+def test_a_problem_without_a_reference_is_named_before_anything_is_graded():
+    with pytest.raises(ValueError, match=r"t/none has no reference solution, with which task\.reward\.similarity"):
+        asyncio.run(Similarity().ready([Problem("t/none", "")]))
+
+
+def test_a_block_that_the_prompt_opened_is_paid_on_its_closing_fence():
+    text = "int x;\n```"
+    block = Completion(text, range(len(text)), [(i, i + 1) for i in range(len(text))], (0, 7), closed=True)
+    [result] = asyncio.run(Form().score([Problem("p", "", language="c++")], [block]))
+    assert [(text[s.start : s.end], s.value) for s in result.spans] == [("```", 1.0)]

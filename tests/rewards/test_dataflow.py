@@ -100,7 +100,7 @@ def test_without_a_reference_the_channel_is_silent(box):
 
 def test_a_reference_may_say_nothing_and_the_library_is_needed(box):
     [nothing] = asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [completion("x = 1\n")]))
-    assert nothing.score == 0.0 and "no data flow" in nothing.note
+    assert nothing.silent and nothing.score == 0.0 and "no data flow" in nothing.note
     bare = LocalSandbox(1)
     with pytest.raises(RuntimeError, match=r"sandbox\.packages"):
         asyncio.run(Dataflow(bare).score([Problem("p", "", reference="x = 1\n")], [completion("x = 1\n")]))

@@ -53,6 +53,19 @@ def test_a_single_test_pays_and_without_a_share_all_do():
             UnitTests(None, held_out=share)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.99])
+def test_hard_coded_examples_never_earn_everything(sandbox, share):
+    """A test that the prompt does not show stays paid, whatever is held out."""
+    problems = [replace(SQUARES, cases=SQUARES.cases[:n], shown=shown) for n in (2, 3, 6) for shown in (1, 2)]
+    for problem in problems:
+        assert len(divide(problem, share)[0].cases) > min(problem.shown, len(problem.cases) - 1)
+    shown = {case.args[0]: case.expected for case in SQUARES.cases[:2]}
+    games = [answer(f"return {shown}.get(x, -1)")] * 2
+    for fractional in (True, False):
+        results = asyncio.run(UnitTests(sandbox, fractional, held_out=share).score(problems[3::2], games))
+        assert [(r.score, r.passed) for r in results] == [(0.0, False)] * 2
+
+
 def test_the_asserts_of_a_check_are_divided(sandbox):
     bare = (
         "assert square(0) == 0\nfor n in range(2):\n    assert square(n) == n * n\nassert square(3) == 9\nassert True"

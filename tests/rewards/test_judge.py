@@ -201,6 +201,13 @@ def test_a_judge_that_says_the_same_to_everything_is_reported(tiny_model, caplog
     assert "judge/invalid_rate 0.25" in caplog.text
 
 
+def test_log_probabilities_that_are_no_numbers_are_no_score(tiny_model, monkeypatch):
+    judge = Judge(str(tiny_model))
+    monkeypatch.setattr(judge, "_log_probs", lambda pairs: [float("nan")] * len(pairs))
+    with pytest.raises(RuntimeError, match="log-probabilities are no numbers"):
+        judge.judge([("a = 1", "a = 2")])
+
+
 def test_what_a_batch_was_told_is_measured(tiny_model, monkeypatch):
     judge = Judge(str(tiny_model), mode="number")
     monkeypatch.setattr(judge, "judge", lambda pairs: [0.2, None, 0.8, 0.2])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 
 import pytest
 
 from envs.task import Problem
+from rewards import lint
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.lint import Lint, Linter, main
@@ -62,6 +64,44 @@ def test_a_text_that_brings_ruff_down_is_found_in_its_batch():
     code = Completion(texts[1], [1], [(0, len(texts[1]))], (0, len(texts[1])))
     [result] = asyncio.run(Lint(WEIGHTS, cap=0.7).score([Problem("p", "")], [code]))
     assert result.score == -0.7
+
+
+def test_an_ignore_file_hides_nothing(tmp_path, monkeypatch):
+    (tmp_path / ".ignore").write_text("*\n")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert [finding.rule for finding in find("import os\n")[0]] == ["F401"]
+
+
+@pytest.mark.parametrize("how", ["exit 137", "kill -KILL $$", "sleep 60"])
+def test_what_is_no_fault_of_the_code_is_not_graded(how, tmp_path, monkeypatch):
+    ruff = tmp_path / "ruff"
+    ruff.write_text(f"#!/bin/sh\n{how}\n")
+    ruff.chmod(0o755)
+    monkeypatch.setattr(lint, "find_ruff_bin", lambda: str(ruff))
+    monkeypatch.setattr(lint, "TIMEOUT_S", 0.5)
+    code = Completion("x = 1\n", [1], [(0, 6)], (0, 6))
+    results = asyncio.run(Lint(WEIGHTS).score([Problem("p", "")] * 2, [code, Completion("no code", [1], [(0, 7)])]))
+    assert results[0] is None and results[1].score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights": {"F": -0.4}}, r"lint\.weights\.F=-0\.4"),
+        ({"weights": {"F": float("nan")}}, r"lint\.weights\.F=nan"),
+        ({"weights": WEIGHTS, "cap": -1.0}, r"lint\.cap=-1"),
+    ],
+)
+def test_penalties_are_no_gain(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Lint(**settings)
+
+
+def test_a_rule_that_ruff_does_not_know_is_said_before_anything_is_graded():
+    with pytest.raises(ValueError, match=r"lint\.linter: .*NOSUCHRULE"):
+        asyncio.run(Lint({"F": 1.0}, linter=Linter(select=("F", "NOSUCHRULE"))).ready([]))
+    with pytest.raises(ValueError, match=r"lint\.linter\.select=E7: it must be a list"):
+        Linter(select="E7")
 
 
 def test_nothing_odd_stops_it():

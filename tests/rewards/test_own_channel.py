@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 
 import pytest
@@ -58,6 +59,21 @@ HERE = f"{__name__}."
         ({"_target_": "broken_channel.Own", "weight": 1}, "broken_channel.py, line 2: "),
         ({"_target_": "rewards.form.Norm", "weight": 1}, "_target_=rewards.form.Norm cannot be made: "),
         ({"_target_": "rewards.form", "weight": 1}, "Expected a callable target"),
+        (0.5, "task.reward.own=0.5: it must be a channel's settings"),
+        ({"_target_": "rewards.form.Form", "weight": math.nan}, "task.reward.own.weight=nan: it must be a number"),
+        (
+            {"_target_": "rewards.form.Form", "weight": 1, "block": "abc"},
+            "task.reward.own.block=abc: a number expected",
+        ),
+        (
+            {"_target_": "rewards.form.Form", "weight": 1, "needs_code": "no"},
+            "task.reward.own.needs_code=no: true or false expected",
+        ),
+        (
+            {"_target_": "rewards.similarity.Similarity", "weight": 1, "budget": 0.5},
+            "task.reward.own.budget=0.5: a whole number or null expected",
+        ),
+        ({"_target_": "rewards.similarity.Similarity", "weight": 1, "budget": 0}, "similarity.budget=0: it must be 1"),
     ],
 )
 def test_an_entry_that_is_no_channel_is_one_line(spec, message, tmp_path, monkeypatch):

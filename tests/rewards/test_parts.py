@@ -245,6 +245,12 @@ def test_what_a_string_says_is_no_definition():
     assert set(definitions(broken, ["f", "g"])) == {"f", "g"}
 
 
+def test_a_definition_may_begin_with_a_form_feed_and_have_arguments_in_the_first_column():
+    code = "\x0cdef f(\nx\n):\n    return {\n'def': x}\n\x0cdef g(x):\n    return 1\n"
+    places = definitions(code, ["f", "g"], parses=True)
+    assert code[slice(*places["f"])].endswith("'def': x}") and code[slice(*places["g"])].endswith("return 1")
+
+
 def test_of_two_definitions_the_last_counts():
     code = "def f(x):\n    return 1\n\ndef f(x):\n    return 2\n"
     assert code[slice(*definitions(code, ["f"])["f"])] == "def f(x):\n    return 2"

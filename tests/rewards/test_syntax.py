@@ -54,6 +54,25 @@ def test_no_prefix_of_a_right_program_is_illegal():
             assert first_illegal(code[:cut]) is None, code[:cut]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        'print(f"total {sum(xs) if xs else [0][0]!r:>{width}}, {len(xs)}")',
+        "f'''{a[0]}\n{[b for b in c]}'''",
+        r"x = '\N{BULLET} ' + f'{y}\N{BULLET}' + r'\N{'",
+    ],
+)
+def test_a_string_may_be_cut_anywhere(code):
+    ast.parse(code)
+    for cut in range(len(code)):
+        assert first_illegal(code[:cut]) is None, code[:cut]
+
+
+def test_what_is_wrong_in_a_closed_string_is_illegal():
+    assert first_illegal('f"{a b}"') is not None
+    assert first_illegal(r"'\N{BULLETX}'") is not None and first_illegal(r"'\N{BULLET}'") is None
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("abx01 .:=+-*/()[]{}'\"\\\n\t#,@!é£\x00\x0c_")), max_size=60))
 def test_a_beginning_of_a_beginning_is_one(text):

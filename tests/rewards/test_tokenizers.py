@@ -74,6 +74,18 @@ def completions(kind: str):
     return drawn()
 
 
+def test_a_letter_of_a_language_does_not_make_a_vocabulary_byte_level():
+    tokenizer = sentencepiece()
+    tokenizer = Tokenizer(
+        models.BPE(
+            {**tokenizer.get_vocab(), "Ġ": len(tokenizer.get_vocab())}, [], unk_token="<unk>", byte_fallback=True
+        )
+    )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
+    ids = wrapped.convert_tokens_to_ids(["▁def", "▁", "Ġ", "<0x0A>"])
+    assert locate(ids, TokenBytes(wrapped))[0] == " def Ġ\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
