@@ -47,8 +47,9 @@ def _check_types(spec: Any, name: str) -> None:
     """Raises TaskError for a setting of which the constructor says that it is a number, or true or false, and that is
     neither."""
     try:
-        made_by = get_object(spec["_target_"])
-        hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)
+        made_by: Any = get_object(spec["_target_"])
+        constructor = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
+        hints = get_type_hints(constructor)
     except Exception:  # `instantiate` says what is wrong with a class that cannot be imported
         return
     for key, value in spec.items():
@@ -113,7 +114,7 @@ def _channel(name: str, spec: dict[str, Any], sandbox: Sandbox) -> RewardChannel
     """The channel that an entry of `task.reward` describes. Raises TaskError where that is no channel."""
     if "_target_" not in spec:
         raise TaskError(f"task.reward.{name} names no class: set _target_, such as rewards.form.Form")
-    runs = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
+    runs: dict[str, Any] = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
     channel = made(spec, f"task.reward.{name}", **runs)
     missing = "judges_form, true or false" if not isinstance(getattr(channel, "judges_form", None), bool) else ""
     if not callable(getattr(channel, "score", None)):
@@ -128,5 +129,5 @@ def task_episode(spec: Mapping[str, Any], feedback: Mapping[str, Any], sandbox: 
     that runs code gets the sandbox. Raises TaskError for settings that either refuses."""
     given = {key: value for key, value in spec.items() if key not in ("name", "kind")}
     sees = dict(feedback)
-    runs = {"sandbox": sandbox} if sees.pop("sandbox", False) else {}
+    runs: dict[str, Any] = {"sandbox": sandbox} if sees.pop("sandbox", False) else {}
     return made({"_target_": spec["kind"], **given}, feedback=made(sees, **runs))

@@ -185,9 +185,10 @@ def _fitting(rows: int, most: int) -> str:
 
 
 def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
-    """A step's completions as micro-batches of `hardware.rows_per_device`."""
+    """A step's completions as micro-batches of at most `hardware.rows_per_device`."""
     rows = cfg.recipe.prompts_per_step * cfg.recipe.trl.num_generations
-    at_once = cfg.hardware.rows_per_device * processes()
+    each = min(cfg.hardware.rows_per_device, max(1, rows // processes()))
+    at_once = each * processes()
     if rows % at_once:
         raise UserError(
             f"{rows} completions a step (recipe.prompts_per_step x recipe.trl.num_generations) do not divide into "
@@ -195,7 +196,7 @@ def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
             f"{_fitting(rows, cfg.hardware.rows_per_device)}"
         )
     return {
-        "per_device_train_batch_size": cfg.hardware.rows_per_device,
+        "per_device_train_batch_size": each,
         "gradient_accumulation_steps": rows // at_once,
         "use_vllm": cfg.hardware.vllm == "colocate",
         "remove_unused_columns": False,

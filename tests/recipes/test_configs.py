@@ -231,6 +231,13 @@ def test_the_cpu_profile_becomes_a_grpo_config(tmp_path):
     assert args.epsilon_high == 0.3 and args.bf16 and args.report_to == []
 
 
+def test_a_step_smaller_than_a_pass_is_one_pass(tmp_path):
+    args = trl_config(
+        compose("recipe.prompts_per_step=1", "recipe.trl.num_generations=4", *HERE, recipe="grpo"), tmp_path
+    )
+    assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (4, 1)
+
+
 def test_the_cpu_profile_becomes_a_ppo_config(tmp_path):
     args = trl_config(compose("recipe.trl.vf_coef=0.3", "hardware.precision=bf16", recipe="ppo"), tmp_path)
     assert args.vf_coef == 0.3 and args.bf16 and args.gradient_accumulation_steps == 1
