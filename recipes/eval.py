@@ -33,6 +33,7 @@ def main(cfg) -> None:
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
     from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
+    from recipes.tools.memory.prompt_lengths import check_context
 
     split = cfg.evaluation.split
     task = build_task(cfg, split)
@@ -50,6 +51,7 @@ def main(cfg) -> None:
         task = without_unsound(cfg, task, reward)
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, split, tokenizer, cfg.model.name)
+        check_context(cfg, task, tokenizer, policy.config, samples=False)
     summaries, rows = evaluations(cfg, folder, policy.to(cfg.hardware.device), tokenizer, task, reward, episode)
     if is_main:
         write(cfg, folder, task, summaries, rows)

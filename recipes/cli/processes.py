@@ -38,6 +38,8 @@ _decided: list[str] = []
 """What a launcher has decided otherwise than the profile, as overrides."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
+WITHOUT_SERVER = ("sft", "dpo", "check")
+"""Recipes that do not sample with vLLM."""
 PATIENCE = timedelta(hours=24)
 """How long a process waits for the others, which may be at their part of an evaluation. (A launcher ends the others
 where one fails; torch's own limit for GPUs is 10 minutes.)"""
@@ -160,6 +162,11 @@ def _check_vllm(cfg: DictConfig) -> None:
     if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
         raise UserError(
             "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
+        )
+    if cfg.recipe.name in WITHOUT_SERVER:
+        raise UserError(
+            f"hardware.vllm={hardware.vllm}: recipe={cfg.recipe.name} samples in this process alone; set "
+            "hardware.vllm=null"
         )
     if hardware.load_in_4bit:
         raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")

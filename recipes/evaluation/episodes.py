@@ -28,7 +28,7 @@ from recipes.evaluation.base_tests import BASE, base_verdicts
 from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, how_decoded, measures_of
 from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
 from recipes.evaluation.pictures import with_pictures
-from recipes.evaluation.sharing import Answer, of_all_processes, own_share
+from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import EpisodeBatch, Episodes
 from recipes.sampling.generate import Decoding, end_ids
@@ -133,7 +133,7 @@ def _play(
     prompts = [prompt_ids(task, problem, tokenizer) for problem in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
     size = max(1, rows_at_once // samples)
-    generator = torch.Generator("cpu" if server else policy.device).manual_seed(seed)
+    generator = torch.Generator("cpu" if server else policy.device).manual_seed(own_seed(seed))
     episodes = Episodes(episode, task, tokenizer, {}, end_ids(tokenizer, policy), grader)
     sampler = evaluation_sampler(policy, tokenizer, decoding, episodes.complete, server)
     played: list[EpisodeBatch] = []

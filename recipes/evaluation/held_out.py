@@ -26,7 +26,7 @@ from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.kept_answers import KeptAnswers
 from recipes.evaluation.pass_at_k import PassAtK
 from recipes.evaluation.pictures import with_pictures
-from recipes.evaluation.sharing import Answer, of_all_processes, own_share, rank
+from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share, rank
 from recipes.sampling.generate import Complete, Decoding, end_ids
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import Sampler
@@ -208,7 +208,7 @@ def _sample(
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
     served = isinstance(sampler, ServerSampler)  # the server decides how many it samples together
     size = max(1, len(order) if served else rows_at_once // samples)
-    generator = torch.Generator("cpu" if served else policy.device).manual_seed(seed)
+    generator = torch.Generator("cpu" if served else policy.device).manual_seed(own_seed(seed))
     completions: dict[int, list[list[int]]] = {}
     label = f"{task.name} {'greedy' if sampler.decoding.temperature == 0 else 'sampled'}"
     pause = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a file keeps every state of the bar

@@ -43,6 +43,12 @@ def of_all_processes(own: Sequence[Answer], samples: int) -> list[Answer]:
     return [answer for at in places for part in parts for answer in part[at : at + samples]]
 
 
+def own_seed(seed: int) -> int:
+    """This process's seed: the problems of different processes are answered independently of each other."""
+    number, processes = _place()
+    return seed * processes + number
+
+
 def rank() -> int:
     """This process's number."""
     return _place()[0]

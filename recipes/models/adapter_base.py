@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.pytorch_utils import Conv1D
 
 from envs.local_models import model_source
 from recipes.cli.errors import UserError
@@ -36,11 +37,21 @@ def check_adapter_base(model_path: str, folder: Path, by_name: bool = True) -> N
         raise UserError(f"cannot load model={model_path}: {str(error).splitlines()[0]}") from None
     with torch.device("meta"):
         modules = dict(AutoModelForCausalLM.from_config(config).named_modules())
-    with safe_open(folder / "adapter_model.safetensors", "pt") as file:
+    weights = folder / "adapter_model.safetensors"
+    if not weights.exists():
+        raise UserError(f"adapter={folder} has no {weights.name}: save the adapter again with safe_serialization=True")
+    with safe_open(weights, "pt") as file:
         for name in file.keys():  # noqa: SIM118  (no mapping)
             if name.startswith(PREFIX) and name.endswith(FIRST):
                 place, width = name[len(PREFIX) : -len(FIRST)], file.get_slice(name).get_shape()[1]
-                layer = getattr(modules.get(place), "in_features", None)
+                layer = _width(modules.get(place))
                 if layer != width:
                     there = f"{layer} wide" if layer else "not there"
                     raise UserError(f"{refused}: its {place} takes {width} features, and the model's is {there}")
+
+
+def _width(module: torch.nn.Module | None) -> int | None:
+    """Features that a matrix takes; None for what is none."""
+    if isinstance(module, Conv1D):
+        return module.weight.shape[0]
+    return getattr(module, "in_features", None)

@@ -62,6 +62,11 @@ def _check_start(model: DictConfig, folder: Path) -> None:
                 f"adapter={folder}: its model reads a vocabulary of {size} tokens, and model={model.name} has {own}: "
                 "choose the model that it was trained with"
             )
+        if _is_adapter(folder):
+            raise UserError(
+                f"adapter={folder} lies on random weights (model.path=scratch), which were not kept: train with "
+                "model.lora_rank=0"
+            )
         return
     if not _is_adapter(folder):
         return
@@ -131,9 +136,7 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
     if is_adapter:
         policy = PeftModel.from_pretrained(policy, starts_from, is_trainable=True)
         _require_plain_lora(hardware, policy)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return policy, with_template(tokenizer)
+    return policy, with_template(_with_pad(tokenizer, source))
 
 
 def _weights_below(starts_from: Path, model: DictConfig) -> str:
@@ -158,11 +161,21 @@ def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | N
         policy, tokenizer = scratch_model(**as_dict(model.scratch))
         return tokenizer, policy.config.max_position_embeddings
     source = str(starts_from) if whole else model_source(model.path)
-    tokenizer = _from_source(AutoTokenizer, source, padding_side="left")
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer = _with_pad(_from_source(AutoTokenizer, source, padding_side="left"), source)
     context = getattr(_from_source(AutoConfig, source), "max_position_embeddings", None)
     return with_template(tokenizer), context
+
+
+def _with_pad(tokenizer: Any, source: str) -> Any:
+    """Gives a tokenizer without a pad token its end of sequence as one. Raises UserError where it has neither."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token is None:
+        raise UserError(
+            f"model.path={source}: its tokenizer has no end of sequence and no pad token; name one as eos_token in its "
+            "tokenizer_config.json"
+        )
+    return tokenizer
 
 
 def with_template(tokenizer: Any) -> Any:

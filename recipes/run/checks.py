@@ -16,6 +16,8 @@ REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
 """Values of recipe.trl.report_to that are an extra of this package (pyproject.toml)."""
 LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
 """Losses of TRL's GRPOTrainer, which looks at the name at the first update alone."""
+FILTERS = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+"""Fields of TRL's that change the distribution to sample from, and the values that do not."""
 SCALES = ("none", "group", "batch", True, False)
 """What TRL takes for scale_rewards; true is group, false none."""
 
@@ -77,11 +79,14 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     PrefixSettings(**recipe.prefix)
     _check_groups(cfg)
-    if recipe.trl.top_p < 1 and hardware.vllm:
-        raise UserError(
-            f"recipe.trl.top_p={recipe.trl.top_p}: hardware.vllm={hardware.vllm} reports log-probabilities among the "
-            "tokens that top_p leaves, to which the policy's ratio is not 1: set recipe.trl.top_p=1"
-        )
+    filters = {name: recipe.trl.get(name, none) for name, none in FILTERS.items()}
+    for name, value in (filters | dict(recipe.trl.get("generation_kwargs") or {})).items() if hardware.vllm else ():
+        if name in FILTERS and value not in (FILTERS[name], None):
+            raise UserError(
+                f"recipe.trl.{name}={value}: hardware.vllm={hardware.vllm} reports log-probabilities of the "
+                f"distribution that {name} changes, to which the policy's ratio is not 1: set recipe.trl.{name}="
+                f"{FILTERS[name]}"
+            )
     if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
             "recipe.lookahead=1 samples from a copy of the policy, which hardware.load_in_4bit (its weights take no "

@@ -44,6 +44,8 @@ from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
 from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.memory.advice import plan_or_refuse
+from recipes.tools.memory.contents import ONLINE
+from recipes.tools.memory.prompt_lengths import check_context
 from recipes.tools.progress import Best, best
 from rewards.compose import Reward
 
@@ -115,6 +117,7 @@ def prepare(
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, "train", tokenizer, cfg.model.name, answers=cfg.recipe.name == "sft")
+        check_context(cfg, task, tokenizer, policy.config, samples=cfg.recipe.name in ONLINE)
     log = RunLog(folder, cfg.run.completions_per_step)
     args = args or trl_arguments(cfg, kind)
     return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from recipes.cli.errors import UserError
 
 ROOM = 32
 """Tokens for which there is room behind the last one, whenever a layer's cache is made anew."""
 
 
 def growing_cache(model: PreTrainedModel) -> DynamicCache:
-    """An empty cache for the model. Layers that keep only a window, or a state, are transformers' own."""
+    """An empty cache for the model. Layers that keep only a window are transformers' own.
+
+    Raises UserError for a model with layers that keep a state in place of keys and values (linear attention).
+    """
     cache = DynamicCache(config=model.config)
+    for layer in cache.layers:
+        if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
+            raise UserError(
+                f"model.path: a {model.config.model_type} keeps a state in some layers ({type(layer).__name__}), from "
+                "which answers cannot be sampled here: choose a model with attention alone; PPO and REINFORCE sample "
+                "from it with recipe.sampler=generate evaluation.samples=0 evaluation.greedy=false"
+            )
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 

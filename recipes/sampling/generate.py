@@ -7,6 +7,7 @@ instead of repeating keys and values (transformers' sdpa path copies them at eve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,14 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
+from recipes.cli.errors import UserError
 from recipes.sampling.cache import growing_cache
 
 ANSWER = "an answer"
+NO_NUMBERS = (
+    "the model's logits are no numbers, so that nothing can be sampled: its weights are broken, or too large for "
+    "hardware.precision=fp16; another precision is bf16 or fp32"
+)
 Ended = Callable[[int, list[int], list[float]], None]
 """Told of each completion as it ends: which it is, its ids, the log-probability that each was drawn with."""
 Complete = Callable[[list[int]], bool]
@@ -87,6 +93,8 @@ def sample(
 
     begun: for each prompt the ids at its end that are the beginning of its answer. They are not returned, `complete`
     reads them before the sampled ids, and they count towards `max_new_tokens`; at least one token is drawn.
+
+    Raises UserError where logits are no numbers, and for a model whose cache has no keys and values.
     """
     device = model.device
     width = max(len(p) for p in prompts)
@@ -137,6 +145,8 @@ def continue_sampling(
         going, over = live.tolist(), last.tolist()
         for place, (row, token, logp) in enumerate(zip(rows.tolist(), tokens.tolist(), logps.tolist(), strict=True)):
             if going[place]:
+                if math.isnan(logp):
+                    raise UserError(NO_NUMBERS)
                 completions[row].append(token)
                 drawn_with[row].append(logp)
                 if over[place] or (complete and complete(begins[row] + completions[row])):
@@ -184,10 +194,11 @@ def draw(
     """One token a row from logits (B, vocabulary), by inverting the cumulative distribution (one uniform a row).
 
     Returns tokens (B,) and their log-probabilities (B,) at the temperature, of the whole distribution whatever
-    `top_p` cuts off it, as a trainer recomputes them; 0 where decoding is greedy.
+    `top_p` cuts off it, as a trainer recomputes them; 0 where decoding is greedy. NaN where the logits have one.
     """
     if decoding.temperature == 0:
-        return logits.argmax(-1), logits.new_zeros(len(logits))
+        largest, tokens = logits.max(-1)
+        return tokens, torch.where(largest.isnan(), largest, 0.0)
     probs = whole = torch.softmax(logits / decoding.temperature, -1)
     if decoding.top_p < 1:
         ranked, order = probs.sort(-1, descending=True)

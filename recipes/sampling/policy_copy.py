@@ -8,19 +8,24 @@ from collections.abc import Iterator
 import torch
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
+from torch import nn
 from transformers import PreTrainedModel
+
+import recipes.models.attention  # noqa: F401  (registers grouped_sdpa)
+from recipes.cli.errors import UserError
 
 
 class SamplingCopy:
     """A copy of the policy, adapters merged, in the dtype that samples fastest.
 
-    `sync` brings over what training changed.
+    `sync` brings over what training changed. Raises UserError for adapters that cannot be merged.
 
     Full-precision masters under autocast would be cast again at every token, and an unmerged adapter doubles the
     number of matrix products. Merged weights are rounded once an update; the masters never are.
     """
 
     def __init__(self, policy: PreTrainedModel | PeftModel, dtype: torch.dtype):
+        require_mergeable(policy)
         plain = copy.deepcopy(policy)
         if isinstance(plain, PeftModel):
             plain = plain.merge_and_unload()
@@ -40,6 +45,34 @@ class SamplingCopy:
         for name, weight in merged_weights(policy, trained_alone=True):
             targets[name].copy_(weight)
         return self.model
+
+
+def require_mergeable(policy: PreTrainedModel | PeftModel) -> None:
+    """Raise UserError where merged weights would not be the policy's: an adapter on one side of an embedding that input
+    and output share changes both once it is merged, and one of experts has no weight of its own to add to."""
+    if not isinstance(policy, PeftModel):
+        return
+    base = policy.get_base_model()
+    ends = {id(module) for module in (base.get_input_embeddings(), base.get_output_embeddings())}
+    tied = base.config.get_text_config().tie_word_embeddings
+    for name, module in base.named_modules():
+        if not isinstance(module, LoraLayer):
+            continue
+        if not isinstance(module.base_layer, nn.Module) or not hasattr(module.base_layer, "weight"):
+            reason = f"its adapter on {name} cannot be merged"
+        elif tied and ids_of(module) & ends:
+            reason = f"its adapter on {name} is on one side of an embedding that input and output share"
+        else:
+            continue
+        raise UserError(
+            f"hardware.sampling_copy, recipe.lookahead and vLLM sample from merged weights, and {reason}: leave these "
+            "modules out of model.lora_targets, or set hardware.sampling_copy=false"
+        )
+
+
+def ids_of(module: nn.Module) -> set[int]:
+    """Of a module with an adapter and of the module below it."""
+    return {id(module), id(module.base_layer)}
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, St
 from recipes.sampling import vllm_weights
 from recipes.sampling.conversation import Cached, Conversation, Reread, keeps_cache
 from recipes.sampling.generate import Complete, Decoding, Ended, cut, sample
-from recipes.sampling.policy_copy import SamplingCopy
+from recipes.sampling.policy_copy import SamplingCopy, require_mergeable
 from recipes.sampling.vllm import ServerSampler
 
 
@@ -98,7 +98,10 @@ def sampler_of(
     server: str | None = None,
     **how: Any,
 ) -> Sampler | ServerSampler:
-    """A trainer's sampler: of the vLLM server at `server`, else of the policy at hand (`how`: as Sampler)."""
+    """A trainer's sampler: of the vLLM server at `server`, else of the policy at hand (`how`: as Sampler). Raises
+    UserError for adapters that cannot be merged where that is asked for."""
+    if server is not None or how.get("copy_dtype") is not None:
+        require_mergeable(trainer.policy)
     if server is None:
         return Sampler(decoding, eos_ids, tokenizer.pad_token_id, complete, **how)
     weights = vllm_weights.weights_for_server(trainer.policy, trainer.accelerator, tokenizer, server)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from recipes.cli.errors import UserError
+from recipes.cli.processes import check_hardware
 from recipes.run.checks import check_grpo, check_ppo
 from tests.recipes.test_configs import compose, trl_config
 
@@ -52,6 +53,18 @@ def test_a_nucleus_is_refused_where_vllm_tells_the_log_probabilities():
     check_grpo(compose("recipe.trl.top_p=0.9"))
     with pytest.raises(UserError, match=r"recipe\.trl\.top_p=0\.9: hardware\.vllm=server"):
         check_grpo(compose("recipe.trl.top_p=0.9", "hardware.vllm=server"))
+    for field in ("top_k=20", "min_p=0.1", "repetition_penalty=1.1"):
+        with pytest.raises(UserError, match=re.escape(f"recipe.trl.{field}: hardware.vllm=colocate reports")):
+            check_grpo(compose(f"+recipe.trl.{field}", "hardware.vllm=colocate"))
+    with pytest.raises(UserError, match=r"recipe\.trl\.top_k=20: hardware\.vllm=colocate"):
+        check_grpo(compose("+recipe.trl.generation_kwargs={top_k:20}", "hardware.vllm=colocate"))
+    check_grpo(compose("+recipe.trl.generation_kwargs={bad_words:[x]}", "+recipe.trl.top_k=0", "hardware.vllm=server"))
+
+
+@pytest.mark.parametrize("recipe", ["sft", "dpo", "check"])
+def test_a_recipe_that_does_not_sample_with_vllm_asks_no_server(recipe):
+    with pytest.raises(UserError, match=rf"hardware\.vllm=server: recipe={recipe} samples in this process alone"):
+        check_hardware(compose("hardware.vllm=server", recipe=recipe))
 
 
 def test_settings_of_ppo_that_would_be_ignored_are_refused():
@@ -95,7 +108,7 @@ def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, messa
 
 
 def test_fields_of_sampling_count_where_trl_samples(tmp_path):
-    shared = compose("+recipe.trl.top_k=50", "hardware.vllm=colocate")
+    shared = compose("+recipe.trl.top_k=50", "hardware.zero_stage=3")
     assert trl_config(shared, tmp_path).top_k == 50
     assert trl_config(compose("+recipe.trl.top_k=0"), tmp_path).top_k == 0  # TRL's own value
 

@@ -6,15 +6,25 @@ import copy
 import functools
 import types
 
+import pytest
 import torch
 from omegaconf import OmegaConf
-from transformers import AutoModelForCausalLM
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Lfm2Config, LlamaConfig, Qwen3MoeConfig
 
+from recipes.cli.errors import UserError
 from recipes.models.load import PLAIN_TURNS, sampling_dtype
 from recipes.sampling.generate import Decoding, draw, end_ids, end_of_turn, sample
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import generate
 
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 PROMPTS = [[1, 523, 7, 99], [1, 88]]
 
 
@@ -92,6 +102,39 @@ def test_draw_follows_the_probabilities():
     narrow, _ = draw(logits, Decoding(1, top_p=0.6))
     assert set(narrow.tolist()) == {0, 2}
     assert set(draw(logits, Decoding(1, temperature=0.0))[0].tolist()) == {0}
+
+
+def test_logits_that_are_no_numbers_are_not_sampled(tiny_model):
+    model = load(tiny_model)
+    with torch.no_grad():
+        model.model.norm.weight[0] = torch.nan
+    for temperature in (0.0, 1.0):
+        with pytest.raises(UserError, match="logits are no numbers"):
+            sample(model, PROMPTS, 1, Decoding(3, temperature), [], 2)
+
+
+def test_a_model_with_a_state_in_place_of_keys_is_named():
+    config = Lfm2Config(**SMALL, layer_types=["conv", "full_attention"], intermediate_size=64)
+    with pytest.raises(UserError, match="a lfm2 keeps a state in some layers"):
+        sample(AutoModelForCausalLM.from_config(config).eval(), [[1, 2]], 2, Decoding(3), [], 0)
+
+
+@pytest.mark.parametrize("target", ["embed_tokens", "lm_head"])
+def test_an_adapter_on_one_side_of_a_shared_embedding_is_not_merged(target):
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**SMALL, intermediate_size=64, tie_word_embeddings=True))
+    plain = get_peft_model(model, LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    SamplingCopy(plain, torch.float32)
+    adapted = get_peft_model(plain.unload(), LoraConfig(target_modules=["q_proj", target], task_type="CAUSAL_LM"))
+    with pytest.raises(UserError, match=f"its adapter on .*{target} is on one side of an embedding"):
+        SamplingCopy(adapted, torch.float32)
+
+
+def test_an_adapter_on_experts_is_not_merged():
+    config = Qwen3MoeConfig(**SMALL, intermediate_size=64, moe_intermediate_size=32, num_experts=4, head_dim=16)
+    model = AutoModelForCausalLM.from_config(config)
+    targets = {"target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}
+    with pytest.raises(UserError, match=r"its adapter on .*experts.* cannot be merged"):
+        SamplingCopy(get_peft_model(model, LoraConfig(**targets, task_type="CAUSAL_LM")), torch.float32)
 
 
 def test_a_seeded_generator_repeats_its_draws(tiny_model):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
+from recipes.cli.errors import UserError
+from recipes.models.adapter_base import check_adapter_base
 from recipes.records.checkpoint_folders import latest_checkpoint
 from recipes.records.jsonl import read_jsonl
 from tests import warm
@@ -75,3 +80,56 @@ def test_a_model_that_cannot_read_the_task_is_named(moves, tmp_path):
         assert not (tmp_path / "next").exists()
     told = refusal(run("sft", tmp_path / "next", "task=pacman"))
     assert "cannot read an answer to imitate of task=pacman" in told and not (tmp_path / "next").exists()
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory, tiny_tokenizer) -> Path:
+    """A tiny GPT-2 that sees 64 tokens at once, with a tokenizer."""
+    folder = tmp_path_factory.mktemp("gpt2") / "model"
+    size = {"vocab_size": len(tiny_tokenizer), "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64}
+    GPT2LMHeadModel(GPT2Config(**size)).save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_context_that_is_too_short_is_named(gpt2, tmp_path):
+    asked = [sys.executable, ROOT / "recipes" / "eval.py", "task=basics", "task.also_evaluate=[]", f"model.path={gpt2}"]
+    done = warm.run([*asked, "evaluation.max_new_tokens=8", f"run.dir={tmp_path / 'run'}"], cwd=tmp_path)
+    assert "sees 64 tokens at once, and a prompt of task=basics with its answer may have" in refusal(done)
+    assert not (tmp_path / "run").exists()
+
+
+def test_adapters_of_a_gpt2_fit_it(gpt2, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    adapted.save_pretrained(tmp_path / "adapter")
+    check_adapter_base(str(gpt2), tmp_path / "adapter")
+    adapted.save_pretrained(tmp_path / "old", safe_serialization=False)
+    (tmp_path / "old" / "adapter_model.safetensors").unlink(missing_ok=True)
+    with pytest.raises(UserError, match=r"old has no adapter_model\.safetensors"):
+        check_adapter_base(str(gpt2), tmp_path / "old")
+
+
+def test_a_tokenizer_without_an_end_is_named(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    settings = folder / "tokenizer_config.json"
+    kept = {
+        key: value for key, value in json.loads(settings.read_text()).items() if key not in ("eos_token", "pad_token")
+    }
+    settings.write_text(json.dumps(kept))
+    (folder / "special_tokens_map.json").unlink(missing_ok=True)
+    told = refusal(run("grpo", tmp_path / "run", "task=basics", "task.also_evaluate=[]", f"model.path={folder}"))
+    assert "its tokenizer has no end of sequence and no pad token" in told and not (tmp_path / "run").exists()
+
+
+def test_modules_that_the_model_does_not_have_are_named(tiny_model, tmp_path):
+    how = ("task=basics", "task.also_evaluate=[]", f"model.path={tiny_model}", "model.lora_targets=foo")
+    told = refusal(run("grpo", tmp_path / "run", *how))
+    assert "model.lora_targets=foo: " in told and not (tmp_path / "run").exists()
+
+
+def test_an_adapter_on_random_weights_is_named(tmp_path):
+    done = run("reinforce", tmp_path / "moves", "task=pacman", "model.lora_rank=4")
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = refusal(run("reinforce", tmp_path / "next", "task=pacman", f"adapter={tmp_path / 'moves'}"))
+    assert "lies on random weights (model.path=scratch), which were not kept" in told

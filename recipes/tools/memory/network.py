@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrain
 
 from envs.local_models import PACKAGE, cache_dir, package_gguf
 from envs.task import TaskError
+from recipes.cli.errors import UserError
 from recipes.cli.schema import CONF, as_dict
 from recipes.models.load import SCRATCH
 from recipes.models.tiny import vocabulary_of
@@ -81,7 +82,13 @@ class Network:
             targets = self.lora_targets if self.lora_targets == "all-linear" else self.lora_targets.split(",")
             with torch.device("meta"):
                 lora = LoraConfig(r=self.lora_rank, target_modules=targets, task_type="CAUSAL_LM")
-                model = get_peft_model(model, lora)
+                try:
+                    model = get_peft_model(model, lora)
+                except ValueError as error:
+                    raise UserError(
+                        f"model.lora_targets={self.lora_targets}: {' '.join(str(error).split())}; name modules of the "
+                        "model, or all-linear"
+                    ) from None
             for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.data = parameter.data.float()

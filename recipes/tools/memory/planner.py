@@ -24,7 +24,7 @@ from recipes.models.load import DTYPES, sampling_dtype
 from recipes.tools.memory import quantities
 from recipes.tools.memory.contents import BY_TRL, OFFLINE, ONLINE, has_critic, has_frozen_copy, judge_of, policy_of
 from recipes.tools.memory.network import Network, local_folder
-from recipes.tools.memory.prompt_lengths import Lengths, counter, longest_demonstration, longest_prompt
+from recipes.tools.memory.prompt_lengths import Lengths, counter, longest_demonstration, longest_prompt, row_tokens
 from recipes.tools.memory.quantities import FLOAT32, Parts, Plan, Zero, added, fuller
 from recipes.tools.memory.trace import Batch, traced
 from recipes.trainers.log_probs import CHUNK
@@ -63,12 +63,6 @@ def plan_of(cfg: DictConfig, lengths: Lengths) -> Plan:
     return Plan(phases, planner.budget, lengths.notes)
 
 
-CHARS_A_TOKEN = 3
-"""Of feedback, which is code and numbers."""
-MARKS_OF_A_REPLY = 40
-"""Tokens of the template and of the chat's marks."""
-
-
 def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
     """Lengths by `task.prompt_tokens`, else counted in the problems of `task`, which may be None where that is set."""
     answer, recipe = cfg.task.max_new_tokens, cfg.recipe.name
@@ -84,14 +78,6 @@ def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
     test = longest_prompt(task, tested, count)
     note = f"prompts of up to {max(train, test)} tokens, {how}"
     return Lengths(train or test, test or train, answer, len(tested), (note,))
-
-
-def row_tokens(cfg: DictConfig, answer: int) -> int:
-    """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between."""
-    if cfg.episode is None:
-        return answer
-    message = cfg.episode.max_chars // CHARS_A_TOKEN + MARKS_OF_A_REPLY
-    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * message
 
 
 class Planner:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import DictConfig
 from transformers import AutoTokenizer
 
 from envs.local_models import PACKAGE
-from envs.task import Problem, Prompted, Task, demonstration
+from envs.task import Problem, Prompted, Split, Task, demonstration
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
 from recipes.data.completions import encoded
 from recipes.models.load import SCRATCH, with_template
 from recipes.tools.memory.network import local_folder
@@ -18,6 +21,10 @@ CHARS_A_TOKEN = 3.0
 """Of code, at the least, for tokenizers of 30,000 tokens and more; where a task's tokens cannot be counted."""
 CHAT_TOKENS = 32
 """Of a chat form, where tokens are estimated from characters."""
+REPLY_CHARS_A_TOKEN = 3
+"""Of feedback, which is code and numbers."""
+MARKS_OF_A_REPLY = 40
+"""Tokens of the template and of the chat's marks."""
 LOOKED_AT = 4
 """Of the prompts with most characters: one of these has most tokens."""
 Count = Callable[[Prompted], int]
@@ -68,3 +75,38 @@ def counter(model_path: str) -> tuple[Count, str]:
 
 def _text(prompt: Prompted) -> str:
     return prompt if isinstance(prompt, str) else "".join(message["content"] for message in prompt)
+
+
+def check_context(cfg: DictConfig, task: Task, tokenizer: Any, config: Any, samples: bool) -> None:
+    """Whether prompts and answers fit into the model's context. Raises UserError where the model has learnt a position
+    for each token of it, and knows no further ones; others answer all the same, worse.
+
+    config: the model's. samples: whether training problems are answered too.
+    """
+    context = getattr(config, "max_position_embeddings", None)
+    if not context:
+        return
+    e = cfg.evaluation
+    answered: dict[Split, int] = {"train": cfg.task.max_new_tokens} if samples else {}
+    if e.samples or e.greedy:
+        answered[e.split] = max(answered.get(e.split, 0), e.max_new_tokens)
+    for split, answer in answered.items():
+        prompt = longest_prompt(task, task.problems(split), lambda prompt: len(encoded(prompt, tokenizer)))
+        longest = prompt + row_tokens(cfg, answer)
+        if longest <= context:
+            continue
+        problem = (
+            f"model={cfg.model.name} sees {context} tokens at once, and a prompt of task={cfg.task.name} with its "
+            f"answer may have {longest}"
+        )
+        if getattr(config, "rope_parameters", None) is None and getattr(config, "rope_theta", None) is None:
+            raise UserError(f"{problem}: choose another model, or a smaller task.max_new_tokens")
+        log.warning("%s: it reads further tokens worse, or not at all", problem)
+
+
+def row_tokens(cfg: DictConfig, answer: int) -> int:
+    """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between."""
+    if cfg.episode is None:
+        return answer
+    message = int(cfg.episode.max_chars // REPLY_CHARS_A_TOKEN) + MARKS_OF_A_REPLY
+    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * message
