@@ -43,7 +43,10 @@ docker run --detach --name "$NAME" --restart on-failure \
     --cap-drop ALL --cap-add KILL --cap-add SETUID --cap-add SETGID --cap-add CHOWN --cap-add DAC_OVERRIDE \
     --security-opt no-new-privileges \
     --volume "$HERE/sandbox_fusion.yaml:/root/sandbox/sandbox/configs/local.yaml:ro" \
-    "$IMAGE" >/dev/null
+    "$IMAGE" >/dev/null || {
+    docker rm --force "$NAME" >/dev/null 2>&1 # it is there without running, in the way of the next start
+    fail "docker could not start it"
+}
 
 for _ in $(seq 120); do
     if curl --silent --fail --max-time 10 "http://127.0.0.1:$PORT/run_code" --header 'Content-Type: application/json' \

@@ -14,6 +14,7 @@ answer; /new forgets the conversation, and Ctrl-D or /quit leaves.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from omegaconf import OmegaConf
 from rich.console import Console
 
 from recipes.cli.arguments import keys_of, small_command
@@ -74,10 +76,11 @@ TEXTS = ("ask", "system", "problem")
 def read(arguments: Sequence[str]) -> Any:
     """Arguments KEY=VALUE and the flag --run as a ChatConfig."""
     given = [(argument, argument.partition("=")) for argument in arguments if argument != RUN]
-    cfg = keys_of(ChatConfig)([argument for argument, (key, _, _) in given if key not in TEXTS or "=" not in argument])
+    keys = [argument for argument, (key, _, _) in given if key not in TEXTS or "=" not in argument]
+    cfg: Any = OmegaConf.to_object(keys_of(ChatConfig)(keys))
     for argument, (key, _, value) in given:
         if key in TEXTS and "=" in argument:
-            cfg[key] = value
+            setattr(cfg, key, readable(value))
     cfg.execute = cfg.execute or RUN in arguments
     return cfg
 
@@ -85,6 +88,8 @@ def read(arguments: Sequence[str]) -> Any:
 def chat(cfg: ChatConfig) -> int:
     """Answer what `cfg` asks. Raises UserError before a model loads where that cannot work."""
     out = sys.stdout
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     with contextlib.redirect_stdout(sys.stderr):  # messages, also those of libraries, leave standard output to answers
         check_keys(cfg)
         given = configured(cfg)
@@ -92,7 +97,7 @@ def chat(cfg: ChatConfig) -> int:
             return ask_problem(cfg, given, out)
         question = cfg.ask
         if question is None and not sys.stdin.isatty():
-            question = sys.stdin.read()
+            question = readable(sys.stdin.read())
         if question is not None and not question.strip():
             source = "ask=" if cfg.ask is not None else "standard input"
             raise UserError(f"{source} is empty: give a question, such as ask='Write a function double(n).'")
@@ -102,6 +107,11 @@ def chat(cfg: ChatConfig) -> int:
         talk.check(question)
         talk.load()
         return 130 if talk.say(question).stopped else 0
+
+
+def readable(text: str) -> str:
+    """The text with a question mark for each byte that is no character."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def check_keys(cfg: ChatConfig) -> None:
@@ -225,7 +235,8 @@ class Talk:
             Console(stderr=True).print(printed(self.sandbox, answer.text))
 
     def write(self, piece: str) -> None:
-        self.out.write(piece.encode("utf-8", "replace").decode())
+        encoding = self.out.encoding or "utf-8"
+        self.out.write(piece.encode(encoding, "replace").decode(encoding))
         self.out.flush()
 
     def complete(self) -> Callable[[list[int]], bool] | None:
@@ -245,13 +256,14 @@ class Talk:
 
     def with_terminal(self) -> int:
         """Questions from the terminal until it ends."""
-        import readline  # noqa: F401  (input() has line editing and history with it)
+        import readline  # noqa: F401  (input() has line editing and history with it, where it writes to a terminal)
 
         self.load()
         print(f"{self.given.model.name}: Ctrl-C stops an answer, /new starts again, Ctrl-D leaves.", file=sys.stderr)
         while True:
             try:
-                question = input("> ").strip()
+                with contextlib.redirect_stdout(self.out):
+                    question = readable(input("> ")).strip()
             except EOFError:
                 print(file=sys.stderr)
                 return 0

@@ -53,6 +53,9 @@ def make(request: tuple[Any, dict[str, str], str]) -> int:
         raise UserError(f"to={own['to']} exists: name another folder, or remove it")
     if cfg.episode is None:
         raise UserError("episode=null: an environment of several turns is made; set episode=repair")
+    if cfg.task.drop_invalid or cfg.task.pass_rates:
+        key = "task.drop_invalid=true" if cfg.task.drop_invalid else f"task.pass_rates={cfg.task.pass_rates}"
+        raise UserError(f"{key}: an environment gives all problems of the task; leave it out")
     name = own.get("name") or f"{cfg.task.name}-{cfg.episode.name}".replace("_", "-")
     check_name(name)
     check_prompts(build_task(cfg, "train"), cfg.task.name)
@@ -60,7 +63,7 @@ def make(request: tuple[Any, dict[str, str], str]) -> int:
     settings = {key: as_dict(cfg[key]) for key in ("task", "sandbox", "episode")}
     with appears_whole(folder) as staging:
         write_package(staging, name, settings, command)
-    log.info("wrote %s: pip install -e %s", folder, folder)
+    log.info("wrote %s: pip install -e %s", folder, shlex.quote(str(folder)))
     return 0
 
 

@@ -144,10 +144,15 @@ def write(cfg: ExportConfig, folder: Path) -> None:
         del merged
         again = AutoModelForCausalLM.from_pretrained(staging, dtype=TORCH[cfg.dtype]).eval()
         results = compare(policy.eval(), again.to(policy.device), tokenizer, asked, given.task.max_new_tokens)
-        if not results.same:
+        if not results.alike:
             raise UserError(
                 f"{results.text}, and others part by {results.apart:.2g} of the largest logit, more than rounding to "
                 f"dtype={cfg.dtype} explains: nothing is written; try dtype=fp32"
+            )
+        if not results.whole:
+            raise UserError(
+                f"the merged weights change the logits by {results.merged:.2f} of what the adapter does, and not by 1: "
+                "nothing is written"
             )
         log.info(results.text)
         notes = [describe(four_bit, carries_adapter(weights), cfg.dtype, cfg.share), f"{results.text}."]

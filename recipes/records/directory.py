@@ -202,7 +202,11 @@ def appears_whole(folder: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write a file under a temporary name, then rename it, so that it is never half written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
+    try:
+        temporary.write_text(text)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     os.replace(temporary, path)
 
 

@@ -14,12 +14,16 @@ from rich.text import Text
 
 from envs.feedback.plain_text import plain
 from recipes.cli.errors import UserError
+from recipes.tools.report.templates import as_text
 
 SUM = "weighted sum"
 
 
 def cards(rows: list[dict[str, Any]], channel: str | None) -> list[Panel]:
-    """A panel for each completion. Raises UserError for a channel that the run does not have."""
+    """A panel for each completion. Raises UserError for a channel that the run does not have, and for rows of another
+    form."""
+    if any(not {"tokens", "reward", "task_id"} <= row.keys() for row in rows):
+        raise UserError("the rows of this completions.jsonl have no tokens with rewards: another program wrote them")
     names = list(dict.fromkeys(name for row in rows for name in row.get("scores", {})))
     if channel is not None and channel not in names:
         raise UserError(f"reward={channel}: this run has {', '.join(names) or 'no graded completion here'}")
@@ -45,14 +49,16 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
         text.append(f"{plain(row['heard'])}\n\n", "italic dim")
     for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
         if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
-            text.append(token, "dim italic")
+            text.append(shown(token), "dim italic")
             continue
         mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
-        text.append(mark + token, colour(value / scale))
+        text.append(mark + shown(token), colour(value / scale))
     scores = Table(box=None, pad_edge=False, show_header=False)
     for name, score in row.get("scores", {}).items():
         if channel in (None, name):
-            scores.add_row(name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(row["notes"].get(name) or ""))
+            scores.add_row(
+                name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(shown(row["notes"].get(name) or ""))
+            )
     reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
     verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
     place = "" if row["step"] is None else f"step {row['step']}  "
@@ -60,7 +66,13 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
     turn = f"  turn {row['turn']} of {row['turns']}, paid {_paid(row)}" if "turn" in row else ""
     title = f"{place}{row['task_id']}{turn}  {reward}{verdict}{advantage}"
     legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
-    return Panel(Group(text, Text(), scores, legend), title=Text(title), title_align="left")
+    return Panel(Group(text, Text(), scores, legend), title=Text(shown(title)), title_align="left")
+
+
+def shown(text: str) -> str:
+    """A text of a program or a policy, with pictures of control characters, which would steer the terminal, and a
+    question mark for what UTF-8 cannot say."""
+    return as_text(text).encode("utf-8", "replace").decode()
 
 
 def _paid(row: dict[str, Any]) -> str:

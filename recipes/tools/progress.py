@@ -133,7 +133,8 @@ def best(folder: Path, config: Record) -> Best | None:
     last = by_step[max(by_step)]["value"]
     how = "greedy" if most.get("temperature") == 0 else f"{most.get('samples')} at {most.get('temperature'):g}"
     name = f"pass@1, {how}" if judged else f"reward, {how}"
-    kept = weights_at(folder, step, max(by_step))
+    before = setting(config, "adapter") if not setting(config, "evaluation.before_from") else None
+    kept = weights_at(folder, step, max(by_step)) if step else f"adapter={before}" if before else "the base model"
     return Best(folder, step, name, by_step[step], last, len(by_step), str(most.get("split")), kept)
 
 
@@ -147,9 +148,7 @@ def _readable_best(folder: Path, config: Record) -> Best | None:
 
 
 def weights_at(folder: Path, step: int, end: int) -> str:
-    """Where a run's weights of a step are: its checkpoint, final/ for the last, the base model for step 0; else ""."""
-    if step == 0:
-        return "the base model"
+    """Where a run's weights of a step are: its checkpoint, final/ for the last; else ""."""
     checkpoint: Any = folder / "checkpoints" / f"{PREFIX}{step}"
     if checkpoint.is_dir():
         return f"checkpoints/{PREFIX}{step}"

@@ -36,6 +36,8 @@ def main() -> None:
     curves: dict[str, dict[int, list[float]]] = {"dense": {}, "sparse": {}}
     for config in sorted(args.folder.glob("*/config.yaml")):
         cfg = yaml.safe_load(config.read_text())
+        if cfg["reward"]["placement"] not in curves:
+            continue
         rewards = [row["reward"] for row in read_jsonl(config.parent / "metrics.jsonl")]
         curves[cfg["reward"]["placement"]][cfg["seed"]] = rewards
     seeds = sorted(set(curves["dense"]) & set(curves["sparse"]))

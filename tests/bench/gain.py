@@ -26,6 +26,9 @@ def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
     """Share of right samples, or mean reward, by temperature and problem; samples that were not graded are left out."""
     folder, _, when = evaluation.partition("@")
     rows = read_jsonl(Path(folder) / ("eval_samples.jsonl" if when else "samples.jsonl"))
+    if when and rows:  # a run that was prolonged has several evaluations after training
+        of_step = [row.get("step", 0) for row in rows if row["when"] == when]
+        rows = [row for row in rows if row["when"] != when or row.get("step", 0) == max(of_step)]
     results: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         value = row["reward"] if score == "reward" else row.get("passed", row["verdict"] == "pass")

@@ -34,3 +34,13 @@ def test_a_gain_counts_what_passed_whatever_the_verdict_is_called(tmp_path):
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert gain.rates(str(tmp_path), "pass") == {0.0: {"a": 1.0, "b": 0.0}}
     assert gain.rates(str(tmp_path), "reward") == {0.0: {"a": 1.0, "b": 0.5}}
+
+
+def test_of_a_prolonged_run_the_latest_evaluation_counts(tmp_path):
+    row = {"task": "t", "task_id": "a", "temperature": 0.0, "reward": 0.0, "verdict": ""}
+    rows = [
+        row | {"when": when, "step": step, "passed": passed}
+        for when, step, passed in (("before", 0, True), ("after", 2, False), ("after", 4, True))
+    ]
+    (tmp_path / "eval_samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    assert gain.rates(f"{tmp_path}@after", "pass") == {0.0: {"a": 1.0}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,8 +17,10 @@ from recipes import doctor
 from recipes.cli import schema
 from recipes.cli.schema import CONF
 from recipes.records.jsonl import read_jsonl
+from recipes.run.build import build_reward
 from recipes.run.stages import Stages
 from recipes.tools.diagnosis.diagnose import diagnose
+from recipes.tools.diagnosis.finding import length_penalty
 from recipes.tools.diagnosis.history import MIN_STEPS, load_history
 from recipes.tools.diagnosis.windows import change, lower_bound
 from recipes.tools.report.page import write_report
@@ -86,6 +89,29 @@ def test_a_remedy_names_keys_that_the_recipe_has(tmp_path, name):
             assert key.rpartition(".")[2] in OmegaConf.select(cfg, key.rpartition(".")[0])
 
 
+def test_a_length_penalty_is_one_that_the_task_can_have(tmp_path):
+    folder = MadeUp("grpo", 0).write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    assert length_penalty(load_history(folder)) == "task.reward.form.length_alpha=0.02 (now 0.0)"
+    del config["task"]["reward"]["form"]
+    (folder / "config.yaml").write_text(json.dumps(config))
+    advice = length_penalty(load_history(folder))
+    schema.register()
+    with initialize_config_dir(CONF, version_base="1.3"):
+        cfg = compose("config", ["recipe=grpo", "task=roboeval", *shlex.split(advice)])
+    assert build_reward(cfg, None).weights["length"] == 1.0
+
+
+def test_where_before_is_another_runs_model_the_finding_says_so(tmp_path):
+    folder = MadeUp("grpo", 0, sick="held-out pass@1 fell").write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    config["evaluation"] = {"before_from": "runs/before"}
+    config["adapter"] = "runs/sft"
+    (folder / "config.yaml").write_text(json.dumps(config))
+    evidence = found(folder).findings[0].evidence
+    assert "Before is the model of runs/before" in evidence and "began from, runs/sft, together." in evidence
+
+
 def test_advice_for_sft_names_no_kl_penalty(tmp_path):
     folder = MadeUp("ppo", 0, sick="held-out pass@1 fell").write(tmp_path)
     config = json.loads((folder / "config.yaml").read_text())
@@ -97,7 +123,7 @@ def test_advice_for_sft_names_no_kl_penalty(tmp_path):
 
 def test_answers_in_parts_need_not_pass_as_a_whole():
     folders = sorted(file.parent for file in (RESULTS / "ablation" / "functions").rglob("config.yaml"))
-    assert len(folders) == 21
+    assert len(folders) == 23
     names = {finding.name for folder in folders for finding in found(folder).findings}
     assert "reward flat at 0" not in names
 

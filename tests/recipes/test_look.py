@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 
@@ -10,9 +11,11 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from rich.console import Console
 
 from recipes import look
 from recipes.cli import schema
+from recipes.cli.errors import UserError
 from recipes.cli.schema import CONF
 from recipes.data.completions import Rollout, completion_rows
 from recipes.run.build import build_reward, build_sandbox, build_task
@@ -115,3 +118,30 @@ def test_tokens_that_were_given_are_pale_and_have_no_colour():
         (" f", "dim"),
         ("()", "bla"),
     ]
+
+
+def test_what_a_policy_wrote_does_not_steer_the_terminal():
+    row = {
+        "tokens": ["\x1b]0;title\x07", "\udcff"],
+        "reward": 1.0,
+        "token_rewards": {"a": [1.0, 0.0]},
+        "weights": {"a": 1.0},
+    }
+    row |= {
+        "scores": {"a": 1.0},
+        "notes": {"a": "\x1b[2J"},
+        "verdict": "\x1bc",
+        "step": 1,
+        "task_id": "t",
+        "advantage": None,
+    }
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(*cards([row], None))
+    text = console.export_text()
+    text.encode()
+    assert "\x1b" not in text and "\x07" not in text and "␛]0;title␇?" in text
+
+
+def test_rows_of_another_program_are_one_line():
+    with pytest.raises(UserError, match="another program wrote them"):
+        cards([{"step": 1, "task_id": "a"}], None)

@@ -59,6 +59,10 @@ def test_the_package_has_its_files(package):
             ["task=humaneval", "task.env.style=completion", "episode=repair"],
             "task=humaneval: its prompts begin the answer",
         ),
+        (
+            ["task=basics", "episode=repair", "task.drop_invalid=true"],
+            "task.drop_invalid=true: an environment gives all",
+        ),
         (["task=basics", "episode=repair", "name=My_Name"], "name=My_Name: a package's name has small letters"),
         (["task=basics", "episode=repair", "episode.turns=0"], "episode.turns=0: it must be a number of at least 1"),
     ],

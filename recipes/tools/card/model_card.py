@@ -65,6 +65,8 @@ def model_card(run_dir: Path, weights: Weights) -> str:
         rows=list(_recipe_rows(config)),
         minutes=sum(row.get("seconds/total", 0.0) for row in run.rows if row["step"] <= steps) / 60,
         evaluations=[_line(row) for row in evals],
+        before_from=setting(config, "evaluation.before_from") or "",
+        adapter=setting(config, "adapter") or "",
         worse=worse(evals),
         compared=any(row.get("when") == "before" for row in evals) and len({row.get("when") for row in evals}) > 1,
         findings=[f"{f.severity}: {f.name}. {f.evidence}" for f in diagnose(run).findings],

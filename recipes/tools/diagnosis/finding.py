@@ -49,6 +49,14 @@ def present(run: History, key: str) -> str:
     return f"(now {'null' if value is None else value})"
 
 
+def length_penalty(run: History) -> str:
+    """A penalty for long answers: of the channel that pays for form, or of one that is added."""
+    if run.form_channel:
+        key = f"task.reward.{run.form_channel}.length_alpha"
+        return f"{key}=0.02 {present(run, key)}"
+    return "'+task.reward.length={_target_:rewards.form.Form,block:0,length_alpha:0.02,weight:1}'"
+
+
 def lower_learning_rate(run: History) -> str:
     """A third of the learning rate: half of it often collapses too, only later."""
     return scaled(run, "recipe.trl.learning_rate", 1 / 3, 1e-4)

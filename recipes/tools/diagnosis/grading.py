@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from recipes.tools.diagnosis.finding import Finding, lower_learning_rate, present, scaled
+from recipes.tools.diagnosis.finding import Finding, length_penalty, lower_learning_rate, present, scaled
 from recipes.tools.diagnosis.history import SIGNIFICANT, History
 from recipes.tools.diagnosis.learning import MIN_ANSWERS
 from recipes.tools.diagnosis.windows import lower_bound, median, percent, steps_text, values
@@ -101,7 +101,7 @@ def answers_cut(run: History) -> Finding | None:
     if blocks is not None and blocks.rise < 0:
         fewer = f"; complete code blocks went from {percent(blocks.before)} to {percent(blocks.after)}"
     longer = scaled(run, "task.max_new_tokens", 2, 512)
-    penalty = f"task.reward.{run.form_channel or 'form'}.length_alpha=0.02"
+    penalty = length_penalty(run)
     if cut.z >= SIGNIFICANT:
         if run.setting("recipe.name") in ("ppo", "reinforce"):
             penalty = f"recipe.trl.missing_eos_penalty=1 {present(run, 'recipe.trl.missing_eos_penalty')}"

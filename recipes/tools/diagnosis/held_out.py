@@ -170,9 +170,18 @@ def held_out_fell(run: History) -> Finding | None:
         "held-out pass@1 fell",
         severity,
         evidence=f"Held-out pass@1 on {worst.task} ({worst.label}) fell {worst.text}, {three_digits(errors)} standard "
-        f"errors{chance}{more}.",
+        f"errors{chance}{more}.{_earlier_training(run)}",
         remedy=f"Set {smaller_updates(run)}; or keep an earlier checkpoint.",
     )
+
+
+def _earlier_training(run: History) -> str:
+    """What a comparison is with where another run's evaluation stands for the one before training."""
+    before, adapter = run.setting("evaluation.before_from"), run.setting("adapter")
+    if not before:
+        return ""
+    both = f" and of the training that it began from, {adapter}, together" if adapter else ""
+    return f" Before is the model of {before} (evaluation.before_from): the change is that of this run{both}."
 
 
 def no_better_at_its_best(run: History) -> Finding | None:
@@ -189,7 +198,7 @@ def no_better_at_its_best(run: History) -> Finding | None:
         "warning",
         evidence=f"The median entropy went from {three_digits(before)} ({steps_text(run.first[:MIN_WINDOW])}) to "
         f"{three_digits(after)} nats a token ({run.late_steps}) and greedy held-out pass@1 {greedy.text}: the policy "
-        "is surer of its answers, not better.",
+        f"is surer of its answers, not better.{_earlier_training(run)}",
         remedy=f"Set {smaller_updates(run)}, and train on more problems.",
     )
 

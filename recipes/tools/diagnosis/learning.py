@@ -194,9 +194,14 @@ def flat_at_0(run: History) -> Finding | None:
         "serious",
         evidence=f"{share} passed over {run.late_steps}, and the reward went {reward.text}.",
         remedy="Look at answers (recipes/look.py) and tests (recipes/check.py); then choose problems the model can "
-        "solve (task.pass_rates), pay for part of the tests (task.reward.unit_tests.fractional=true), or take a larger "
-        "model.",
+        f"solve (task.pass_rates), {_partly_paid(run)}or take a larger model.",
     )
+
+
+def _partly_paid(run: History) -> str:
+    """The advice to pay for a part of the tests, where a channel runs tests."""
+    tests = (name for name, c in run.channels.items() if str(c.get("_target_", "")).endswith(".UnitTests"))
+    return "".join(f"pay for part of the tests (task.reward.{name}.fractional=true), " for name in tests)
 
 
 def _parts_earn(run: History) -> bool:

@@ -3,7 +3,7 @@ grow."""
 
 from __future__ import annotations
 
-from recipes.tools.diagnosis.finding import Finding, present
+from recipes.tools.diagnosis.finding import Finding, length_penalty, present
 from recipes.tools.diagnosis.history import SIGNIFICANT, History
 from recipes.tools.diagnosis.windows import mean, percent, three_digits, values
 
@@ -61,8 +61,7 @@ def grows(run: History) -> Finding | None:
             "warning",
             evidence=f"Answers of turn {turn} grew from {three_digits(tokens.before)} to {three_digits(tokens.after)} "
             f"tokens ({run.early_steps} to {run.late_steps}), and the reward did not rise.",
-            remedy=f"Set task.reward.form.length_alpha=0.02 {present(run, 'task.reward.form.length_alpha')} or a lower "
-            f"task.max_new_tokens {present(run, 'task.max_new_tokens')}.",
+            remedy=f"Set {length_penalty(run)} or a lower task.max_new_tokens {present(run, 'task.max_new_tokens')}.",
         )
     return None
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import shutil
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -68,6 +71,32 @@ def test_an_answer_is_graded_and_run_as_in_training(run, sandbox, capsys):
 def test_a_question_is_taken_letter_by_letter():
     cfg = chat.read(["ask=key: [1, 2], null", "system=null", "temperature=0.5", "--run"])
     assert (cfg.ask, cfg.system, cfg.temperature, cfg.execute) == ("key: [1, 2], null", "null", 0.5, True)
+    for text in ("What does ${HOME} mean?", "???", "${oc.env:X}"):
+        assert chat.read([f"ask={text}", f"problem={text}"]).ask == text
+    assert chat.read(["ask=a \udcff b"]).ask == "a ? b"
+
+
+def test_bytes_that_are_no_text_are_a_question_all_the_same(run):
+    command = [sys.executable, ROOT / "recipes" / "chat.py", f"run={run}", "max_new_tokens=3"]
+    for encoding in ("utf-8", "latin-1"):
+        env = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(command, input=b"\xff\xfe\x00 double", capture_output=True, env=env, check=False)
+        assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
+
+
+def test_the_terminal_has_line_editing(tiny_model):
+    """An arrow key moves the cursor; it is no part of the question."""
+    master, slave = pty.openpty()
+    command = [sys.executable, ROOT / "recipes" / "chat.py", f"model={tiny_model}", "max_new_tokens=3"]
+    env = os.environ | {"TERM": "xterm"}
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=subprocess.PIPE, env=env, text=True) as process:
+        assert process.stderr is not None
+        while "Ctrl-D leaves" not in process.stderr.readline():
+            pass
+        os.write(master, b"quit\x1b[D\x1b[D\x1b[D\x1b[D/\n")  # four to the left: /quit
+        assert process.wait(60) == 0
+    os.close(master)
+    os.close(slave)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from recipes.cli.schema import native_precision
 from recipes.models.load import load_policy
 from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.tools.card.licences import DATA, MODELS, data_of
+from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.export.gguf import CONVERTER
 from recipes.tools.export.weights import compare, full_weights
 from tests.recipes.after_training.short_run import ROOT, python, refused
@@ -61,6 +63,16 @@ def test_a_card_names_what_got_worse(run, tmp_path):
     assert export.main([f"run={tmp_path / 'run'}", f"to={tmp_path / 'out'}"]) == 0
     text = ModelCard.load(tmp_path / "out" / "README.md").text.split("## What got worse")[1]
     assert "humaneval (greedy), step 2: pass@1 fell from 50.0% [30.0%, 70.0%] to 25.0% [5.0%, 45.0%]" in text
+
+
+def test_a_card_says_where_the_evaluation_before_comes_from(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    cfg = OmegaConf.load(config)
+    cfg.evaluation.before_from, cfg.adapter = "runs/demo/before", "runs/demo/sft"
+    OmegaConf.save(cfg, config)
+    text = model_card(tmp_path / "run", Weights())
+    assert "Before is the model of runs/demo/before" in text and "began from, runs/demo/sft, together." in text
 
 
 def test_every_model_and_task_of_conf_has_its_licence():
@@ -184,6 +196,21 @@ def test_an_export_that_answers_otherwise_leaves_nothing(run, tmp_path, monkeypa
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", damaged)
     assert "more than rounding" in refused(export.main, [f"run={run}", f"to={tmp_path / 'out'}"], capsys)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_merge_without_its_adapter_is_seen_whatever_rounding_hides(dtype):
+    """A small adapter: greedy answers of the model without it may part at ties alone."""
+    torch.manual_seed(0)
+    size = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    base = AutoModelForCausalLM.from_config(LlamaConfig(**size, num_attention_heads=4, num_key_value_heads=2))
+    bare = copy.deepcopy(base).to(dtype).eval()
+    policy = get_peft_model(base, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)).eval()
+    merged = copy.deepcopy(policy).merge_and_unload().to(dtype).eval()
+    tokenizer = SimpleNamespace(eos_token_id=2, pad_token_id=0, chat_template=None)
+    right, wrong = (compare(policy, model, tokenizer, [[5, 6, 7], [9, 8]], 8) for model in (merged, bare))
+    assert right.merged == pytest.approx(1.0, abs=0.2) and right.whole
+    assert wrong.merged < 0.2 and not wrong.whole and not wrong.same
 
 
 def test_an_unfinished_run_is_exported_from_its_newest_checkpoint(unfinished, tmp_path, capsys):

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 
 from recipes import table
 from recipes.records.jsonl import read_jsonl, write_jsonl
+from recipes.tools.progress import best
 from tests.recipes.after_training.short_run import refused
 
 
@@ -24,6 +25,15 @@ def test_the_best_evaluated_step_is_named_with_its_weights(run, tmp_path, capsys
     shutil.rmtree(tmp_path / "runs" / "one" / "checkpoints" / "checkpoint-1")
     assert table.main(["best", f"runs={tmp_path / 'runs'}"]) == 0 and "not kept" in capsys.readouterr().out
     assert "no training below" in refused(table.main, ["best", f"runs={tmp_path / 'nothing'}"], capsys)
+    for row in rows:
+        row["pass@k"]["1"]["value"] = 1.0 - row["step"] / 10
+    write_jsonl(tmp_path / "runs" / "one" / "evals.jsonl", rows)
+    for adapter, place in ((None, "the base model"), ("earlier", "adapter=earlier")):
+        cfg = OmegaConf.load(run / "config.yaml")
+        cfg.adapter = adapter
+        OmegaConf.save(cfg, tmp_path / "runs" / "one" / "config.yaml")
+        found = best(tmp_path / "runs" / "one", OmegaConf.to_container(cfg))
+        assert found is not None and (found.step, found.weights) == (0, place)
 
 
 def test_unfinished_runs_are_listed_with_what_resumes_them(run, unfinished, place, capsys):
