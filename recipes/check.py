@@ -18,10 +18,13 @@ The exit status is 2 where a problem fails or could not be graded.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from envs.task import Split
 from recipes.cli.errors import UserError
 from recipes.cli.recipe import recipe
 
@@ -36,9 +39,14 @@ def main(cfg) -> None:
     from recipes.records.jsonl import write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
 
-    splits = ("train", "validation", "test") if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
+    splits: Sequence[Split] = get_args(Split) if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
     read = dict.fromkeys((*splits, "train")) if cfg.pass_rate else splits
     task = build_task(cfg, *read)
+    if not any(task.problems(split) for split in splits):
+        raise UserError(
+            f"evaluation.split={cfg.evaluation.split}: task={cfg.task.name} has no such problems; set "
+            "evaluation.split=all"
+        )
     if cfg.pass_rate:
         if not task.problems("train"):
             raise UserError(f"pass_rate={cfg.pass_rate}: task={cfg.task.name} has no training problems to sample")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from envs.json_lines import json_lines
 from envs.sandbox import FunctionCase
 from envs.task import CodeBlockTask, Problem, Split, TaskError, seeded_split
 
+log = logging.getLogger("codegrain.basics")
 PROBLEMS = Path(__file__).parent / "problems"
 PRACTICE = Path(__file__).parent / "practice"
 KINDS = ("easy", "harder")
@@ -68,6 +70,13 @@ class Basics(CodeBlockTask):
     ):
         if functions < 1:
             raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
+        for name, value in (
+            ("generated", generated),
+            ("held_out_families", held_out_families),
+            ("train_size", train_size),
+        ):
+            if value is not None and value < 0:
+                raise TaskError(f"task.env.{name}={value}: it must be 0 or more")
         self.functions = functions
         rows = _read(Path(path) if path else PROBLEMS, "path")
         if path and practice:
@@ -147,13 +156,17 @@ class Basics(CodeBlockTask):
 
     @functools.cached_property
     def _further_train(self) -> list[Problem]:
-        return [p for p in self._further if families.shape_of(p.reference) not in self._shapes_held_out]
+        shapes = self._shapes_held_out
+        kept = [p for p in self._further if families.shape_of(p.reference, p.entry_point) not in shapes]
+        if left_out := len(self._further) - len(kept):
+            log.info("task.env.further: %d problems have the syntax tree of a held-out one and are left out", left_out)
+        return kept
 
     @functools.cached_property
     def _shapes_held_out(self) -> set[str]:
         """The shapes of references that are held out or kept for validation, which no problem to train on has."""
         held_out = [*self.problems("test"), *self.problems("validation")]
-        return {families.shape_of(part.reference) for p in held_out for part in p.parts or (p,)}
+        return {families.shape_of(part.reference, part.entry_point) for p in held_out for part in p.parts or (p,)}
 
 
 def _training_problems(rows: list[dict[str, Any]], key: str) -> list[Problem]:
@@ -162,9 +175,11 @@ def _training_problems(rows: list[dict[str, Any]], key: str) -> list[Problem]:
     for row in rows:
         problem = _generated({"level": 0, "id": f"basics/{key}/{row['name']}", **row})
         try:
-            ast.parse(problem.reference)
+            tree = ast.parse(problem.reference)
         except SyntaxError as error:
             raise TaskError(f"task.env.{key}: the solution of {problem.id} is no Python: {error}") from None
+        if not any(isinstance(node, ast.FunctionDef) and node.name == problem.entry_point for node in tree.body):
+            raise TaskError(f"task.env.{key}: the solution of {problem.id} has no `def {problem.entry_point}`")
         if not problem.cases or problem.id in problems:
             reason = "a second problem has this id" if problem.cases else "it has no tests"
             raise TaskError(f"task.env.{key}: {problem.id}: {reason}")
@@ -190,10 +205,18 @@ def _read(path: Path, key: str) -> list[dict[str, Any]]:
                 raise TaskError(f"{file}:{number}: not JSON: {row}")
             if missing := FIELDS - set(row):
                 raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
-            if fault := _fault_of_tests(row):
+            if fault := _fault_of_texts(row) or _fault_of_tests(row):
                 raise TaskError(f"{file}:{number}: {fault}")
             rows.append(row)
     return rows
+
+
+def _fault_of_texts(row: dict[str, Any]) -> str:
+    """What is wrong with the texts of a row, "" where nothing is."""
+    for key in sorted(FIELDS - {"examples", "hidden"}):
+        if not isinstance(row[key], str):
+            return f"{key} is no text"
+    return ""
 
 
 def _fault_of_tests(row: dict[str, Any]) -> str:

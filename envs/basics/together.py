@@ -40,7 +40,7 @@ def _names(problem: Problem) -> set[str]:
 
 
 def _module(parts: Sequence[Problem]) -> Problem:
-    asked = [problem.question.split(ASKED) for problem in parts]
+    asked = [problem.question.rsplit(ASKED, 1) for problem in parts]
     numbered = "\n".join(f"{number}. {text.strip()}" for number, (text, _) in enumerate(asked, 1))
     signatures = "\n\n".join(code.strip().removeprefix("```python").removesuffix("```").strip() for _, code in asked)
     return Problem(

@@ -64,6 +64,9 @@ class Mbpp(CodeBlockTask):
     ):
         if evaluate not in SETS:
             raise TaskError(f"task.env.evaluate={evaluate}: one of {', '.join(SETS)}")
+        for name, value, least in (("limit", limit, 1), ("shown_tests", shown_tests, 0), ("train_size", train_size, 1)):
+            if value is not None and value < least:
+                raise TaskError(f"task.env.{name}={value}: it must be {least} or more")
         self.name = "mbppplus" if evaluate == "plus" else "mbpp" if evaluate == "mbpp" else f"mbpp_{evaluate}"
         self.evaluate, self.path, self.train_path, self.system = evaluate, path, train_path, system
         self.train_size, self.validation_size, self.split_seed = train_size, validation_size, split_seed
@@ -115,6 +118,12 @@ class Mbpp(CodeBlockTask):
             ]
         if not all(isinstance(row.get("task_id"), int) and row.get("test_list") for row in rows):
             raise TaskError(f"{self.path or HUB}: rows need task_id and test_list")
+        own, other = ("text", "prompt") if whole else ("prompt", "text")
+        if rows and all(row.get(other) and not row.get(own) for row in rows):
+            raise TaskError(
+                f"task.env.path={self.path}: its rows have `{other}`, not `{own}`, as those of the other set: choose "
+                f"task={'mbpp_sanitized' if whole else 'mbpp'}, or the other file"
+            )
         rows.sort(key=lambda row: row["task_id"])
         return [row for row in rows if row["task_id"] in TEST_IDS] if whole and not self.every_id else rows
 

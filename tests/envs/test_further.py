@@ -11,9 +11,11 @@ from envs.task import TaskError
 
 
 def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
+    held_out, other = Basics().problems("test")[:2]
     rows = [
         {"name": "twice", "solution": "def twice(x):\n    return 2 * x + x % 7 - x // 3\n"},
-        {"name": "held_out", "solution": Basics().problems("test")[0].reference},
+        {"name": held_out.entry_point, "solution": held_out.reference},
+        {"name": other.entry_point, "solution": f"def first(x):\n    return x\n\n{other.reference}"},
     ]
     fields = {"family": "a", "signature": "def f(x):", "description": "Do.", "hidden": []}
     lines = [json.dumps({**fields, **row, "examples": [{"args": [1], "expected": 3}]}) for row in rows]
@@ -25,6 +27,8 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
     for wrong, reason in (
         ({"examples": []}, "basics/further/twice: it has no tests"),
         ({"solution": "def twice("}, "no Python"),
+        ({"solution": "twice = lambda x: 2 * x"}, "has no `def twice`"),
+        ({"description": None}, "description is no text"),
         ({"again": True}, "a second problem has this id"),
     ):
         again = [json.dumps({**json.loads(lines[0]), **wrong})] * (2 if "again" in wrong else 1)
@@ -33,6 +37,13 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
             Basics(further=str(tmp_path / "wrong.jsonl"))
     with pytest.raises(TaskError, match=r"no such file or folder: .*absent \(task\.env\.further\)"):
         Basics(further=str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize("setting", [{"generated": -3}, {"held_out_families": -5}, {"train_size": -1}])
+def test_numbers_below_0_are_refused(setting):
+    (name,) = setting
+    with pytest.raises(TaskError, match=rf"task\.env\.{name}=-.: it must be 0 or more"):
+        Basics(**setting)
 
 
 def test_a_share_of_the_families_for_validation(tmp_path):

@@ -290,3 +290,18 @@ def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
         Mbpp(path=str(tmp_path / "x.jsonl")).problems("test")
     with pytest.raises(TaskError, match="no usable row"):
         Mbpp(train_path=str(tmp_path / "x.jsonl")).problems("train")
+
+
+@pytest.mark.parametrize(("evaluate", "field"), [("sanitized", "text"), ("mbpp", "prompt")])
+def test_a_file_of_the_other_set_is_refused(tmp_path, evaluate, field):
+    row = {"task_id": 11, field: "double x", "code": "def f(x):\n    return 2 * x\n", "test_list": ["assert f(1) == 2"]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(TaskError, match="as those of the other set"):
+        Mbpp(evaluate, path=str(tmp_path / "rows.jsonl")).problems("test")
+
+
+@pytest.mark.parametrize("setting", [{"limit": 0}, {"limit": -5}, {"shown_tests": -1}, {"train_size": 0}])
+def test_numbers_of_problems_that_cannot_be_are_refused(setting):
+    (name,) = setting
+    with pytest.raises(TaskError, match=rf"task\.env\.{name}=.*: it must be"):
+        Mbpp(**setting)

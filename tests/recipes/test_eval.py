@@ -193,6 +193,13 @@ def test_without_problems_there_is_nothing_to_evaluate(tiny_model, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_check_of_no_problems_says_so(tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "check.py"), "task=basics", "evaluation.split=validation"]
+    done = warm.run([*command, f"run.dir={tmp_path}/run"], tmp_path)
+    assert done.returncode == 2 and "evaluation.split=validation: task=basics has no such problems" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.skipif(importlib.util.find_spec("nrpy") is None, reason="the package nrpy is not here (pip install nrpy)")
 def test_where_no_channel_says_what_is_right_no_reference_is_wrong(tmp_path):
     command = [sys.executable, str(ROOT / "recipes" / "check.py"), "task=etk", "~task.reward.judge"]

@@ -6,13 +6,17 @@ import ast
 import builtins
 
 
-def shape(tree: ast.Module) -> str:
-    """The first function's tree as text.
+def shape(tree: ast.Module, name: str | None = None) -> str:
+    """The tree of the function `name` as text, of the first one where there is none of that name;
+    the whole tree where there is no function.
 
     Names that are not builtins are numbered in the order in which they appear, constants become their types, and
     annotations, docstrings and the function's name are left out. Names of methods and operators stay.
     """
-    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if not functions:
+        return ast.dump(tree)
+    function = next((node for node in functions if node.name == name), functions[0])
     numbers: dict[str, str] = {function.name: "f"}
     parts = [str(len(function.args.args))]
     for argument in function.args.args:
