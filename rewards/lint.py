@@ -121,8 +121,10 @@ class Linter:
             with subprocess.Popen(
                 [*self._command(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             ) as ruff:
-                with contextlib.suppress(ProcessLookupError):
-                    resource.prlimit(ruff.pid, resource.RLIMIT_CPU, (CPU_S, resource.RLIM_INFINITY))
+                hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+                soft = CPU_S if hard == resource.RLIM_INFINITY else min(CPU_S, hard)
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    resource.prlimit(ruff.pid, resource.RLIMIT_CPU, (soft, hard))
                 try:
                     out, errors = ruff.communicate(timeout=TIMEOUT_S)
                 except subprocess.TimeoutExpired:

@@ -60,7 +60,7 @@ def require_mergeable(policy: PreTrainedModel | PeftModel) -> None:
             continue
         if not isinstance(module.base_layer, nn.Module) or not hasattr(module.base_layer, "weight"):
             reason = f"its adapter on {name} cannot be merged"
-        elif tied and ids_of(module) & ends:
+        elif tied and {id(module), id(module.base_layer)} & ends:
             reason = f"its adapter on {name} is on one side of an embedding that input and output share"
         else:
             continue
@@ -68,11 +68,6 @@ def require_mergeable(policy: PreTrainedModel | PeftModel) -> None:
             f"hardware.sampling_copy, recipe.lookahead and vLLM sample from merged weights, and {reason}: leave these "
             "modules out of model.lora_targets, or set hardware.sampling_copy=false"
         )
-
-
-def ids_of(module: nn.Module) -> set[int]:
-    """Of a module with an adapter and of the module below it."""
-    return {id(module), id(module.base_layer)}
 
 
 @torch.no_grad()
