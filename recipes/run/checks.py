@@ -79,14 +79,7 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     PrefixSettings(**recipe.prefix)
     _check_groups(cfg)
-    filters = {name: recipe.trl.get(name, none) for name, none in FILTERS.items()}
-    for name, value in (filters | dict(recipe.trl.get("generation_kwargs") or {})).items() if hardware.vllm else ():
-        if name in FILTERS and value not in (FILTERS[name], None):
-            raise UserError(
-                f"recipe.trl.{name}={value}: hardware.vllm={hardware.vllm} reports log-probabilities of the "
-                f"distribution that {name} changes, to which the policy's ratio is not 1: set recipe.trl.{name}="
-                f"{FILTERS[name]}"
-            )
+    _check_filters(cfg)
     if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
         raise UserError(
             "recipe.lookahead=1 samples from a copy of the policy, which hardware.load_in_4bit (its weights take no "
@@ -122,6 +115,19 @@ def check_grpo(cfg: DictConfig) -> None:
         raise UserError(
             "recipe.trl.log_completions=true: completions.jsonl has them already, and recipes/look.py shows them"
         )
+
+
+def _check_filters(cfg: DictConfig) -> None:
+    """Raise UserError for fields that change the distribution to sample from where vLLM tells log-probabilities."""
+    trl, vllm = cfg.recipe.trl, cfg.hardware.vllm
+    filters = {name: trl.get(name, none) for name, none in FILTERS.items()}
+    for name, value in (filters | dict(trl.get("generation_kwargs") or {})).items() if vllm else ():
+        if name in FILTERS and value not in (FILTERS[name], None):
+            neutral = "null" if FILTERS[name] is None else FILTERS[name]
+            raise UserError(
+                f"recipe.trl.{name}={value}: hardware.vllm={vllm} reports log-probabilities of the distribution that "
+                f"{name} changes, to which the policy's ratio is not 1: set recipe.trl.{name}={neutral}"
+            )
 
 
 def _check_groups(cfg: DictConfig) -> None:
