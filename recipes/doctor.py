@@ -24,11 +24,11 @@ from rich.panel import Panel
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.console import for_terminal
 from recipes.cli.errors import UserError
 from recipes.tools.diagnosis.diagnose import Diagnosis, diagnose
 from recipes.tools.diagnosis.finding import Finding
 from recipes.tools.diagnosis.history import Answer, load_history
-from recipes.tools.report.templates import as_text
 
 COLOURS = {
     "serious": "bold red",
@@ -69,7 +69,7 @@ def drawing(diagnosis: Diagnosis) -> Group:
 def finding_parts(finding: Finding) -> list[Any]:
     """A finding's name, evidence, remedy and samples."""
     title = Text.assemble("\n", (f"{finding.severity}: {finding.name}", COLOURS[finding.severity]))
-    text = Group(plain(finding.evidence), Text(finding.remedy, "cyan"))
+    text = Group(Text(for_terminal(finding.evidence)), Text(finding.remedy, "cyan"))
     return [title, Padding(Group(text, *map(card, finding.samples)), (0, 0, 0, 2))]
 
 
@@ -77,12 +77,7 @@ def card(answer: Answer) -> Panel:
     """An answer to read."""
     reward = "not graded" if answer.reward is None else f"reward {answer.reward:+.3f}"
     title = f"step {answer.step}  {answer.task_id}  {reward}, {answer.verdict or 'no verdict'}"
-    return Panel(plain(answer.completion), title=plain(title), title_align="left")
-
-
-def plain(text: str) -> Text:
-    """Text for a terminal: control characters as their pictures, half of a surrogate pair as a question mark."""
-    return Text(as_text(text).encode("utf-8", "replace").decode())
+    return Panel(Text(for_terminal(answer.completion)), title=Text(for_terminal(title)), title_align="left")
 
 
 main = small_command(keys_of(DoctorConfig), __doc__, examine)

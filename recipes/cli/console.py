@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
 import sys
 import warnings
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 log = logging.getLogger("codegrain")
 MINUS_SIGN = "\N{MINUS SIGN}"
+CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+"""Control characters would steer a terminal, and HTML drops them: their pictures are shown instead."""
 
 
 class _Stdout(logging.StreamHandler):
@@ -62,3 +65,14 @@ def number(value: float) -> str:
             mantissa, exponent = text.split("e")
             text = f"{mantissa}e{int(exponent)}"
     return text.replace("-", MINUS_SIGN)
+
+
+def as_text(value: Any) -> str:
+    """A value of completions.jsonl as text to show, control characters as their pictures."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\r\n", "\n").translate(CONTROL_PICTURES)
+
+
+def for_terminal(value: Any) -> str:
+    """As as_text, with a question mark for what UTF-8 cannot say."""
+    return as_text(value).encode("utf-8", "replace").decode()

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from envs.feedback.plain_text import plain
+from recipes.cli.console import for_terminal
 from recipes.cli.errors import UserError
-from recipes.tools.report.templates import as_text
 
 SUM = "weighted sum"
 
@@ -49,15 +49,15 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
         text.append(f"{plain(row['heard'])}\n\n", "italic dim")
     for number, (token, value) in enumerate(zip(row["tokens"], values, strict=True)):
         if number < row.get("given", 0):  # the beginning of the reference, on which nothing is trained
-            text.append(shown(token), "dim italic")
+            text.append(for_terminal(token), "dim italic")
             continue
         mark = "⏎" if value and not token.strip("\n") else ""  # a line break and an end token have no width to colour
-        text.append(mark + shown(token), colour(value / scale))
+        text.append(mark + for_terminal(token), colour(value / scale))
     scores = Table(box=None, pad_edge=False, show_header=False)
     for name, score in row.get("scores", {}).items():
         if channel in (None, name):
             scores.add_row(
-                name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(shown(row["notes"].get(name) or ""))
+                name, f"{score:+.3f}", f"x {row['weights'][name]:g}", Text(for_terminal(row["notes"].get(name) or ""))
             )
     reward = "not graded" if row["reward"] is None else f"reward {row['reward']:+.3f}"
     verdict = f", {row['verdict']}" if row["verdict"] and row["reward"] is not None else ""
@@ -66,13 +66,7 @@ def card(row: dict[str, Any], values: list[float], channel: str | None, scale: f
     turn = f"  turn {row['turn']} of {row['turns']}, paid {_paid(row)}" if "turn" in row else ""
     title = f"{place}{row['task_id']}{turn}  {reward}{verdict}{advantage}"
     legend = Text(f"{channel or SUM}, full colour {scale:.3g} a token", "dim")
-    return Panel(Group(text, Text(), scores, legend), title=Text(shown(title)), title_align="left")
-
-
-def shown(text: str) -> str:
-    """A text of a program or a policy, with pictures of control characters, which would steer the terminal, and a
-    question mark for what UTF-8 cannot say."""
-    return as_text(text).encode("utf-8", "replace").decode()
+    return Panel(Group(text, Text(), scores, legend), title=Text(for_terminal(title)), title_align="left")
 
 
 def _paid(row: dict[str, Any]) -> str:

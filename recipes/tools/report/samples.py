@@ -9,9 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from recipes.cli.console import number
+from recipes.cli.console import as_text, number
 from recipes.records.jsonl import Record, finite, numeric, stream_jsonl
-from recipes.tools.report.templates import as_text
 
 
 class Sample(NamedTuple):

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from recipes.cli.console import MINUS_SIGN, number
+from recipes.cli.console import MINUS_SIGN, as_text, number
 from recipes.records.jsonl import numeric
-
-CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
-"""The HTML parser would drop or mangle control characters in a completion: their pictures are shown instead."""
-
-
-def as_text(value: Any) -> str:
-    """A value of completions.jsonl as text to show, control characters as their pictures."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.replace("\r\n", "\n").translate(CONTROL_PICTURES)
 
 
 def render(template: str, **values: Any) -> str:
