@@ -13,7 +13,6 @@ import socket
 import sys
 import urllib.parse
 import urllib.request
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -83,7 +82,7 @@ def file_rows(
                 yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
             if invalid := dropped[INVALID] - before:
                 log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise TaskError(f"cannot read {file}: {error}") from error
 
 

@@ -82,8 +82,8 @@ def _read(path: Path) -> list[dict[str, str]]:
         raise TaskError(f"no such file: {path} (task.env.path)")
     try:
         return read_json_lines(path)
-    except ValueError as error:
-        raise TaskError(f"{error} (task.env.path)") from error
+    except (OSError, ValueError) as error:
+        raise TaskError(f"task.env.path={path}: cannot be read: {error}") from error
 
 
 def _problem(row: dict[str, str]) -> Problem:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,26 @@ def json_lines(path: str | Path) -> Iterator[tuple[int, Row | Exception]]:
     """For each line that is not blank its number, from 1, and its object; an exception for a line without an object.
 
     Raises:
-        OSError, EOFError, zlib.error, UnicodeDecodeError: the file cannot be read.
+        OSError: the file cannot be read, or what is compressed is damaged. UnicodeDecodeError: it is not UTF-8.
     """
     path = Path(path)
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig") as lines:  # some editors begin a file with a byte order mark
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_whole(lines, path), 1):
             if line.strip():
                 yield number, _parsed(line)
 
 
+def _whole(lines: Iterable[str], path: Path) -> Iterator[str]:
+    """The lines. Raises OSError where the end of a compressed file is missing or a part of it is damaged."""
+    try:
+        yield from lines
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"{path}: the compressed file is damaged: {error}") from error
+
+
 def read_json_lines(path: str | Path) -> list[Row]:
-    """The objects of a file in order. Raises ValueError, naming file and line, for a line without an object."""
+    """The objects of a file in order. Raises as json_lines; ValueError, naming file and line, for a line without an object."""
     rows = []
     for number, row in json_lines(path):
         if isinstance(row, Exception):

@@ -13,6 +13,7 @@ import ast
 import dataclasses
 import functools
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,6 @@ class Basics(CodeBlockTask):
             if value is not None and value < 0:
                 raise TaskError(f"task.env.{name}={value}: it must be 0 or more")
         self.functions = functions
-        rows = _read(Path(path) if path else PROBLEMS, "path")
         if path and practice:
             raise TaskError(
                 f"task.env.practice={str(practice).lower()} with task.env.path={path}: the practice problems are for "
@@ -89,6 +89,7 @@ class Basics(CodeBlockTask):
                 f"task.env.generated={generated} with task.env.path={path}: the generated problems are for training "
                 "beside the task's own; leave one of the two out"
             )
+        rows = _read(Path(path) if path else PROBLEMS, "path")
         self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
@@ -195,20 +196,29 @@ def _practice_rows(asked: bool | str) -> list[dict[str, Any]]:
 
 
 def _read(path: Path, key: str) -> list[dict[str, Any]]:
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    """The rows of a file or of a folder's files. Raises TaskError."""
     if not path.exists():
         raise TaskError(f"no such file or folder: {path} (task.env.{key})")
-    rows = []
-    for file in files:
-        for number, row in json_lines(file):
-            if isinstance(row, Exception):
-                raise TaskError(f"{file}:{number}: not JSON: {row}")
-            if missing := FIELDS - set(row):
-                raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
-            if fault := _fault_of_texts(row) or _fault_of_tests(row):
-                raise TaskError(f"{file}:{number}: {fault}")
-            rows.append(row)
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    try:
+        rows = [row for file in files for row in _checked(file)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"task.env.{key}={path}: cannot be read: {error}") from error
+    if not rows:
+        raise TaskError(f"task.env.{key}={path}: it is empty")
     return rows
+
+
+def _checked(file: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file, which have all fields. Raises TaskError for another row, and as json_lines."""
+    for number, row in json_lines(file):
+        if isinstance(row, Exception):
+            raise TaskError(f"{file}:{number}: not JSON: {row}")
+        if missing := FIELDS - set(row):
+            raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
+        if fault := _fault_of_texts(row) or _fault_of_tests(row):
+            raise TaskError(f"{file}:{number}: {fault}")
+        yield row
 
 
 def _fault_of_texts(row: dict[str, Any]) -> str:

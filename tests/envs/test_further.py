@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -37,6 +38,15 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
             Basics(further=str(tmp_path / "wrong.jsonl"))
     with pytest.raises(TaskError, match=r"no such file or folder: .*absent \(task\.env\.further\)"):
         Basics(further=str(tmp_path / "absent"))
+    for name, content, reason in (
+        ("empty.jsonl", b"", "is empty"),
+        ("latin.jsonl", lines[0].replace("Do.", "Tu é.").encode("latin-1"), "cannot be read: 'utf-8' codec"),
+        ("cut.jsonl.gz", gzip.compress(lines[0].encode())[:40], "cannot be read: .*damaged"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        for key in ("further", "path"):
+            with pytest.raises(TaskError, match=rf"task\.env\.{key}={tmp_path / name}: (it )?{reason}"):
+                Basics(**{key: str(tmp_path / name)})
 
 
 @pytest.mark.parametrize("setting", [{"generated": -3}, {"held_out_families": -5}, {"train_size": -1}])

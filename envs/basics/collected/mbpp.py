@@ -6,7 +6,6 @@ Its 500 test problems (11 to 510) and its examples for prompts are not among the
 from __future__ import annotations
 
 import ast
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +21,7 @@ def _has_fields(row: Row) -> bool:
 
 def found(path: Path) -> Iterator[Found | Unusable]:
     """The functions of mbpp.jsonl(.gz) that its asserts call. Raises OSError, ValueError."""
-    try:
-        rows = [row for _, row in json_lines(path)]
-    except (EOFError, zlib.error) as error:
-        raise ValueError(f"it cannot be read: {error}") from None
-    for row in rows:
+    for _, row in json_lines(path):
         if isinstance(row, Exception) or not _has_fields(row):
             raise ValueError("a line is no object with `task_id`, `text`, `code` and `test_list`")
         if row["task_id"] not in IDS or row.get("test_setup_code"):
