@@ -35,7 +35,7 @@ def _whole(lines: Iterable[str], path: Path) -> Iterator[str]:
 
 
 def read_json_lines(path: str | Path) -> list[Row]:
-    """The objects of a file in order. Raises as json_lines, and ValueError for a line without an object, naming both."""
+    """The objects of a file, in order. Raises as json_lines; ValueError for a line without an object, naming both."""
     rows = []
     for number, row in json_lines(path):
         if isinstance(row, Exception):
