@@ -53,14 +53,18 @@ def _check_types(spec: Any, name: str) -> None:
     except Exception:  # `instantiate` says what is wrong with a class that cannot be imported
         return
     for key, value in spec.items():
-        hint = hints.get(key)
-        types = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
-        if not types <= set(PLAIN):
-            continue
-        fits = type(value) in types or (float in types and type(value) is int)
-        if not fits or (isinstance(value, float) and math.isnan(value)):
-            expected = " or ".join(text for each, text in PLAIN.items() if each in types)
+        if expected := expected_of(hints.get(key), value):
             raise TaskError(f"{name}{'.' if name else ''}{key}={value}: {expected} expected")
+
+
+def expected_of(hint: Any, value: Any) -> str:
+    """What a setting of the type `hint` must be, in words, where the value is something else; empty where it fits, and
+    for types other than numbers and true or false."""
+    types = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
+    fits = type(value) in types or (float in types and type(value) is int)
+    if not types <= set(PLAIN) or (fits and not (isinstance(value, float) and math.isnan(value))):
+        return ""
+    return " or ".join(text for each, text in PLAIN.items() if each in types)
 
 
 def _import_fault(error: Exception) -> str:

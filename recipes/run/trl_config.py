@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from omegaconf import DictConfig
 
@@ -15,10 +14,10 @@ from recipes.cli.processes import processes
 from recipes.cli.schema import as_dict
 from recipes.data.training_data import tokenized_prompts
 from recipes.models.load import add_lora, reference_adapter, sampling_dtype
+from rewards.build import expected_of
 
 NOT_THE_TRAINERS = ("name", "prompts_per_step", "ratio", "trl")
 """Keys of `recipe` that are no argument of a trainer."""
-NUMBERS = {bool, int, float, NoneType}
 
 
 def trainer_knobs(cfg: DictConfig) -> dict[str, Any]:
@@ -253,8 +252,5 @@ def _check_field(kind: type, name: str, value: Any) -> None:
         close = difflib.get_close_matches(name, names, 3)
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UserError(f"recipe.trl.{name}={value}: trl's {kind.__name__} has no such field{meant}")
-    hint = get_type_hints(kind)[name]
-    types = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
-    if types <= NUMBERS and not isinstance(value, tuple(types | ({int} if float in types else set()))):
-        expected = " or ".join(sorted("null" if t is NoneType else t.__name__ for t in types))
+    if expected := expected_of(get_type_hints(kind)[name], value):
         raise UserError(f"recipe.trl.{name}={value}: {expected} expected")

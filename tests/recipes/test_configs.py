@@ -263,8 +263,8 @@ PAIRS = {"dpo": ("recipe.pairs=somewhere",)}
         ("+recipe.trl.bf16=true", "recipe.trl.bf16=True: hardware.precision decides it"),
         ("+recipe.trl.seed=3", "recipe.trl.seed=3: seed decides it"),
         ("+recipe.trl.epsilon_hihg=0.3", "GRPOConfig has no such field; did you mean epsilon_high"),
-        ("recipe.trl.max_steps=many", "recipe.trl.max_steps=many: int expected"),
-        ("recipe.trl.temperature=hot", "recipe.trl.temperature=hot: float expected"),
+        ("recipe.trl.max_steps=many", "recipe.trl.max_steps=many: a whole number expected"),
+        ("recipe.trl.temperature=hot", "recipe.trl.temperature=hot: a number expected"),
         ("recipe.trl.lr_scheduler_type=often", "GRPOConfig refuses a value"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, messa
 
 
 def test_fields_of_sampling_count_where_trl_samples(tmp_path):
-    shared = compose("+recipe.trl.top_k=50", "hardware.zero_stage=3")
+    shared = compose("+recipe.trl.top_k=50", "hardware.zero_stage=3", "hardware.precision=fp32")
     assert trl_config(shared, tmp_path).top_k == 50
     assert trl_config(compose("+recipe.trl.top_k=0"), tmp_path).top_k == 0  # TRL's own value
 
