@@ -23,7 +23,7 @@ def read_rows(path: str, *fields: str) -> list[Row]:
         elif not all(isinstance(row[field], str) for field in fields):
             rows.append({"id": row.get("id"), "error": f"TypeError: {' and '.join(fields)} must be text"})
         else:
-            rows.append(row)
+            rows.append({key: value for key, value in row.items() if key != "error"})  # `error` marks invalid rows
     return rows
 
 
@@ -44,7 +44,7 @@ def command(module: str, verb: str, about: str, work: Callable[[str], Coroutine[
         options = parser.parse_args(arguments)
         try:
             asyncio.run(work(options.file))
-        except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        except (OSError, RuntimeError) as error:
             print(f"{module}: {error}", file=sys.stderr)
             return 1
         return 0
@@ -56,7 +56,7 @@ def answer_each(path: str, work: Callable[[Row], Row]) -> None:
     """Print the result of `work` for each row of the file, under its id; {"id", "error"} for an invalid row.
 
     Raises:
-        OSError, UnicodeDecodeError: the file cannot be read.
+        OSError: the file cannot be read.
     """
     for _, row in list(json_lines(path)):
         identity = None

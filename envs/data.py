@@ -82,7 +82,7 @@ def file_rows(
                 yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
             if invalid := dropped[INVALID] - before:
                 log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise TaskError(f"cannot read {file}: {error}") from error
 
 

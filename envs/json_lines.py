@@ -16,7 +16,7 @@ def json_lines(path: str | Path) -> Iterator[tuple[int, Row | Exception]]:
     """For each line that is not blank its number, from 1, and its object; an exception for a line without an object.
 
     Raises:
-        OSError: the file cannot be read, or what is compressed is damaged. UnicodeDecodeError: it is not UTF-8.
+        OSError: the file cannot be read, it is not UTF-8, or what is compressed is damaged.
     """
     path = Path(path)
     opened = gzip.open if path.suffix == ".gz" else open
@@ -27,9 +27,11 @@ def json_lines(path: str | Path) -> Iterator[tuple[int, Row | Exception]]:
 
 
 def _whole(lines: Iterable[str], path: Path) -> Iterator[str]:
-    """The lines. Raises OSError where the end of a compressed file is missing or a part of it is damaged."""
+    """The lines. Raises OSError where they cannot be read to the end."""
     try:
         yield from lines
+    except UnicodeDecodeError as error:
+        raise OSError(f"{path} is not UTF-8: {error}") from error
     except (EOFError, zlib.error) as error:
         raise OSError(f"{path}: the compressed file is damaged: {error}") from error
 

@@ -202,7 +202,7 @@ def _read(path: Path, key: str) -> list[dict[str, Any]]:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     try:
         rows = [row for file in files for row in _checked(file)]
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise TaskError(f"task.env.{key}={path}: cannot be read: {error}") from error
     if not rows:
         raise TaskError(f"task.env.{key}={path}: it is empty")

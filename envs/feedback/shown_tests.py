@@ -17,6 +17,8 @@ from envs.task import Problem
 
 ARROW = re.compile(r"\s*(?:==|-+>|=+>|[\u279e\u2192\u27f6\u21d2])\s*")
 PROMPTED = re.compile(r"^\s*>>>\s*(?P<call>.*)\n(?P<value>\s*[^\s>].*)$", re.MULTILINE)
+UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
+"""What reading a literal may raise."""
 MOST = 8
 """Shown tests of a problem that are run."""
 
@@ -47,37 +49,67 @@ def _calls(question: str, name: str) -> Iterator[FunctionCase]:
         if (case := _case(match["call"], match["value"], name)) is not None:
             yield case
     for line in question.split("\n"):
-        if ">>>" not in line and f"{name}(" in line:
+        if line.lstrip().startswith("assert "):
+            if (case := _asserted(line.strip(), name)) is not None:
+                yield case
+        elif ">>>" not in line and f"{name}(" in line:
             yield from _in_line(line[line.index(f"{name}(") :], name)
+
+
+def _asserted(line: str, name: str) -> FunctionCase | None:
+    """The case of `assert name(...) == value`, with or without a message."""
+    try:
+        [statement] = ast.parse(line).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    test = statement.test if isinstance(statement, ast.Assert) else None
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or len(test.ops) > 1:
+        return None
+    call, value = (ast.get_source_segment(line, side) or "" for side in (test.left, *test.comparators))
+    return _case(call, value, name)
 
 
 def _in_line(text: str, name: str) -> Iterator[FunctionCase]:
     """The first `name(...) == value` of a line that begins with the call."""
     for arrow in ARROW.finditer(text):
-        call, value = text[: arrow.start()], text[arrow.end() :]
+        if (asked := _arguments(text[: arrow.start()], name)) is None:
+            continue
+        value = text[arrow.end() :]
         for end in (value.rstrip().removesuffix("."), *_shorter(value)):
-            if (case := _case(call, end, name)) is not None:
-                yield case
-                return
+            try:
+                expected = ast.literal_eval(end.strip())
+            except UNREADABLE:
+                continue
+            # `2, 3` may be a pair, or a value and the rest of a sentence
+            if not isinstance(expected, tuple) or end.strip().startswith("("):
+                yield replace(asked, expected=expected)
+            return
 
 
 def _shorter(value: str) -> Iterator[str]:
     """Beginnings of what stands behind an arrow, the longest first: a sentence may go on behind the value."""
     for end in range(len(value) - 1, 0, -1):
         if value[end] in " .,;)" or value[end - 1] in "])}'\"":
-            yield value[:end]
+            yield value[:end].rstrip(" ,;")
 
 
 def _case(call: str, value: str, name: str) -> FunctionCase | None:
     """The case of a call and a value that are both literals; None for anything else."""
+    try:
+        asked = _arguments(call, name)
+        return asked and replace(asked, expected=ast.literal_eval(value.strip()))
+    except UNREADABLE:
+        return None
+
+
+def _arguments(call: str, name: str) -> FunctionCase | None:
+    """A call of `name` whose arguments are literals, without the value that is expected; None for anything else."""
     try:
         tree = ast.parse(call.strip(), mode="eval").body
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.func.id != name:
             return None
         arguments = tuple(ast.literal_eval(argument) for argument in tree.args)
         named = {k.arg: ast.literal_eval(k.value) for k in tree.keywords if k.arg is not None}
-        if len(named) != len(tree.keywords):
-            return None
-        return FunctionCase(arguments, ast.literal_eval(value.strip()), named)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return FunctionCase(arguments, None, named) if len(named) == len(tree.keywords) else None
+    except UNREADABLE:
         return None

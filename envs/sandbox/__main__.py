@@ -33,18 +33,20 @@ def job_of(row: dict[str, Any]) -> Job:
         kind = "check"
     cases: list[FunctionCase | StdioCase] = []
     if kind == "function":
-        cases = [FunctionCase(tuple(case["args"]), case["expected"], case.get("kwargs") or {}) for case in row["cases"]]
+        cases = [
+            FunctionCase(tuple(case["args"]), case["expected"], dict(case.get("kwargs") or {})) for case in row["cases"]
+        ]
     elif kind == "stdio":
         cases = [StdioCase(_text(case["stdin"]), _text(case["stdout"])) for case in row["cases"]]
     return Job(
         id=str(row["id"]),
         kind=kind,
         code=_text(row["code"]),
-        entry_point=row.get("entry_point"),
+        entry_point=_text_or_none(row.get("entry_point")),
         cases=tuple(cases),
         tol=float(row.get("tol") or 0.0),
-        check_src=row.get("check_src"),
-        setup=row.get("setup"),
+        check_src=_text_or_none(row.get("check_src")),
+        setup=_text_or_none(row.get("setup")),
         as_json=True,
     )
 
@@ -53,6 +55,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text, got {type(value).__name__}")
     return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def read_jobs(path: str) -> list[tuple[object, Job | str]]:
@@ -125,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         asyncio.run(_doctor() if options.command == "doctor" else _run(options.file, options.workers, options.require))
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         print(f"envs.sandbox: {error}", file=sys.stderr)
         return 1
     return 0

@@ -150,7 +150,10 @@ def _exact(value: Any) -> bytes:
             return b"%s,%s" % (_exact(value.real), _exact(value.imag))
         value = value.real
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > EXACT and value:
-        return str(value.normalize()).encode()
+        sign, digits, exponent = value.as_tuple()
+        text = "".join(map(str, digits))
+        kept = text.rstrip("0")  # `normalize` would round to the context's digits
+        return b"%d%se%d" % (sign, kept.encode(), int(exponent) + len(text) - len(kept))
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):
             return str(float(value)).encode()
@@ -195,9 +198,9 @@ def _same_exact(value: Any, expected: Any, tol: float) -> bool:
         return True
     if any(isinstance(number, Decimal) and number and abs(number.adjusted()) > EXACT for number in numbers):
         return False
-    if not all(map(math.isfinite, numbers)):
-        return False
     try:
+        if not all(map(math.isfinite, numbers)):
+            return False
         if any(isinstance(number, float) for number in numbers) and float(value) == float(expected):
             return True
         return tol > 0 and abs(Fraction(value) - Fraction(expected)) <= tol
@@ -255,10 +258,19 @@ def _pieces(value: Any) -> Iterator[str]:
             yield ": "
             yield from _pieces(item)
         yield "}"
-    elif isinstance(value, int) and value.bit_length() > 1000:
+    elif any(part.bit_length() > 1000 for part in _integers(value)):
         yield f"a large {type(value).__name__}"
     else:
         yield repr(value[: 2 * SHOWN] if isinstance(value, str | bytes | bytearray) else value)
+
+
+def _integers(value: Any) -> tuple[int, ...]:
+    """The integers that a value's text has; Python writes only so many digits."""
+    if isinstance(value, Fraction):
+        return value.numerator, value.denominator
+    if isinstance(value, range):
+        return value.start, value.stop, value.step
+    return (value,) if isinstance(value, int) else ()
 
 
 def same_output(output: str, expected: str) -> bool:

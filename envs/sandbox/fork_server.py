@@ -176,6 +176,8 @@ class Worker:
         In a pid namespace of its own the kernel stops the programs with the server; otherwise the server has a moment
         to stop them itself, which it does when its socket closes.
         """
+        with contextlib.suppress(OSError):  # the server has closed its end
+            self.control.shutdown(socket.SHUT_RDWR)  # wakes a loop that waits for an answer
         self.control.close()
         if self.tier != "full":
             descriptor = os.pidfd_open(self.process.pid) if self.process.poll() is None else None

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 TIERS = ("full", "landlock", "none")
 """Kinds of confinement, strongest first."""
 MAX_TRIES = 3
+CLOSED = "the sandbox is closed"
 PAUSE_S = 1.0
 """Before another worker is started where one did not start."""
 DISK_FULL = "the disk with /tmp was almost full while the program ran; free some space"
@@ -87,7 +88,7 @@ class LocalSandbox:
     async def run(self, jobs: Sequence[Job], progress: Callable[[int], None] | None = None) -> list[Outcome]:
         """Outcomes in the order of `jobs`. See `Sandbox`."""
         if self._closed:
-            raise RuntimeError("the sandbox is closed")
+            raise RuntimeError(CLOSED)
         if self._pid != os.getpid():
             self._reset()  # in a forked copy of the caller, whose workers belong to the original
         self.trees += sorted({job.tree.path for job in jobs if job.tree} - set(self.trees))
@@ -113,10 +114,11 @@ class LocalSandbox:
 
     async def close(self) -> None:
         """Stop the workers."""
-        self._closed = True
-        if self._pid == os.getpid():
-            for worker in list(self._all):
-                worker.stop()
+        with self._lock:
+            self._closed = True
+            workers = list(self._all) if self._pid == os.getpid() else []
+        for worker in workers:
+            worker.stop()
         self._all.clear()
         self._idle.clear()
 
@@ -155,6 +157,8 @@ class LocalSandbox:
         while True:
             worker = None
             with self._lock:
+                if self._closed:
+                    raise RuntimeError(CLOSED)
                 if self._idle:
                     worker = self._idle.pop()
             if worker is not None and (tree is None or tree in worker.trees):
@@ -191,8 +195,12 @@ class LocalSandbox:
             elif not self._chosen and reasons:
                 log.warning("sandbox: the tier is %s, because %s", tier, "; ".join(reasons))
             self.tiers, self._chosen = (tier,), True
-            self._all.add(worker)
-            return worker
+            with self._lock:
+                if not self._closed:
+                    self._all.add(worker)
+                    return worker
+            worker.stop()
+            raise RuntimeError(CLOSED)
         if self._chosen:  # it has worked before
             raise WorkerLost("; ".join(reasons))
         raise RuntimeError(

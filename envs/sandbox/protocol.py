@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,14 @@ Verdict = Literal["pass", "fail", "timeout", "killed", "error"]
 Kind = Literal["function", "stdio", "check", "program", "command"]
 
 
+LEAST = {"memory_mib": 16, "output_kib": 1, "file_mib": 1, "files": 2, "processes": 1, "open_files": 12}
+"""Of each limit the least with which a right program passes."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """The resources of one program. Times are for all cases of a job together (`function`, `check`), or for one case
-    (`stdio`, and `function` with `each_case`).
+    (`stdio`, and `function` with `each_case`). Raises ValueError for one that no program could keep to.
 
     CPU time is what counts. The wall-clock limit is for programs that sleep: time in which a program was ready to run
     and waited for a processor does not count, so that no verdict depends on other work of the machine.
@@ -46,6 +51,16 @@ class Limits:
     each_case: bool = False
     """True: the times are for one case of a `function` job too. A process answers cases until its time is over; if all
     its answers are right, a new process continues at the interrupted case."""
+
+    def __post_init__(self) -> None:
+        for name in ("wall_s", "most_wall_s", "cpu_s"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < math.inf:
+                raise ValueError(f"sandbox.limits.{name}={value}: a number of seconds above 0 expected")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if (type(value) is not int or value < least) and not (name == "files" and value is None):
+                raise ValueError(f"sandbox.limits.{name}={value}: a whole number of at least {least} expected")
 
 
 @dataclass(frozen=True)

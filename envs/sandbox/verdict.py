@@ -76,15 +76,16 @@ Run = tuple[Ended, bytes, bytes]
 
 
 def function_payload(job: Job) -> bytes:
-    """Source and inputs of a `function` job. Raises BadJob for an argument that cannot be sent."""
+    """Source and inputs of a `function` job. Raises BadJob where it has no cases, or an argument cannot be sent."""
     encode = ENCODE
     inputs = []
+    if not job.cases or not all(isinstance(case, FunctionCase) for case in job.cases):
+        raise BadJob("a function job needs FunctionCase cases")
     try:
         for case in job.cases:
-            if not isinstance(case, FunctionCase):
-                raise BadJob("a function job needs FunctionCase cases")
+            assert isinstance(case, FunctionCase)
             inputs.append([json.loads(encode(list(case.args))), json.loads(encode(dict(case.kwargs)))])
-    except Unsupported as error:
+    except (Unsupported, TypeError, ValueError) as error:
         raise BadJob(f"case {len(inputs) + 1}: an argument cannot be sent: {error}") from error
     return _json(code=job.code, setup=job.setup, entry=_entry(job), inputs=inputs)
 
@@ -196,10 +197,9 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         value = decode(payload)
         if job.as_json:
             value, expected = as_json(value), as_json(expected)
-        correct = same(value, expected, job.tol)
-    except (ValueError, TypeError, RecursionError):
+        return None if same(value, expected, job.tol) else f"expected {shown(expected)}, got {shown(value)}"
+    except (ValueError, TypeError, RecursionError, ArithmeticError):
         return "unreadable result"
-    return None if correct else f"expected {shown(expected)}, got {shown(value)}"
 
 
 def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
@@ -339,6 +339,6 @@ def not_graded(job: Job, note: str) -> Outcome:
 
 
 def check_stdio(job: Job) -> None:
-    """Raise BadJob unless all cases are StdioCases."""
-    if not all(isinstance(case, StdioCase) for case in job.cases):
+    """Raise BadJob unless there are cases, all of them StdioCases."""
+    if not job.cases or not all(isinstance(case, StdioCase) for case in job.cases):
         raise BadJob("a stdio job needs StdioCase cases")

@@ -227,6 +227,17 @@ def test_shown_tests_are_those_of_the_text():
         (([1, 2],), {"k": 3}, [4]),
     ]
     assert shown_problem(Problem("y", "No test. f(x) == g(x)", "f")) is None
+    for text, expected in (
+        ('assert f(1) == 2, "one more"', [2]),
+        ("assert f(1) == (2, 3), 'a pair'", [(2, 3)]),
+        ("f(1) == 2, because it is one more", [2]),
+        ("f(1) -> (2, 3), a pair.", [(2, 3)]),
+        ("f(1) -> 2, 3", []),
+        ("assert f(1) < 2 == 3", []),
+        (f"f([{', '.join(['1'] * 3000)}]) == ...", []),
+    ):
+        found = shown_problem(Problem("z", f"Do it.\n{text}", "f"))
+        assert [c.expected for c in (found.cases if found else ())] == expected, text
 
 
 def test_a_shown_test_that_the_reference_fails_is_left_out(sandbox):

@@ -43,7 +43,7 @@ def test_a_command_answers_every_row(tmp_path, capsys):
 
 def test_a_file_that_is_not_text_is_an_error(tmp_path):
     (tmp_path / "rows.jsonl").write_bytes(b'{"id": 1}\n\xff\xfe\n')
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(OSError, match="is not UTF-8"):
         read_json_lines(tmp_path / "rows.jsonl")
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(LINES.encode())[:40])
     with pytest.raises(OSError, match="compressed file is damaged"):

@@ -1,6 +1,7 @@
 """The trusted side of a `check` job: a process of its own, confined like the program that it tests."""
 
 import builtins
+import dis
 import functools
 import json
 import math
@@ -10,6 +11,7 @@ import resource
 import socket
 import sys
 import types
+from collections.abc import Iterator
 
 import codec
 import objects
@@ -23,6 +25,20 @@ NOTE = 1000
 """Characters of the note on a failure."""
 PLAIN = "__plain__"
 """Name of `objects.plain` in a test."""
+HARMLESS = frozenset(
+    {
+        *("bisect", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "itertools"),
+        *("json", "math", "numpy", "operator", "random", "re", "statistics", "string", "typing"),
+    }
+)
+"""Modules that a test may import and leave as they were; of another module nobody knows."""
+LASTING = frozenset(
+    {
+        *("setattr", "delattr", "exec", "eval", "vars", "globals", "__dict__", "__builtins__", "__import__"),
+        *("setcontext", "seterr", "seterrcall", "set_printoptions"),
+    }
+)
+"""Names by which a test may change what later tests see."""
 
 
 def checker_body(channel: int, limits: dict) -> None:
@@ -40,15 +56,16 @@ def checker_body(channel: int, limits: dict) -> None:
             break
         used = resource.getrusage(resource.RUSAGE_SELF)
         soft = math.ceil(used.ru_utime + used.ru_stime + limits["cpu_s"])
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_CPU, program.capped(resource.RLIMIT_CPU, soft, resource.RLIM_INFINITY))
         _seed()
-        word = _check(descriptors[0], descriptors[1], limits).encode()
+        word, lasts = _check(descriptors[0], descriptors[1], limits)
         for descriptor in descriptors:
             os.close(descriptor)
-        if not jobs_left or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB:
-            server.send(b"last " + word)
+        large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KIB
+        if not jobs_left or large or lasts:
+            server.send(b"last " + word.encode())
             break
-        server.send(b"done " + word)
+        server.send(b"done " + word.encode())
     os._exit(0)
 
 
@@ -60,9 +77,9 @@ def _seed() -> None:
             module.seed()
 
 
-def _check(payload: int, line: int, limits: dict) -> str:
+def _check(payload: int, line: int, limits: dict) -> tuple[str, bool]:
     """The trusted side of one job: run the test with a proxy for the candidate, and overwrite the payload with the
-    verdict: the nonce, a word, which is returned, and a note."""
+    verdict: the nonce, a word and a note. Returns the word, and whether this process is not as it was."""
     job = json.loads(program.read_all(payload))
     verdict = ["error", "no verdict"]
     try:
@@ -81,7 +98,7 @@ def _check(payload: int, line: int, limits: dict) -> str:
         verdict = ["fail", vars(error).get("told") or program.describe(error)]
     os.ftruncate(payload, 0)
     os.pwrite(payload, json.dumps([job["nonce"], verdict[0], verdict[1][:NOTE]]).encode(), 0)
-    return verdict[0]
+    return verdict[0], _lasts(job["check"], job["setup"] or "")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -110,6 +127,43 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
+@functools.lru_cache(maxsize=1024)
+def _lasts(*sources: str) -> bool:
+    """Whether a test may change what later tests of this process see: an attribute, a context, another module."""
+    for source in sources:
+        try:
+            instructions = list(_instructions(_compiled(source, "<check>")))
+        except Exception:  # it was never run
+            continue
+        for each in instructions:
+            if each.opname in ("STORE_ATTR", "DELETE_ATTR") or each.argval in LASTING:
+                return True
+            if each.opname == "IMPORT_NAME" and each.argval.split(".")[0] not in HARMLESS:
+                return True
+    return False
+
+
+def _instructions(code: types.CodeType) -> Iterator[dis.Instruction]:
+    yield from (each for each in dis.get_instructions(code) if each.opname != "LOAD_CONST")
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from _instructions(part)
+
+
+@functools.lru_cache(maxsize=1024)
+def _classes_asked_for(source: str) -> set[str]:
+    """Names that a test catches, or asks `isinstance` or `issubclass` about."""
+    import ast
+
+    asked: list[ast.expr | None] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ExceptHandler):
+            asked.append(node.type)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
+            asked.append(node.args[1] if node.func.id in ("isinstance", "issubclass") else None)
+    return {each.id for kind in asked if kind is not None for each in ast.walk(kind) if isinstance(each, ast.Name)}
+
+
 def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
     program.restore_streams()
     module = sys.modules["check"] = program.new_module("check")
@@ -123,6 +177,8 @@ def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
     names = _names(test) if candidate.classes else set()
     lacking = [n for n in candidate.classes if n in names and n not in space and not hasattr(builtins, n)]
     if lacking:
+        if asked := sorted(_classes_asked_for(job["check"]).intersection(lacking)):
+            return ["error", f"the test asks for the program's own class {asked[0]}, which stays in the program"]
         test = _compiled(job["check"], "<check>", guarded=True)
         space.update({n: functools.partial(candidate.make, n) for n in lacking})
     space[name] = space["candidate"] = candidate

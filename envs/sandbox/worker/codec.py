@@ -267,6 +267,8 @@ def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) ->
 
 def nested(name: str, shape: list[int], flat: list[Any]) -> Any:
     """The nested lists of an array. Raises ValueError for a shape that does not fit."""
+    if type(shape) is not list or type(flat) is not list:  # a range has any length in a few bytes
+        raise ValueError("not the shape of an array")
     whole = empty = 1
     for length in shape:
         if type(length) is not int or not 0 <= length <= max(len(flat), MOST_EMPTY):

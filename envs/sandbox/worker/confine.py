@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import kernel
 import landlock
+import program
 
 STACK = 64 << 20
 M_ARENA_MAX = -8
@@ -96,8 +97,8 @@ class Walls:
         """Apply the layers that a process may have before it forks others, which inherit them. Raises OSError."""
         if self.landlock:
             landlock.restrict(self.rulesets[limits["sockets"]])
-        for what, most in shared_limits(limits):
-            resource.setrlimit(what, most)
+        for what, (soft, hard) in shared_limits(limits):
+            program.limit_to(what, soft, hard)
 
     def keep_to(self, folder: str) -> None:
         """Deny changes of files outside a program's own folder. Raises OSError."""
@@ -122,8 +123,8 @@ class Walls:
             filter_name: name of the filter that it gets.
             measured: whether the server may see the files that it holds, which take space on the host's disk.
         """
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1 if cpu > 0 else cpu))
-        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        program.limit_to(resource.RLIMIT_CPU, cpu, cpu + 1 if cpu > 0 else cpu)
+        program.limit_to(resource.RLIMIT_NPROC, processes, processes)
         if uid is not None:
             os.setresuid(uid, uid, uid)  # this also drops all capabilities
         else:

@@ -9,6 +9,7 @@ name of a function that the test lacks, and its objects would make the test's as
 
 import ast
 import contextlib
+import dis
 import functools
 import json
 import re
@@ -178,7 +179,7 @@ class Candidate:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
-        value = self._ask("run" if _discarded(sys._getframe(1)) else "call", None, args, kwargs)
+        value = self._ask("run" if _discarded(sys._getframe(1), self) else "call", None, args, kwargs)
         if isinstance(value, Remote):
             vars(value).update(_truth=value._claim)
         return value
@@ -286,16 +287,33 @@ class Candidate:
         return CandidateGone(why)
 
 
-def _discarded(frame: types.FrameType) -> bool:
-    """Whether a frame does not use the result of the call that it makes, as in a statement `f(x)`.
+def _discarded(frame: types.FrameType, candidate: "Candidate") -> bool:
+    """Whether a frame calls the candidate and does not use the result, as in a statement `f(x)`.
 
     Only then does the test see how the call has changed its arguments. In `assert f(x) == g(x)` the program could
-    otherwise choose what the test expects.
+    otherwise choose what the test expects; in `out.extend(map(f, xs))` another function uses the result.
     """
     code, place = frame.f_code.co_code, frame.f_lasti + 2
     while code[place] == CACHE:
         place += 2
-    return code[place] == POP_TOP
+    if code[place] != POP_TOP:
+        return False
+    name = _called(frame.f_code, frame.f_lasti)
+    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is candidate
+
+
+@functools.lru_cache(maxsize=1024)
+def _called(code: types.CodeType, place: int) -> str | None:
+    """The name that a call at `place` calls: the one that is read where the call's source begins. None where it calls
+    something else, such as a method."""
+    instructions = list(dis.get_instructions(code))
+    [call] = [each for each in instructions if each.offset == place]
+    start = call.positions and (call.positions.lineno, call.positions.col_offset)
+    for each in instructions:
+        read = each.opname in ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF")
+        if read and each.positions and (each.positions.lineno, each.positions.col_offset) == start:
+            return str(each.argval)
+    return None
 
 
 def _change_all(old: Any, new: Any) -> None:

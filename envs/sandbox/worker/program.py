@@ -10,6 +10,7 @@ import gc
 import io
 import json
 import os
+import resource
 import sys
 import threading
 import types
@@ -315,3 +316,15 @@ def command_body(payload: int, limits: dict, tools: Tools) -> None:
         while data:
             data = data[os.write(CHANNEL, data) :]
     os._exit(0)
+
+
+def capped(what: int, soft: int, hard: int) -> tuple[int, int]:
+    """Two limits, -1 for none, of which neither is above the hard limit that the process has, as an ordinary user's
+    may not be."""
+    _, most = resource.getrlimit(what)
+    kept = [limit if most == -1 else most if limit == -1 else min(limit, most) for limit in (soft, hard)]
+    return kept[0], kept[1]
+
+
+def limit_to(what: int, soft: int, hard: int) -> None:
+    resource.setrlimit(what, capped(what, soft, hard))

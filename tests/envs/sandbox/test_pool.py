@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,8 @@ def test_outcomes_keep_the_order_of_a_batch(sandbox):
 def test_nothing_to_do(sandbox):
     assert run_sync(sandbox, []) == []
     [outcome] = run_sync(sandbox, [Job(id="a", kind="function", code="def f(): pass", entry_point="f")])
-    assert (outcome.verdict, outcome.total) == ("pass", 0)
+    assert outcome.verdict == "error" and "needs FunctionCase cases" in outcome.note
+    assert run_sync(sandbox, [Job("b", "stdio", "print(1)")])[0].verdict == "error"
 
 
 def test_cancelling_stops_the_programs(sandbox, processes_of):
@@ -210,3 +212,24 @@ def test_closing(sandbox):
         run_sync(box, [echo(1)])
     with pytest.raises(ValueError):
         LocalSandbox(0)
+
+
+def test_a_sandbox_that_is_closed_during_a_run_stops_at_once():
+    box = LocalSandbox(2)
+    asyncio.run(box.layers())
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run_sync(box, [echo(n, "import time\ndef f(x):\n    time.sleep(1)\n    return x") for n in range(9)])
+        except RuntimeError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.5)
+    workers = list(box._all)
+    asyncio.run(box.close())
+    thread.join(60)
+    assert not thread.is_alive() and [str(error) for error in raised] == ["the sandbox is closed"]
+    assert not box._all and all(worker.process.poll() is not None for worker in workers)
