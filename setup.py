@@ -41,7 +41,7 @@ setup(
     package_data={
         NAME: ["conf/**/*.yaml", "launch/*"],
         f"{NAME}.envs.etk.completion": ["flow2d/*"],
-        "": ["**/*.jsonl", "**/*.json", "**/*.j2"],
+        **{f"{NAME}.{folder}": ["**/*.jsonl", "**/*.json", "**/*.j2"] for folder in FOLDERS},
     },
     cmdclass={"build_py": UnderOneName},
 )

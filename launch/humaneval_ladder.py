@@ -10,8 +10,8 @@ temperature: of all sampling. Where one is not given, the row's file conf/experi
 style: chat, or completion, in which the prompt is a text that the model continues; not given: completion for a model
 whose name ends in _base, chat for others. hardware=t4 without a model takes deepseek_coder_1_3b_base. Any other
 KEY=VALUE is an override of every command, as model=..., seed=... or hardware=... are. Each command is printed before it
-runs. A row that is finished is not run again, one that was stopped goes on; the first that fails ends the ladder. The
-table is written to runs/humaneval.html and runs/results.csv.
+runs. A training that is finished is not run again and one that was stopped goes on; the base model is evaluated each
+time. The first row that fails ends the ladder. The table is written to runs/humaneval.html and runs/results.csv.
 """
 
 from __future__ import annotations

@@ -121,12 +121,15 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
     """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
     from collections import Counter
 
+    from transformers import set_seed
+
     from recipes.cli.console import log
     from recipes.evaluation.held_out import describe, evaluate_policy, policy_to_sample
     from recipes.models.load import load_policy, sampling_dtype
     from recipes.records.jsonl import write_jsonl
     from recipes.sampling.generate import Decoding
 
+    set_seed(cfg.seed)  # the weights of model.path=scratch are random
     policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     result = evaluate_policy(
         policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware)),
@@ -134,7 +137,7 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
         task,
         reward,
         runner,
-        Decoding(cfg.evaluation.max_new_tokens, cfg.evaluation.temperature, cfg.evaluation.top_p),
+        Decoding(cfg.task.max_new_tokens, cfg.recipe.temperature),  # as trainings sample, not as evaluations do
         cfg.pass_rate,
         split="train",
         rows_at_once=cfg.hardware.eval_rows,

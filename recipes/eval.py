@@ -29,6 +29,8 @@ from recipes.cli.recipe import recipe
 
 @recipe("eval", trains=False)
 def main(cfg) -> None:
+    from transformers import set_seed
+
     from recipes.data.completions import check_readable
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
@@ -36,6 +38,8 @@ def main(cfg) -> None:
     from recipes.tools.memory.prompt_lengths import check_context
 
     split = cfg.evaluation.split
+    if not cfg.evaluation.samples and not cfg.evaluation.greedy:
+        raise UserError("evaluation.samples=0 evaluation.greedy=false evaluate nothing: set one of them")
     task = build_task(cfg, split)
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder, is_main = open_together(cfg)
@@ -49,6 +53,7 @@ def main(cfg) -> None:
         if episode is not None:
             ready(episode, task, split)
         task = without_unsound(cfg, task, reward)
+        set_seed(cfg.seed)  # the weights of model.path=scratch are random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, split, tokenizer, cfg.model.name)
         check_context(cfg, task, tokenizer, policy.config, samples=False)

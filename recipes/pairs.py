@@ -28,6 +28,7 @@ def main(cfg) -> None:
     from contextlib import nullcontext
 
     from accelerate import PartialState
+    from transformers import set_seed
 
     from recipes.evaluation.task_soundness import training_problems
     from recipes.models.load import check_model, load_policy
@@ -60,6 +61,7 @@ def main(cfg) -> None:
     if is_main:
         write_jsonl(file, rows)  # without the answers of a batch that a kill interrupted: its seed is the whole batch's
     if remaining:
+        set_seed(cfg.seed)  # the weights of model.path=scratch are random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         with asyncio.Runner() as runner, file.open("a") if is_main else nullcontext() as samples:
             for row in graded_answers(cfg, policy, tokenizer, task, reward, runner, remaining):

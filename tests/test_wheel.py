@@ -21,6 +21,9 @@ def installed(tmp_path_factory) -> Path:
     source, folder = tmp_path_factory.mktemp("source") / "repository", tmp_path_factory.mktemp("site")
     left = shutil.ignore_patterns(".git", ".venv", "runs", "outputs", "tests", "__pycache__", "*.egg-info", ".*_cache")
     shutil.copytree(ROOT, source, ignore=left)
+    for name in ("runs", "tests/bench/results"):  # what a user's repository has beside
+        (source / name).mkdir(parents=True)
+        (source / name / "completions.jsonl").write_text("{}\n")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
     subprocess.run([*build, folder, source], check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")

@@ -153,6 +153,8 @@ def own_tasks(source: str) -> list[Problem]:
         setting = f"task.env.test={source}: {name}"
         if missing := [column for column in CHECKED[1:] if not row.get(column)]:
             raise TaskError(f"{setting}: {missing[0]} is missing; a task needs {', '.join(CHECKED)}")
+        if wrong := [column for column in ("text", "program") if not isinstance(row.get(column, ""), str)]:
+            raise TaskError(f"{setting}: {wrong[0]} is no text")
         try:
             if len(row["worlds"]) != len(row["conditions"]):
                 raise ValueError(f"{len(row['worlds'])} worlds and {len(row['conditions'])} conditions")

@@ -19,8 +19,10 @@ from recipes.cli.errors import UserError
 from recipes.cli.ranges import check_ranges
 from recipes.cli.schema import CONF, as_dict
 
-IN_BASE_NAME = ("recipe", "task", "model", "reward", "seed", "experiment", "force")
-"""Keys whose values conf/config.yaml or an experiment's file puts into a run's name or path; `force` changes no run."""
+OF_ANY_NAME = ("recipe", "task", "experiment", "force")
+"""Keys whose values are in a run's path, or in the name that an experiment's file gives it; `force` changes no run."""
+IN_NAME = ("model.name", "reward.name", "seed")
+"""What conf/config.yaml puts into a run's name."""
 LENGTH_AND_LOGGING = tuple(
     f"recipe.trl.{field}" for field in ("max_steps", "save_steps", "save_total_limit", "logging_steps", "report_to")
 )
@@ -30,6 +32,7 @@ NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in 
 NOT_CHOSEN = re.compile(r"You must specify '([^']+)', e\.g,? .*?Available options: (.*)$")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
+NO_GROUP = re.compile(r"Could not override 'value'")
 FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
 
@@ -92,6 +95,10 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
         return f"{group[1]}= is missing; there are {', '.join(_choices(group[2]))}"
     if key := NO_KEY.search(message):
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
+    if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
+        return f"'{home}': no shell writes out a ~ behind =; give the whole path"
+    if NO_GROUP.search(message) and not {"recipe=ppo"} & {*overrides}:
+        return "value=: only PPO has a critic (recipes/ppo.py); leave it out"
     if unreadable := NO_OVERRIDE.search(message):
         return f"'{unreadable[1]}' is not KEY=VALUE, as task=basics is"
     key = FULL_KEY.search(message)
@@ -147,10 +154,10 @@ def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
         cfg.run.name = run_name(cfg.run.name, overrides, cfg.run.swept, interpolated)
 
 
-def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = ()) -> str:
+def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = IN_NAME) -> str:
     """`base` and the overrides that make it another run, so that different settings get different directories.
 
-    swept: keys that a sweep varies. They are part of the name even where `base` usually has them.
+    swept: keys that a sweep varies.
     in_name: keys whose values are in `base` already and are not repeated; model.name stands for the choice model=NAME.
     """
     same_run = (
@@ -158,9 +165,7 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_
         if {"recipe=eval", "recipe=check"} & {*overrides}
         else ("run.", "sandbox", "evaluation", *LENGTH_AND_LOGGING)
     )
-    keys = set(map(key_of, overrides))
-    in_base = {*IN_BASE_NAME} - ({*swept} & {"model", "reward"} if "experiment" in keys else set())
-    in_base |= {key.removesuffix(".name") for key in in_name}
+    in_base = {*OF_ANY_NAME, *(key.removesuffix(".name") for key in in_name)}
     rest = [
         o for o in overrides if key_of(o) not in in_base and (key_of(o) in swept or not key_of(o).startswith(same_run))
     ]
@@ -170,5 +175,6 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_
 def folder_name(overrides: Sequence[str]) -> str:
     """A name for a folder made of overrides, at most 100 characters long."""
     text = "_".join(sorted(o for o in overrides if not o.startswith(("recipe=", "run.", "hydra"))))
+    text = text.replace("=-", "=minus")
     name = re.sub(r"[^\w.]+", "-", text).strip("-")  # no "=": the path may be a value on a command line
     return name if len(name) <= 100 else f"{name[:90]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -159,14 +159,15 @@ def _check_vllm(cfg: DictConfig) -> None:
         return
     if hardware.device == "cpu" and hardware.vllm == "colocate":
         raise UserError("hardware.vllm=colocate shares the trainer's GPU: on a CPU choose hardware.vllm=server or null")
-    if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
-        raise UserError(
-            "hardware.vllm=colocate is GRPO's; PPO and REINFORCE sample from a server: hardware.vllm=server"
-        )
     if cfg.recipe.name in WITHOUT_SERVER:
         raise UserError(
             f"hardware.vllm={hardware.vllm}: recipe={cfg.recipe.name} samples in this process alone; set "
             "hardware.vllm=null"
+        )
+    if hardware.vllm == "colocate" and cfg.recipe.name != "grpo":
+        raise UserError(
+            f"hardware.vllm=colocate is GRPO's; recipe={cfg.recipe.name} samples from a server (hardware.vllm=server), "
+            "or in its own process (hardware.vllm=null)"
         )
     if hardware.load_in_4bit:
         raise UserError("hardware.vllm samples from whole weights: set hardware.load_in_4bit=false")

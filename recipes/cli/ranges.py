@@ -50,6 +50,7 @@ RANGES: dict[str, Range] = {
     "evaluation.samples": at_least(0),
     "evaluation.top_p": SHARE,
     "evaluation.max_new_tokens": at_least(1),
+    "run.name": ("a name; leave it out for one that says what the command changes", bool),
     "run.keep_every": at_least(0),
     "run.completions_per_step": at_least(0),
     "recipe.prompts_per_step": at_least(1),
@@ -57,6 +58,9 @@ RANGES: dict[str, Range] = {
     "recipe.batch_size": at_least(1),
     "recipe.top_p": SHARE,
     "recipe.temperature": ABOVE_0,
+    "recipe.audit": at_least(0),
+    "recipe.problems": at_least(1),
+    "recipe.kl_horizon": ABOVE_0,
     "recipe.grading_chunk": at_least(0),
     "recipe.refill_rounds": at_least(0),
     "recipe.lookahead": one_of(0, 1),
@@ -77,20 +81,36 @@ RANGES: dict[str, Range] = {
     "recipe.trl.max_grad_norm": at_least(0),
     "recipe.trl.beta": at_least(0),
     "recipe.trl.max_length": at_least(1),
+    "recipe.trl.cliprange": ABOVE_0,
+    "recipe.trl.cliprange_value": ABOVE_0,
+    "recipe.trl.kl_coef": at_least(0),
+    "recipe.trl.max_completion_length": at_least(1),
+    "recipe.trl.response_length": at_least(1),
     "recipe.trl.gamma": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "value.warmup_updates": at_least(0),
+    "pass_rate": at_least(1),
 }
-"""By key. Whether null is allowed is decided by the schema."""
+"""By key. Whether null is allowed is decided by the schema, and by NEVER_NULL."""
+NEVER_NULL = {
+    f"recipe.trl.{name}"
+    for name in (
+        *("max_steps", "num_generations", "num_mini_batches", "num_ppo_epochs"),
+        *("max_completion_length", "response_length"),
+    )
+}
+"""Fields of TRL's that the plan of the memory counts with."""
 
 
 def check_ranges(cfg: DictConfig) -> None:
     """Raise UserError for the first setting whose value is not allowed, naming the setting and its range."""
     for key, (words, allows) in RANGES.items():
-        value = OmegaConf.select(cfg, key)
-        if value is None or (words.startswith("a number") and not isinstance(value, int | float)):
-            continue  # the schema or TRL refuses what is not a number
-        if not allows(value):
+        group, _, name = key.rpartition(".")
+        node = OmegaConf.select(cfg, group) if group else cfg
+        if not isinstance(node, DictConfig) or name not in node or (node[name] is None and key not in NEVER_NULL):
+            continue
+        value = node[name]
+        if (words.startswith("a number") and not isinstance(value, int | float)) or not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
     _check_evaluation(cfg.evaluation, cfg.recipe.name == "check")
 

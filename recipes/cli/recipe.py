@@ -71,6 +71,8 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             sys.argv.insert(first, choice)
             guarded = _guard(run, given, together, trains)
             try:
+                if other := next((a for a in given if a.lstrip("+").startswith("recipe=")), None):
+                    raise UserError(f"{other}: this command is recipe={name}; each recipe has a command of its own")
                 if not MULTIRUN.isdisjoint(given):
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
                 cfg = None if any(a.startswith("-") for a in given) else compose(sys.argv[1:])

@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -46,8 +45,9 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     sys.argv[1:] = ["-m", *flags, *overrides, f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
     # a job that one of Hydra's launchers starts on another machine finds this repository by PYTHONPATH
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(CONF).parent), os.environ.get("PYTHONPATH")]))
-    shutil.rmtree(folder / "jobs", ignore_errors=True)
-    (folder / "jobs").mkdir(parents=True)
+    (folder / "jobs").mkdir(parents=True, exist_ok=True)
+    for record in (folder / "jobs").glob("[0-9]*.json"):  # of an earlier start
+        record.unlink()
     status = 0
     try:
         hydra_main(job_of(script, flags, written))

@@ -216,15 +216,13 @@ def _from_source(kind: Any, source: str, **how: Any) -> Any:
 
 def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) -> ValueFunction:
     """The critic: a linear head on the policy for kind "shared", a small MLP on it for "mlp", or a second model for
-    "separate", which starts from the base model and has LoRA where the policy has. Raises UserError for another kind.
+    "separate", which starts from the base model and has LoRA where the policy has.
     """
     size = policy.config.hidden_size
     if kind == "shared":
         return ValueFunction(size)
     if kind == "mlp":
         return ValueFunction(size, score=mlp_score(size))
-    if kind != "separate":
-        raise UserError(f"value.name={kind}: choose shared, mlp, separate or montecarlo")
     if model.path == SCRATCH:
         return ValueFunction(size, AutoModel.from_config(policy.config))
     frozen = model.lora_rank > 0

@@ -38,6 +38,12 @@ EVALUATES = ("eval", "check")
 """Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
 SETUP_FILES = ("config.yaml", "run.log", "plan.json", LOCK)
 """Files that a directory holds before it has results."""
+WRITTEN = (
+    *("config.yaml", "run.log", "plan.json", "metrics.jsonl", "completions.jsonl", "evals.jsonl"),
+    *("eval_samples.jsonl", "samples.jsonl", "evalplus.jsonl", "fields.svg", "pairs.jsonl", "summary.json"),
+    *("invalid.jsonl", "pass_rates.jsonl", "report.html", "checkpoints", "final", ".answers"),
+)
+"""What a run writes to its directory: all that run.if_exists=replace removes."""
 REPLACED = ".replaced"
 """Folder in a run directory that holds the run to be replaced, until the new one is set up."""
 REMOVED = ".removed"
@@ -72,7 +78,7 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
         hold(folder)
         _put_back(folder)
     if config.exists():
-        if cfg.run.if_exists == "refuse":
+        if cfg.run.if_exists == "refuse" and is_main:  # which may have written the file for the others
             raise UserError(f"run.if_exists=refuse: {folder} exists; set run.name, or run.if_exists=resume or replace")
         if cfg.run.if_exists == "resume":
             _require_same(cfg, _kept(config), folder)
@@ -97,16 +103,18 @@ def _require_replaceable(cfg: DictConfig, folder: Path) -> None:
     inside = folder.resolve()
     for key, value in _flat(OmegaConf.to_container(cfg, resolve=True)).items():
         is_path = isinstance(value, str) and not key.startswith("run.") and os.path.exists(value)
-        if is_path and Path(value).resolve().is_relative_to(inside):
+        needed = Path(value).resolve() if is_path else folder.parent
+        if needed == inside or any(needed.is_relative_to(inside / name) for name in WRITTEN):
             raise UserError(f"run.if_exists=replace would remove {key}={value}: set run.name")
 
 
 def _set_aside(folder: Path) -> None:
-    """Move all that is in a run directory into its REPLACED, but the lock, which this process holds meanwhile."""
+    """Move what a run has written to its directory into REPLACED there; other files and folders stay."""
     aside = folder / REPLACED
     aside.mkdir()
-    for path in [path for path in folder.iterdir() if path.name not in (LOCK, REPLACED)]:
-        path.rename(aside / path.name)
+    for path in (folder / name for name in WRITTEN):
+        if path.exists():
+            path.rename(aside / path.name)
 
 
 def _put_back(folder: Path) -> None:

@@ -166,6 +166,10 @@ def check_sft(cfg: DictConfig) -> None:
         )
 
 
+VALUES = ("shared", "mlp", "separate", "montecarlo")
+"""What estimates PPO's values."""
+
+
 def check_ppo(cfg: DictConfig) -> None:
     """Raise UserError for settings that PPO and REINFORCE cannot follow."""
     recipe, zero = cfg.recipe, cfg.hardware.zero_stage
@@ -177,6 +181,9 @@ def check_ppo(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
         )
+    PrefixSettings(**recipe.prefix)
+    if recipe.name == "ppo" and cfg.value.name not in VALUES:
+        raise UserError(f"value.name={cfg.value.name}: choose {', '.join(VALUES)}")
     _check_episode(cfg)
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         _check_monte_carlo(cfg)

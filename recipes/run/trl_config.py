@@ -101,6 +101,14 @@ NO_CRITIC = "REINFORCE has no critic; leave it out"
 IMPORTANCE = "the ratio is to the log-probabilities that vLLM drew with; leave it out"
 CHAT = "evaluation, chat and export would not have it; change the model's own chat template"
 EXAMPLES = "examples are tokenized as the policy is asked, before TRL sees them; leave it out"
+STEPS = "trainings count steps; set recipe.trl.max_steps"
+EVERYWHERE = {
+    "num_train_epochs": STEPS,
+    "eval_strategy": "evaluation.every evaluates during the training; set that",
+    "eval_steps": "evaluation.every evaluates during the training; set that",
+    "resume_from_checkpoint": "the same command again resumes a run; leave it out",
+}
+"""Fields of TRL's that no recipe uses, and what to do instead."""
 UNUSED: dict[str, dict[str, str]] = {
     "sft": {
         "chat_template_path": CHAT,
@@ -153,6 +161,8 @@ UNUSED["reinforce"] = UNUSED["ppo"] | {
 def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
     """Raises UserError where a field would be ignored and has another value than TRL's own."""
     reason = UNUSED.get(cfg.recipe.name, {}).get(name)
+    if name in EVERYWHERE:
+        reason, default = EVERYWHERE[name], None
     by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
     if reason is None or value == default or (reason is SAMPLING and by_trl):
         return

@@ -207,3 +207,13 @@ def test_where_no_channel_says_what_is_right_no_reference_is_wrong(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "etk test: 4 problems are not checked, since no channel judges correctness" in done.stdout + done.stderr
     assert "mean score of the references, bleu: 1.000" in done.stdout + done.stderr
+
+
+def test_a_random_model_is_the_same_in_every_evaluation_and_nothing_is_not_evaluated(tmp_path):
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=pacman"]
+    for name in ("one", "two"):
+        warm.run([*command, f"run.dir={tmp_path / name}"], cwd=tmp_path, check=True)
+    assert (tmp_path / "one" / "samples.jsonl").read_text() == (tmp_path / "two" / "samples.jsonl").read_text()
+    nothing = warm.run([*command, "evaluation.samples=0", f"run.dir={tmp_path / 'none'}"], cwd=tmp_path)
+    assert nothing.returncode == 2 and "evaluate nothing: set one of them" in nothing.stderr
+    assert not (tmp_path / "none").exists()

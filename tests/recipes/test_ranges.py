@@ -39,6 +39,15 @@ def _schemas():
         ("eval", "evaluation.split=tset", "evaluation.split=tset: it must be train or validation or test"),
         ("eval", "evaluation.split=all", "evaluation.split=all: it must be train or validation or test"),
         ("eval", "evaluation.k=[1,10]", "evaluation.k=[1, 10]: pass@10 needs that many samples"),
+        ("grpo", "recipe.trl.num_generations=null", "recipe.trl.num_generations=None: it must be a number"),
+        ("ppo", "recipe.trl.num_mini_batches=abc", "recipe.trl.num_mini_batches=abc: it must be a number"),
+        ("ppo", "recipe.trl.max_steps=null", "recipe.trl.max_steps=None: it must be a number"),
+        ("ppo", "recipe.kl_horizon=0", "recipe.kl_horizon=0.0: it must be a number above 0"),
+        ("ppo", "recipe.trl.cliprange=-1", "recipe.trl.cliprange=-1: it must be a number above 0"),
+        ("check", "pass_rate=-1", "pass_rate=-1: it must be a number of at least 1"),
+        ("check", "recipe.audit=-3", "recipe.audit=-3: it must be a number of at least 0"),
+        ("pairs", "recipe.problems=abc", "recipe.problems=abc: it must be a number of at least 1"),
+        ("grpo", "run.name=", "run.name=: it must be a name; leave it out"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
 )
@@ -64,7 +73,7 @@ def test_an_unknown_loss_is_refused_before_the_first_update():
 def test_every_range_is_of_a_setting_that_exists():
     compose(["recipe=eval", "evaluation.temperature=0", "evaluation.samples=0"])  # greedy answers have none
     known: set[str] = set()
-    for recipe in ("grpo", "ppo", "reinforce", "sft", "eval", "pairs"):
+    for recipe in ("grpo", "ppo", "reinforce", "sft", "eval", "pairs", "check"):
         cfg = compose([f"recipe={recipe}", "episode=repair"])
         known |= {key for key in RANGES if OmegaConf.select(cfg, key, default=KeyError) is not KeyError}
     assert known == set(RANGES)

@@ -98,6 +98,9 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
         ("grpo", "chat_template_kwargs={enable_thinking:false}", "has no place here: evaluation, chat and export"),
         ("sft", "completion_only_loss=false", "recipe.trl.completion_only_loss=False has no place here: examples are"),
         ("sft", "eos_token=x", "recipe.trl.eos_token=x has no place here: evaluation, chat and export"),
+        ("grpo", "num_train_epochs=3", "recipe.trl.num_train_epochs=3 has no place here: trainings count steps"),
+        ("ppo", "eval_strategy=steps", "recipe.trl.eval_strategy=steps has no place here: evaluation.every"),
+        ("sft", "resume_from_checkpoint=x", "recipe.trl.resume_from_checkpoint=x has no place here: the same command"),
         ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
         ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
     ],
@@ -137,3 +140,12 @@ def test_ddp_waits_for_no_buffer_and_looks_for_no_unused_matrix(tmp_path):
     """Processes may make different numbers of forward passes; logits in parts use the output matrix outside of them."""
     assert trl_config(compose(), tmp_path).ddp_broadcast_buffers is False
     assert trl_config(compose("hardware.logits_at_once=4"), tmp_path).ddp_find_unused_parameters is False
+
+
+def test_ppo_refuses_early_what_its_parts_would_refuse_late():
+    for override, message in (
+        ("value.name=foo", "value.name=foo: choose shared, mlp, separate, montecarlo"),
+        ("recipe.prefix.share=2", "recipe.prefix.share=2: choose a number above 0"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            check_ppo(compose(override, recipe="ppo"))

@@ -158,3 +158,32 @@ def test_a_file_that_was_cut_is_found_without_reading_it_all(name, tmp_path):
     for part in (b"", whole[:12], whole[:-1], b"version https://git-lfs.github.com/spec/v1\n"):
         (tmp_path / name).write_bytes(part)
         assert broken_file(tmp_path) == tmp_path / name, part[:20]
+
+
+def test_a_replaced_run_takes_nothing_else_with_it(tmp_path):
+    """Other runs below it and files of others stay: run.name= or run.dir=. may name a folder of both."""
+    folder = tmp_path / "runs"
+    for run in (folder, folder / "another"):
+        with remove_if_setup_fails(open_run_dir(settings(run))):
+            (run / "metrics.jsonl").write_text("{}\n")
+            (run / "final").mkdir()
+        release(run)
+    (folder / "thesis.txt").write_text("mine")
+    with remove_if_setup_fails(open_run_dir(settings(folder, "run.if_exists=replace"))):
+        pass
+    release(folder)
+    assert not (folder / "metrics.jsonl").exists() and not (folder / "final").exists()
+    assert (folder / "thesis.txt").read_text() == "mine"
+    assert (folder / "another" / "metrics.jsonl").exists() and (folder / "another" / "final").exists()
+    with pytest.raises(UserError, match=r"would remove adapter=.*final: set run\.name"):
+        another = folder / "another"
+        open_run_dir(settings(another, f"adapter={another / 'final'}", "run.if_exists=replace"))
+
+
+def test_another_process_does_not_refuse_what_the_first_has_just_made(tmp_path):
+    folder = tmp_path / "run"
+    open_run_dir(settings(folder, "run.if_exists=refuse"))
+    open_run_dir(settings(folder, "run.if_exists=refuse"), is_main=False)
+    with pytest.raises(UserError, match=r"run\.if_exists=refuse: .* exists"):
+        open_run_dir(settings(folder, "run.if_exists=refuse"))
+    release(folder)

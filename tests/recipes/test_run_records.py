@@ -207,6 +207,14 @@ def test_a_command_that_changes_something_has_a_run_of_its_own():
     )
     names = {name(), name("value=separate"), name("recipe.ratio=sequence"), name("+recipe.trl.vf_coef=1")}
     assert len(names) == 4
+    signs = {name(f"task.reward.form.no_block={value}") for value in ("-1", "1", "-0.5")}
+    assert len(signs) == 3
+    of_an_experiment = {name("+experiment=e", o) for o in ("reward=sparse", "reward=dense", "model=qwen25_coder_7b")}
+    assert of_an_experiment == {"tiny-dense-seed0"}  # whose name has them, as conf/config.yaml's has
+    bare = {
+        run_name("e", ["recipe=ppo", "+experiment=e", o], in_name=()) for o in ("seed=0", "seed=1", "reward=sparse")
+    }
+    assert len(bare) == 3
     evaluations = [run_name("b", ["recipe=eval", *o]) for o in ([], ["adapter=runs/a"], ["evaluation.samples=2"])]
     assert len(set(evaluations)) == 3
 

@@ -256,6 +256,8 @@ def test_no_server_is_one_line():
         ({"vllm": "colocate", "device": "cpu"}, "grpo", "on a CPU choose hardware.vllm=server"),
         ({"vllm": "server", "device": "cpu"}, "grpo", "no vLLM server answers"),
         ({"vllm": "colocate"}, "ppo", "hardware.vllm=server"),
+        ({"vllm": "colocate"}, "eval", r"colocate is GRPO's; recipe=eval samples .*hardware\.vllm=null"),
+        ({"vllm": "colocate"}, "sft", "recipe=sft samples in this process alone; set hardware.vllm=null"),
         ({"vllm": "server", "load_in_4bit": True}, "grpo", "load_in_4bit=false"),
     ],
 )

@@ -50,6 +50,8 @@ def test_the_readmes_example_is_sound_and_grades_programs(tmp_path, sandbox):
         ),
         ({"worlds": [{"rooms": [1], "robot_start": 1}] * 2}, "rooms: 1 must be a text"),
         ({"worlds": 1}, "mug: .*has no len"),
+        ({"program": 5}, "mug: program is no text"),
+        ({"text": 5}, "mug: text is no text"),
         ({"conditions": [{"visits": []}] * 2}, "mug: "),
         ({"conditions": [{"report": "("}] * 2}, "mug: not a regular expression"),
     ],
