@@ -9,7 +9,7 @@ heads, which of CUDA's kernels only flash attention takes; it is not there, so t
 itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
 other computed and thrown away: with eight completions as long as their prompt, three quarters of all. Rows of examples
 that have no prompt in common (recipes/trainers/sft_dpo.py) are the same with a prompt of no tokens. On a CPU short
-segments have their scores written out, (B, H, T, T), which takes less time there than PyTorch's flash attention.
+examples have their scores written out, (B, H, T, T), which takes less time there than PyTorch's flash attention.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from transformers.masking_utils import sdpa_mask
 AMPERE = (8, 0)
 """The compute capability from which on CUDA has flash attention."""
 SHORT = 256
-"""Tokens of the longest segment whose scores are written out on a CPU. With 60 to 250 tokens forward and backward pass
+"""Tokens of the longest example whose scores are written out on a CPU. With 60 to 250 tokens forward and backward pass
 take an eighth to a half of the time in bf16 and two thirds in fp32; with 400 they take longer."""
 
 
@@ -89,7 +89,7 @@ def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, 
 
     def alone(first: int, end: int) -> torch.Tensor:
         q, k, v = (states[:, :, first:end] for states in (query, key, value))
-        if device == "cpu" and end - first <= SHORT and not kwargs.get("dropout"):
+        if not start and device == "cpu" and end - first <= SHORT and not kwargs.get("dropout"):
             return _written_out(q, k, v, kwargs.get("scaling"))
         return usual(module, q, k, v, None, **kwargs)[0]
 

@@ -71,7 +71,7 @@ def test_one_line_says_what_is_wrong(tmp_path, overrides, says):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "the dataset is empty"),
+        ("", "data.jsonl: it is empty"),
         (
             json.dumps(
                 {

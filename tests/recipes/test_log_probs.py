@@ -124,7 +124,7 @@ def test_what_a_segment_puts_together_is_not_kept_and_checkpointing_decides_alon
 
 
 @pytest.mark.parametrize("scaling", [None, 0.3])
-def test_short_and_long_segments_attend_as_each_does_alone(scaling):
+def test_short_and_long_examples_attend_as_each_does_alone(scaling):
     torch.manual_seed(0)
     sizes = (SHORT, 1, SHORT + 1)
     states = [torch.randn(1, heads, sum(sizes), 8) for heads in (4, 2, 2)]
