@@ -1,4 +1,4 @@
-"""Attention as transformers' sdpa path computes it, in shapes that cost less where they apply.
+"""Attention as transformers' sdpa path computes it, in three shapes that cost less where they apply.
 
 `grouped_sdpa`, for sampling: one new token a row folds grouped query heads into the query length instead of repeating
 keys and values. `repeated_sdpa`, for GPUs before Ampere (a T4): without a mask transformers asks PyTorch for grouped
@@ -8,8 +8,7 @@ heads, which of CUDA's kernels only flash attention takes; it is not there, so t
 `packed_sdpa`, for rows of a prompt and several completions (recipes/trainers/log_probs.py): the prompt attends to
 itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
 other computed and thrown away: with eight completions as long as their prompt, three quarters of all. Rows of examples
-that have no prompt in common (recipes/trainers/sft_dpo.py) are the same with a prompt of no tokens. On a CPU short
-examples have their scores written out, (B, H, T, T), which takes less time there than PyTorch's flash attention.
+that have no prompt in common (recipes/trainers/sft_dpo.py) are the same with a prompt of no tokens.
 """
 
 from __future__ import annotations
@@ -29,9 +28,6 @@ from transformers.masking_utils import sdpa_mask
 
 AMPERE = (8, 0)
 """The compute capability from which on CUDA has flash attention."""
-SHORT = 256
-"""Tokens of the longest example whose scores are written out on a CPU. With 60 to 250 tokens forward and backward pass
-take an eighth to a half of the time in bf16 and two thirds in fp32; with 400 they take longer."""
 
 
 def attention_for(device: str) -> str:
@@ -89,8 +85,6 @@ def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, 
 
     def alone(first: int, end: int) -> torch.Tensor:
         q, k, v = (states[:, :, first:end] for states in (query, key, value))
-        if not start and device == "cpu" and end - first <= SHORT and not kwargs.get("dropout"):
-            return _written_out(q, k, v, kwargs.get("scaling"))
         return usual(module, q, k, v, None, **kwargs)[0]
 
     if not start:
@@ -98,18 +92,6 @@ def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, 
     how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
     behind = [_behind(query, key, value, start, a, b, how) for a, b in pairwise(ends) if b > a]
     return torch.cat([alone(0, start), *behind], 1), None
-
-
-def _written_out(query, key, value, scale: float | None) -> torch.Tensor:
-    """Causal attention, the scores in memory: (B, T, H, D). Heads that share keys are folded into the query length."""
-    rows, heads, size, width = query.shape
-    kv_heads = key.shape[1]
-    groups = heads // kv_heads
-    folded = (query * (width**-0.5 if scale is None else scale)).reshape(rows, kv_heads, groups * size, width)
-    scores = folded @ key.transpose(-1, -2)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) + _causal(size, groups)
-    out = scores.softmax(-1).to(value.dtype) @ value
-    return out.reshape(rows, heads, size, width).transpose(1, 2)
 
 
 def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str, Any]) -> torch.Tensor:
@@ -146,12 +128,6 @@ def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str,
 def others_keep() -> bool:
     """Whether somebody else, such as gradient checkpointing, decides what is kept for the backward pass."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-
-
-@lru_cache(maxsize=16)
-def _causal(size: int, groups: int) -> torch.Tensor:
-    """(groups * size, size): minus infinity at what a token does not see."""
-    return torch.full((size, size), float("-inf")).triu(1).repeat(groups, 1)
 
 
 @lru_cache(maxsize=16)

@@ -11,10 +11,9 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from torch.autograd.graph import saved_tensors_hooks
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3NextConfig
 
-from recipes.models.attention import SHORT, packed_sdpa
+from recipes.models.attention import packed_sdpa
 from recipes.models.tiny import scratch_model
 from recipes.trainers import log_probs
 from recipes.trainers.log_probs import (
@@ -121,25 +120,6 @@ def test_what_a_segment_puts_together_is_not_kept_and_checkpointing_decides_alon
     put_together = {(1, 2, 7, 4), (1, 2, 5, 4)}  # keys and values of a segment
     assert put_together <= set(seen) if checkpointing else not seen
     assert query.grad.any() and key.grad.any() and value.grad.any()
-
-
-@pytest.mark.parametrize("scaling", [None, 0.3])
-def test_short_and_long_examples_attend_as_each_does_alone(scaling):
-    torch.manual_seed(0)
-    sizes = (SHORT, 1, SHORT + 1)
-    states = [torch.randn(1, heads, sum(sizes), 8) for heads in (4, 2, 2)]
-    module = SimpleNamespace(training=True, num_key_value_groups=2)
-    one, other = ([each.clone().requires_grad_() for each in states] for _ in range(2))
-    row = packed_sdpa(module, *one, None, segments=(0, sizes), scaling=scaling)[0]
-    parts = zip(*(each.split(sizes, 2) for each in other), strict=True)
-    how = {"is_causal": True, "enable_gqa": True, "scale": scaling}
-    alone = torch.cat([scaled_dot_product_attention(*part, **how) for part in parts], 2).transpose(1, 2)
-    torch.testing.assert_close(row, alone, rtol=1e-5, atol=1e-5)
-    weights = torch.randn_like(row)
-    for result in (row, alone):
-        (result * weights).sum().backward()
-    for own, wanted in zip(one, other, strict=True):
-        torch.testing.assert_close(own.grad, wanted.grad, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
