@@ -27,11 +27,11 @@ DEMO := runs/demo
 BASICS := task=basics task.also_evaluate=[]
 demo: $(DEMO)/before/samples.jsonl $(DEMO)/answers/samples.jsonl
 	$(BIN)/python recipes/sft.py $(BASICS) recipe.answers=$(DEMO)/answers recipe.trl.max_steps=$(SFT_UPDATES) evaluation.before=false evaluation.samples=0 evaluation.greedy=false run.dir=$(DEMO)/sft
-	$(BIN)/python recipes/grpo.py $(BASICS) adapter=$(DEMO)/sft recipe.trl.max_steps=$(STEPS) evaluation.before_from=$(DEMO)/before run.dir=$(DEMO)/grpo
+	$(BIN)/python recipes/grpo.py $(BASICS) adapter=$(DEMO)/sft recipe.trl.max_steps=$(STEPS) evaluation.before_from=$(DEMO)/before evaluation.samples=2 run.dir=$(DEMO)/grpo
 
 # the model's answers before training: to the problems that are held out, and greedily to those to train on
 $(DEMO)/before/samples.jsonl: | .venv/.installed
-	$(BIN)/python recipes/eval.py $(BASICS) run.dir=$(DEMO)/before
+	$(BIN)/python recipes/eval.py $(BASICS) evaluation.samples=2 run.dir=$(DEMO)/before
 $(DEMO)/answers/samples.jsonl: | .venv/.installed
 	$(BIN)/python recipes/eval.py $(BASICS) evaluation.split=train evaluation.samples=0 run.dir=$(DEMO)/answers
 
