@@ -22,7 +22,9 @@ from recipes.data.completions import encoded
 from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template
+from recipes.records.directory import WRITTEN
 from recipes.records.jsonl import read_jsonl
+from recipes.records.lock import LOCK
 from recipes.run.build import other_task
 from rewards.channel import ChannelResult
 from rewards.compose import Grade
@@ -213,6 +215,7 @@ def test_a_random_model_is_the_same_in_every_evaluation_and_nothing_is_not_evalu
     command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=pacman"]
     for name in ("one", "two"):
         warm.run([*command, f"run.dir={tmp_path / name}"], cwd=tmp_path, check=True)
+        assert {path.name for path in (tmp_path / name).iterdir()} <= {*WRITTEN, LOCK}  # what a replaced run leaves
     assert (tmp_path / "one" / "samples.jsonl").read_text() == (tmp_path / "two" / "samples.jsonl").read_text()
     nothing = warm.run([*command, "evaluation.samples=0", f"run.dir={tmp_path / 'none'}"], cwd=tmp_path)
     assert nothing.returncode == 2 and "evaluate nothing: set one of them" in nothing.stderr

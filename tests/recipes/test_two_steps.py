@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from recipes.records.directory import WRITTEN
 from recipes.records.jsonl import read_jsonl
+from recipes.records.lock import LOCK
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +68,4 @@ def test_two_steps(recipe, tiny_model, tmp_path):
     assert losses and all(math.isfinite(value) for value in losses)
     assert (tmp_path / "run" / "final" / "adapter_model.safetensors").stat().st_size > 0
     assert sorted(p.name for p in (tmp_path / "run" / "checkpoints").glob("checkpoint-*"))[-1] == "checkpoint-2"
+    assert {path.name for path in (tmp_path / "run").iterdir()} <= {*WRITTEN, LOCK}  # what a replaced run leaves
