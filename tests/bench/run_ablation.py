@@ -11,6 +11,7 @@ roboeval    the same on 16 robot programs, PPO also pointed, with a policy small
 basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
+twelve      the same with answers of twelve functions; three to four hours on one core
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
@@ -45,7 +46,9 @@ Commands = Iterator[list[str]]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
-    parser.add_argument("--seeds", help="0,1,2,3,4 for corridor and functions, 0,1,2,3,4,5 elsewhere, where not given")
+    parser.add_argument(
+        "--seeds", help="0,1,2,3,4 for corridor, functions, twelve and lines, 0,1,2,3,4,5 elsewhere, where not given"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
     overrides = [name for name in args.names if "=" in name]
@@ -87,16 +90,34 @@ def unlocated(seeds: str | None, overrides: Sequence[str]) -> Commands:
 
 
 def functions(seeds: str | None, overrides: Sequence[str]) -> Commands:
-    folder, experiment = f"{FOLDER}/functions", "+experiment=ablation_functions"
-    yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl"]
-    yield ["tests/bench/short_functions.py", f"{folder}/form.jsonl", "--generated"]
-    form = ["task=basics", f"task.env.path={folder}/form.jsonl", "task.env.train_size=233", "task.env.functions=6"]
+    size = ["task.env.functions=6", "task.max_new_tokens=192", "task.env.train_size=233"]
+    return answers_in_parts("functions", [], ["--generated"], size, seeds, overrides)
+
+
+def twelve(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    size = ["task.env.functions=12", "task.max_new_tokens=288", "task.env.train_size=221"]
+    asked = ["--problems", "97", "--plain"]
+    return answers_in_parts("twelve", asked, ["--generated", "--plain", "--longest", "80"], size, seeds, overrides)
+
+
+def answers_in_parts(
+    name: str,
+    asked: Sequence[str],
+    form: Sequence[str],
+    size: Sequence[str],
+    seeds: str | None,
+    overrides: Sequence[str],
+) -> Commands:
+    """Answers of several functions: what is asked, the supervised start on others, the runs, the table."""
+    folder = f"{FOLDER}/{name}"
+    yield ["tests/bench/short_functions.py", f"{folder}/problems.jsonl", *asked]
+    yield ["tests/bench/short_functions.py", f"{folder}/form.jsonl", *form]
+    learnt = ["task=basics", f"task.env.path={folder}/form.jsonl", *size, *UNMEASURED]
     steps = ["recipe.trl.max_steps=30", "recipe.batch_size=4", "recipe.trl.learning_rate=5e-4"]
-    yield ["recipes/sft.py", *form, "task.max_new_tokens=192", *UNMEASURED, *steps, f"run.dir={folder}/sft"]
-    yield sweep(
-        "grpo", "functions/grpo/${reward.name}", seeds or "0,1,2,3,4", experiment, "reward=dense,sparse", *overrides
-    )
-    yield table("functions", f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
+    yield ["recipes/sft.py", *learnt, *steps, f"run.dir={folder}/sft"]
+    settings = [f"+experiment=ablation_{name}", "reward=dense,sparse", *overrides]
+    yield sweep("grpo", f"{name}/grpo/${{reward.name}}", seeds or "0,1,2,3,4", *settings)
+    yield table(name, f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
 
 
 def lines(seeds: str | None, overrides: Sequence[str]) -> Commands:
@@ -164,6 +185,7 @@ ABLATIONS = {
     "basics": basics,
     "unlocated": unlocated,
     "functions": functions,
+    "twelve": twelve,
     "lines": lines,
     "channels": channels,
 }
