@@ -111,9 +111,9 @@ class RunScore:
     execution, header, density: in [0, 1]. baseline: the density score of the reference's initial field, which a program
     that does nothing would get. skill: the share of that field's error that the candidate avoids. Both are None if the
     reference has no result of its initial state. equal_time: if times differ, the density score at a time that both
-    runs reached, with the later output interpolated linearly; None if the outputs do not allow it. picture: the field
-    of the last compared result in the cells of the reference's picture, as `packed` returns it; empty if it was not
-    compared.
+    runs reached, with the later output interpolated linearly; None if the outputs do not allow it. largest: the largest
+    difference in any cell of a compared result, as a share of the reference's largest value. picture: the field of the
+    last compared result in the cells of the reference's picture, as `packed` returns it; empty if it was not compared.
     """
 
     execution: float = 0.0
@@ -123,6 +123,7 @@ class RunScore:
     baseline: float | None = None
     time_mismatch: bool = False
     equal_time: float | None = None
+    largest: float = 0.0
     reasons: tuple[str, ...] = ()
     picture: str = ""
 
@@ -203,7 +204,8 @@ class Reference(Run):
             if not_finite:
                 return self.failed(f"{self.metric.field} is not finite in {', '.join(not_finite)}")
         reasons: list[str] = []
-        densities, skills = zip(*(self._field_scores(run, name, reasons) for name in self.metric.compared), strict=True)
+        of_fields = [self._field_scores(run, name, reasons) for name in self.metric.compared]
+        densities, skills, furthest = zip(*of_fields, strict=True)
         mistimed = [name for name in self.metric.expect if self._time_differs(run, name)]
         if mistimed:
             reasons.append(f"other times than the reference's: {', '.join(mistimed)}")
@@ -215,6 +217,7 @@ class Reference(Run):
             baseline=self.baseline,
             time_mismatch=bool(mistimed),
             equal_time=self._equal_time(run, densities) if mistimed else None,
+            largest=max(furthest),
             reasons=tuple(reasons),
             picture=self._picture_of(run),
         )
@@ -230,12 +233,13 @@ class Reference(Run):
     def _mean_similarity(self, values: Field) -> float:
         return _mean([self._similarity_to(name, values) for name in self.metric.compared])
 
-    def _similarity_to(self, name: str, values: Field) -> float:
+    def _similarity_to(self, name: str, values: Field, norm: Norm | None = None) -> float:
         volumes, (candidate, expected) = on_common_cells(values, self.values(name))
-        return similarity(candidate, expected, self.metric.norm, volumes)
+        return similarity(candidate, expected, norm or self.metric.norm, volumes)
 
-    def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float]:
-        """Density score and skill of one result; if they are 0, the reason is added to `reasons`."""
+    def _field_scores(self, run: Run, name: str, reasons: list[str]) -> tuple[float, float, float]:
+        """Density score, skill and largest difference of one result; if the scores are 0, the reason is added to
+        `reasons`."""
         try:
             values = run.values(name)
             if values.shape != self.values(name).shape:
@@ -253,8 +257,8 @@ class Reference(Run):
         else:
             if score == 0.0:
                 reasons.append(f"{name}: {self.metric.field} differs by 100 % or more")
-            return score, self._skill(values, self.values(name))
-        return 0.0, 0.0
+            return score, self._skill(values, self.values(name)), 1.0 - self._similarity_to(name, values, "linf")
+        return 0.0, 0.0, 1.0
 
     def _skill(self, values: Field, expected: Field) -> float:
         """The skill; 0 if the levels of the initial state do not fit."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from envs.etk.build.application import GENERATE, Application
 from envs.etk.build.compare import STAGES
 from envs.etk.completion.cases import Case
-from envs.etk.completion.scorer import PERFECT, CompletionScore, CompletionScorer, Request
+from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
 
 MAX_LEFT_OUT = 0.95
 """Masked lines without which a program avoids a larger share of the initial state's error change too little."""
@@ -46,11 +46,12 @@ def _rounded(score: CompletionScore) -> dict[str, float]:
 def unsound(application: Application, reference: CompletionScore, empty: CompletionScore) -> list[str]:
     """Why a case is not fit for use; empty for a good case."""
     results = []
-    if reference.total <= PERFECT:
+    if reference.verdict != "pass":
         unequal = "two runs of the unchanged program differ (clock, random numbers, threads?)"
         if application.reference != GENERATE:
             unequal = "the unchanged program's results differ from the stored reference (another compiler or machine?)"
-        results = [f"the original lines score {reference.total:.4f}", *(reference.reasons or [unequal])]
+        scored = f"the original lines score {reference.total:.4f}, a cell differs by {reference.largest:.2g}"
+        results = [scored, *(reference.reasons or [unequal])]
     return results + changes_nothing(empty.left_out)
 
 

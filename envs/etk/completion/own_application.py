@@ -161,6 +161,7 @@ def _row(score: CompletionScore) -> Row:
     if score.verdict == "fields" and not reasons:
         parts = {"the header": 1 - score.header, "the field": 1 - score.density}
         reasons = [f"{part} differs from the reference's: {off:.2g} of 1" for part, off in parts.items() if off > 1e-6]
+        reasons = reasons or [f"a cell of the field differs by {score.largest:.2g} of its largest value"]
     return {"verdict": score.verdict, **_scores(score), "reasons": reasons}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from envs.etk.build.application import Application
@@ -20,7 +20,10 @@ from envs.sandbox import Sandbox
 from envs.task import Problem
 
 PERFECT = 1 - 1e-6
-"""A completion with a larger total is right."""
+"""A completion with a larger total is right, if no cell is far from the reference's."""
+LARGEST = 1e-5
+"""Difference of one cell, as a share of the field's largest value, up to which it is rounding: a file may have six
+digits. A mean over many cells hides a fault in few of them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class CompletionScore:
     nothing happens. left_out: the share of the initial state's error (of the field itself, if there is no initial
     state) that the program avoids without the masked lines. skill: the share of the error that is left then which the
     completion avoids, so that neither the initial state nor leaving the lines out earns any; 1 for the reference.
+    largest: the largest difference of a cell, as a share of the reference's largest value; 0 if fields have no weight.
     exact: the completion equals the masked lines. line_count_match: it has as many lines as are masked. messages: the
     compiler's. seconds: times of the first of several equal completions; 0 for a stored result. picture: the compared
     field beside the reference's; None if there was none to compare.
@@ -56,6 +60,7 @@ class CompletionScore:
     line_count_match: bool
     time_mismatch: bool = False
     equal_time: float | None = None
+    largest: float = 0.0
     reasons: tuple[str, ...] = ()
     messages: tuple[CompilerMessage, ...] = ()
     seconds: Seconds = field(default_factory=Seconds)
@@ -64,7 +69,7 @@ class CompletionScore:
     @property
     def verdict(self) -> str:
         """`pass`, or the stage that it failed in: `build`, `run` or `fields`."""
-        if self.total >= PERFECT:
+        if self.total > PERFECT and self.largest <= LARGEST:
             return "pass"
         return "build" if not self.compile else "run" if not self.execution else "fields"
 
@@ -84,6 +89,9 @@ class CompletionScorer:
     def __init__(self, application: Application, sandbox: Sandbox, cache: Path, keep: bool = True) -> None:
         self.application = application
         self.evaluator = Evaluator(application, sandbox, cache, keep)
+        self._gaps: dict[tuple[Any, ...], Gap] = {}
+        self._without: dict[FileText, Evaluation] = {}
+        self._timed_out: set[FileText] = set()
 
     async def ready(self) -> Prepared:
         """Prepare the application, once. Raises ApplicationError, or RuntimeError if the sandbox failed."""
@@ -108,8 +116,12 @@ class CompletionScorer:
             )
 
     def gap(self, case: Case) -> Gap:
-        """The case in its file. Raises ApplicationError."""
-        return Gap.of(case, self.application.source_dir)
+        """The case in its file, as it was when first asked for: what is built is a copy, which does not change when
+        somebody edits the file. Raises ApplicationError."""
+        key = (case.id, case.file, case.places)
+        if key not in self._gaps:
+            self._gaps[key] = Gap.of(case, self.application.source_dir)
+        return self._gaps[key]
 
     async def score(self, requests: Sequence[Request]) -> list[CompletionScore | None]:
         """Scores in the order of the requests; None if the sandbox failed, which says nothing about the completion.
@@ -121,17 +133,32 @@ class CompletionScorer:
         gaps = [self.gap(request.case) for request in requests]
         texts = [_text(gap, request.completion) for gap, request in zip(gaps, requests, strict=True)]
         without = [_text(gap, "") for gap in gaps]
-        evaluations = await self.evaluator.evaluate(prepared, [*texts, *without])
+        asked = [text for text in dict.fromkeys([*texts, *without]) if text not in self._without]
+        found = self._without | dict(zip(asked, await self.evaluator.evaluate(prepared, asked), strict=True))
+        self._keep([text for text in dict.fromkeys(without) if text not in self._without], found)
         return [
-            None if results is None or empty is None else self._score(prepared, gap, request.completion, results, empty)
-            for gap, request, results, empty in zip(
-                gaps, requests, evaluations[: len(gaps)], evaluations[len(gaps) :], strict=True
-            )
+            None
+            if (results := found[text]) is None or (empty := found[without_it]) is None
+            else self._score(prepared, gap, request, results, empty)
+            for gap, request, text, without_it in zip(gaps, requests, texts, without, strict=True)
         ]
 
+    def _keep(self, texts: Sequence[FileText], evaluations: Mapping[FileText, Evaluation | None]) -> None:
+        """Keep what came of files without their masked lines. One that timed out is tried once more, since the machine
+        may have been busy; lines without which a loop never ends would cost its whole time limit each time."""
+        for text in texts:
+            evaluation = evaluations[text]
+            if evaluation is None:
+                continue
+            if evaluation.repeatable or text in self._timed_out:
+                self._without[text] = evaluation
+            else:
+                self._timed_out.add(text)
+
     def _score(
-        self, prepared: Prepared, gap: Gap, completion: str, evaluation: Evaluation, empty: Evaluation
+        self, prepared: Prepared, gap: Gap, request: Request, evaluation: Evaluation, empty: Evaluation
     ) -> CompletionScore:
+        completion = request.completion
         pieces = gap.pieces(completion)
         run = evaluation.run or prepared.reference.failed(*filter(None, [evaluation.build_failure]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
@@ -147,6 +174,7 @@ class CompletionScorer:
             line_count_match=list(map(len, pieces)) == list(map(len, gap.masked)),
             time_mismatch=run.time_mismatch,
             equal_time=run.equal_time,
+            largest=run.largest if self.application.metric.weights.get("density") else 0.0,
             reasons=run.reasons,
             messages=gap.messages(evaluation.compiler_output, completion),
             seconds=evaluation.seconds,
@@ -186,8 +214,10 @@ class Scorers:
         return self._own[id(application)]
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Build and run the unchanged applications, once as a completion is. Raises ApplicationError if one cannot be
-        built or run."""
+        """Build and run the unchanged applications, once as a completion is, and read the files with masked lines.
+        Raises ApplicationError if one cannot be built or run."""
+        for problem in problems:
+            self.of(problem).gap(problem.data["case"])
         for scorer, problem in {self.of(problem): problem for problem in reversed(problems)}.items():
             await scorer.trial(problem.data["case"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -13,6 +14,9 @@ from envs.bleu import word_bleu as bleu
 from envs.etk.build.compare import ApplicationError, Metric, Reference, similarity, skill
 from envs.etk.build.outputs import Folder
 from envs.etk.completion.__main__ import main
+from envs.etk.completion.check import unsound
+from envs.etk.completion.own_application import _row
+from envs.etk.completion.scorer import CompletionScore
 
 NAMES = ("plt00001", "plt00002")
 Y, X = np.mgrid[0:8, 0:8] / 8.0
@@ -51,6 +55,28 @@ def test_a_constant_factor(tmp_path, reference):
     assert scored(tmp_path / "run", reference, compare="mean").density == pytest.approx(0.95)
     assert scored(tmp_path / "run", reference, compare=["plt00001"]).density == 1.0
     assert scored(tmp_path / "run", reference, field="energy").density == pytest.approx(0.9)
+
+
+def test_the_largest_difference_of_a_cell_is_told_beside_the_mean(tmp_path, reference):
+    """One cell of 64 is a tenth too large: the mean hides it, the more so the more cells there are."""
+    field = 3.0 * BASE
+    field[2, 3] *= 1.1
+    write_run(tmp_path / "run", [2.0 * BASE, field])
+    score = scored(tmp_path / "run", reference)
+    assert score.density > 0.99
+    assert score.largest == pytest.approx(0.1 * field[2, 3] / 1.1 / (3.0 * BASE).max())
+    assert scored(reference, reference).largest == 0
+
+
+def test_a_fault_in_one_cell_of_a_million_is_not_right():
+    """A mean over 1,024 x 1,024 cells has 1 - 2e-7 where one of them is a fifth off."""
+    stages = dict.fromkeys(("compile", "execution", "header", "density", "skill"), 1.0)
+    rest = {"left_out": 0.5, "baseline": 0.5, "exact": False, "line_count_match": True}
+    wrong = CompletionScore(**stages, **rest, total=1 - 2e-7, largest=0.2)
+    assert wrong.verdict == "fields"
+    assert _row(wrong)["reasons"] == ["a cell of the field differs by 0.2 of its largest value"]
+    rounded = dataclasses.replace(wrong, largest=1e-6)
+    assert rounded.verdict == "pass" and not unsound(None, rounded, rounded)
 
 
 @pytest.mark.parametrize(("values", "density"), [([1, 2, 3, 4], 1.0), ([1, 1, 2, 2, 3, 3, 4, 4], 0.0), ([2.5], 0.0)])

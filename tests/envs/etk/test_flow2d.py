@@ -27,6 +27,7 @@ from envs.etk.completion import (
     flow2d,
     flow2d_cases,
 )
+from envs.etk.completion.cases import Gap
 from envs.etk.completion.check import faults, measure
 from envs.etk.completion.embedded import FLOW2D
 
@@ -211,6 +212,34 @@ def test_what_is_asked_for_at_the_same_time_is_built_and_run_once(scoring, tmp_p
     assert results == [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
     # the source as it is, without the masked lines, and what was asked for
     assert (len(sandbox.builds), len(sandbox.runs)) == (1 + 1 + 3, 1 + 1 + 1)
+
+
+def test_lines_without_which_the_program_never_ends_are_left_out_twice(scoring, tmp_path):
+    """Not once for each answer: a timeout is tried once more, since the machine may have been busy."""
+    quick = dataclasses.replace(flow2d(), run=dataclasses.replace(flow2d().run, timeout=1.0))
+    sandbox = Counting(scoring.scorer.evaluator.sandbox)
+    scorer = CompletionScorer(quick, sandbox, tmp_path)
+    case = scoring.at("main.cpp", "time = last ? end")
+    asyncio.run(scorer.ready())
+    counts = []
+    for _ in range(4):
+        [score] = asyncio.run(scorer.score([Request(case, "time = end;")]))
+        counts.append(len(sandbox.runs))
+        assert score.left_out == 0
+    assert counts[3] == counts[2] == counts[1] == counts[0] + 1
+
+
+def test_an_edit_of_the_source_does_not_move_the_masked_lines(scoring, tmp_path):
+    """Prompts and the built tree are of the source as it was."""
+    shutil.copytree(flow2d().source_dir, tmp_path / "source")
+    application = dataclasses.replace(flow2d(), source_dir=tmp_path / "source")
+    scorer = CompletionScorer(application, scoring.scorer.evaluator.sandbox, tmp_path / "cache")
+    case = scoring.at("hydro.cpp", HEUN)
+    before = scorer.gap(case).original
+    file = tmp_path / "source" / "hydro.cpp"
+    file.write_text(f"// a new first line\n{file.read_text()}")
+    assert scorer.gap(case).original == before
+    assert Gap.of(case, tmp_path / "source").original != before
 
 
 UNUSED = f"{HEUN}   int unused = 1;"
