@@ -145,6 +145,9 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
     )
     log.info(describe(result.summary))
     graded = [row for row in result.rows if row["reward"] is not None]
+    if graded and all(row["passed"] is None for row in graded):
+        name = cfg.task.name
+        raise UserError(f"pass_rate={cfg.pass_rate}: no channel of task={name} judges whether an answer is right")
     samples = Counter(row["task_id"] for row in graded)
     passed = Counter(row["task_id"] for row in graded if row["passed"])
     file = folder / "pass_rates.jsonl"

@@ -11,7 +11,8 @@ answers have several turns: pass@1 is reported after each, beside what independe
 the shown tests as a filter.
 
 The run directory holds evals.jsonl (an evaluation a line) and samples.jsonl (a completion a line, with its verdict).
-HumanEval and MBPP+ also have evalplus.jsonl, which EvalPlus's own command reads; masked lines of a simulation have
+HumanEval and MBPP+ also have evalplus-greedy.jsonl and evalplus-sampled.jsonl, which EvalPlus's own command reads
+where all problems were evaluated (HumanEval: task.env.train_size=0); masked lines of a simulation have
 fields.svg, a few computed fields beside their reference. Each evaluation adds a line to results.csv beside the run
 directory.
 """
@@ -52,7 +53,7 @@ def main(cfg) -> None:
         episode = build_episode(cfg, sandbox)
         if episode is not None:
             ready(episode, task, split)
-        task = without_unsound(cfg, task, reward)
+        task = without_unsound(cfg, task, reward, folder)
         set_seed(cfg.seed)  # the weights of model.path=scratch are random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, split, tokenizer, cfg.model.name)
@@ -62,7 +63,7 @@ def main(cfg) -> None:
         write(cfg, folder, task, summaries, rows)
 
 
-def without_unsound(cfg, task, reward):
+def without_unsound(cfg, task, reward, folder):
     """The task, without the problems that task.drop_invalid leaves out."""
     from envs.task import Filtered
     from recipes.evaluation.task_soundness import invalid
@@ -70,7 +71,7 @@ def without_unsound(cfg, task, reward):
     if not cfg.task.drop_invalid:
         return task
     split = cfg.evaluation.split
-    dropped = invalid(task, reward, split)
+    dropped = invalid(task, reward, split, folder)
     if len(dropped) == len(task.problems(split)):
         raise UserError("task.drop_invalid=true: no problem remains to evaluate; set it to false")
     return Filtered(task, lambda problem: problem.id not in dropped, (split,))
@@ -134,7 +135,11 @@ def write(cfg, folder, task, summaries, rows) -> None:
     write_jsonl(folder / "samples.jsonl", rows)
     if cfg.task.name in ("humaneval", "mbppplus"):
         problems = task.problems(cfg.evaluation.split)
-        write_jsonl(folder / "evalplus.jsonl", evalplus_samples(task, problems, rows))
+        for how, greedy in (("greedy", True), ("sampled", False)):
+            if chosen := [row for row in rows if (row["temperature"] == 0) == greedy]:
+                write_jsonl(folder / f"evalplus-{how}.jsonl", evalplus_samples(task, problems, chosen))
+        if cfg.task.name == "humaneval" and task.problems("train"):
+            log.info("EvalPlus's command wants all of HumanEval's problems: task.env.train_size=0 evaluates them")
     append_results(folder.parent / "results.csv", cfg, summaries)
     shutil.rmtree(folder / kept_answers.FOLDER, ignore_errors=True)
     log.info("samples: %s", folder / "samples.jsonl")

@@ -47,7 +47,7 @@ def main(cfg) -> None:
     with remove_if_setup_fails(folder, is_main):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, "train")
-        task = training_problems(cfg, task, reward)
+        task = training_problems(cfg, task, reward, folder)
     file = folder / "samples.jsonl"
     answers = Counter(row["task_id"] for row in read_jsonl(file))
     problems, size = task.problems("train")[: cfg.recipe.problems], cfg.recipe.prompts_at_once
@@ -132,12 +132,13 @@ def write_pairs(cfg, folder, task, problems, rows) -> None:
     ]
     write_jsonl(folder / PAIRS, pairs)
     mean_tokens = [sum(pair["tokens"][side] for pair in pairs) / max(len(pairs), 1) for side in (0, 1)]
-    summary = {"graded_samples": len(rows), "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean_tokens}
+    graded = sum(row["reward"] is not None for row in rows)
+    summary = {"graded_samples": graded, "problems": len(problems), "pairs": len(pairs), "mean_tokens": mean_tokens}
     summary["seconds"] = sum(row.get("seconds", 0.0) for row in rows)  # older files have none
     write_text(folder / "summary.json", json.dumps(summary))
     log.info(
         "%d pairs from %d graded samples of %d problems; chosen %.0f tokens, rejected %.0f: %s",
-        *(len(pairs), len(rows), len(problems), *mean_tokens, folder / PAIRS),
+        *(len(pairs), graded, len(problems), *mean_tokens, folder / PAIRS),
     )
 
 

@@ -6,11 +6,11 @@
     python recipes/table.py best runs=runs/grpo/basics            of each run: its best evaluated step, and where it is
     python recipes/table.py resume                                which runs are not finished, and what to type to go on
 
-On a task: each run's last evaluation counts, greedy and sampled. Graded samples are those that the policy was trained
-on, for DPO those that its pairs came from, and then minutes are those of sampling and grading them too. The page draws
-pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second table counts the outcomes
-of the answers, in the columns of the dense-rewards work's Table 2. On mbppplus pass@1 counts MBPP+'s tests, and a
-column of its own MBPP's tests alone, on the same answers.
+On a task: each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
+the policy was trained on, for DPO those that its pairs came from, and then minutes are those of sampling and grading
+them too. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
+table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2. On mbppplus pass@1 counts
+MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
 writes. The page draws the jobs' rewards in one chart and links to their reports.
@@ -21,9 +21,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,20 +120,27 @@ def write_csv(path: Path, rows: Sequence[Record]) -> None:
 
 
 def collect(root: Path, task: str, match: str = "") -> list[Record]:
-    """A row for each run, split and decoding of its last evaluation on `task`. Raises UserError where there is none."""
-    rows = []
+    """A row for each run, split and decoding of its last evaluation on `task`, of what it has trained: what was before
+    is no result of the run. Runs of one name are told apart by their paths. Raises UserError where there is none."""
+    rows: list[Record] = []
+    folders: list[Path] = []
     for config in sorted(root.rglob("config.yaml"), key=lambda file: file.stat().st_mtime):
         if match not in config.parent.name:
             continue
         try:
             evals = read_jsonl(config.parent / "evals.jsonl")
-            own = [row for row in evals if row["task"] == task and "1" in row["pass@k"]]
+            own = [row for row in evals if row["task"] == task and "1" in row["pass@k"] and row.get("when") != "before"]
             last = {(row.get("split", "test"), row["temperature"]): row for row in own}
             rows += [_row(config.parent, last[key]) for key in sorted(last)]
+            folders += [config.parent] * len(last)
         except ValueError as error:  # a broken file: the other runs are to be shown
             log.warning("left out: %s", " ".join(str(error).split()))
     if not rows:
         raise UserError(f"no evaluated run on {task} below {root}")
+    names = Counter(folder.name for folder in set(folders))
+    for row, folder in zip(rows, folders, strict=True):
+        if names[folder.name] > 1:
+            row["run"] = str(folder.relative_to(root))
     return rows
 
 
@@ -139,8 +148,10 @@ def _row(folder: Path, evaluation: Record) -> Record:
     """A run's evaluation as a line of the CSV file."""
     passed, temperature = evaluation["pass@k"]["1"], evaluation["temperature"]
     config, _ = read_config(folder / "config.yaml")
-    metrics, pairs = read_jsonl(folder / "metrics.jsonl"), pairs_summary(config)
-    seconds = sum(row.get("seconds/total", 0.0) for row in metrics) + pairs.get("seconds", 0.0)
+    until = evaluation["step"] if evaluation.get("step") is not None else math.inf
+    steps = [row for row in read_jsonl(folder / "metrics.jsonl") if row.get("step", 0) <= until]
+    pairs = pairs_summary(config)
+    seconds = sum(row.get("seconds/total", 0.0) for row in steps) + pairs.get("seconds", 0.0)
     return {
         "run": folder.name,
         "recipe": setting(config, "recipe.name"),
@@ -151,7 +162,7 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "split": evaluation.get("split", "test"),
         "problems": evaluation["problems"],
         "mean_tokens": evaluation["mean_tokens"],
-        "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(metrics)),
+        "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(steps)),
         "minutes": seconds / 60,
         **base_share(evaluation),
         **outcomes(evaluation.get("verdicts") or {}),

@@ -132,26 +132,27 @@ def _play(
     """Episodes by problem, with their grades; prompts of similar length are played together."""
     prompts = [prompt_ids(task, problem, tokenizer) for problem in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
-    size = max(1, rows_at_once // samples)
+    most = min(samples, rows_at_once)
+    counts = [min(most, samples - drawn) for drawn in range(0, samples, most)]
+    size = rows_at_once // most
     generator = torch.Generator("cpu" if server else policy.device).manual_seed(own_seed(seed))
     episodes = Episodes(episode, task, tokenizer, {}, end_ids(tokenizer, policy), grader)
     sampler = evaluation_sampler(policy, tokenizer, decoding, episodes.complete, server)
-    played: list[EpisodeBatch] = []
+    played: list[tuple[EpisodeBatch, list[int]]] = []
     for first in range(0, len(order), size):
         part = order[first : first + size]
-        played.append(episodes.batch())
-        with ExitStack() as stack:
-            conversation = stack.enter_context(sampler.conversation(policy, generator))
-            repeated = [problems[i] for i in part for _ in range(samples)]
-            played[-1].play(conversation, repeated, [prompts[i] for i in part], samples)
-    rows: list[Completion] = []
-    grades: list[Grade | None] = []
-    for batch in played:
-        own_rows, own_grades = batch.collect()
-        rows, grades = rows + own_rows, grades + own_grades
-    back = sorted(range(len(order)), key=order.__getitem__)
-    places = [place * samples + n for place in back for n in range(samples)]
-    return [rows[i] for i in places], [grades[i] for i in places]
+        for count in counts:
+            batch = episodes.batch()
+            played.append((batch, [i for i in part for _ in range(count)]))
+            with ExitStack() as stack:
+                conversation = stack.enter_context(sampler.conversation(policy, generator))
+                batch.play(conversation, [problems[i] for i in played[-1][1]], [prompts[i] for i in part], count)
+    by_problem: list[list[tuple[Completion, Grade | None]]] = [[] for _ in problems]
+    for batch, places in played:
+        for i, row, grade in zip(places, *batch.collect(), strict=True):
+            by_problem[i].append((row, grade))
+    answers = [answer for own in by_problem for answer in own]
+    return [row for row, _ in answers], [grade for _, grade in answers]
 
 
 def _turn_columns(row: Completion, grades: Sequence[Grade | None]) -> list[dict[str, Any]]:

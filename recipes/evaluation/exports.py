@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +13,6 @@ from omegaconf import DictConfig
 
 from envs.task import Problem, Task
 from recipes.evaluation.base_tests import with_base_tests
-from recipes.records.directory import write_text
 
 COLUMNS = ("run", "task", "split", "model", "adapter", "problems", "samples", "temperature")
 MEASURED = ("pass@1", "low", "high", "mean_tokens", "reward", "seconds")
@@ -22,13 +22,15 @@ def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, An
     """Append a line for each evaluation to `file`, whose first line names the columns; two if it has base tests."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *MEASURED], extrasaction="ignore")
-    if not file.exists():
-        writer.writeheader()
     for summary in with_base_tests(summaries):
         passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
         run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
         writer.writerow(run | summary | {"pass@1": passed["value"], "low": passed["low"], "high": passed["high"]})
-    write_text(file, (file.read_text() if file.exists() else "") + text.getvalue())
+    with file.open("a") as out:  # several runs on a task share it
+        fcntl.flock(out, fcntl.LOCK_EX)
+        if out.seek(0, io.SEEK_END) == 0:
+            out.write(",".join([*COLUMNS, *MEASURED]) + "\r\n")
+        out.write(text.getvalue())
 
 
 def evalplus_samples(task: Task, problems: Sequence[Problem], rows: Iterable[dict[str, Any]]) -> list[dict[str, str]]:

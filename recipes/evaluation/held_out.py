@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +64,7 @@ def evaluate_policy(
     Args:
         samples: completions for each problem; greedy decoding draws one.
         k: for which pass@k is computed.
-        rows_at_once: completions that are sampled together in one process.
+        rows_at_once: completions that are sampled together in one process, at most.
         drawn: rows that get a picture, where a channel makes one (pictures.py).
         server: a vLLM server's sampler, which samples in place of this process; `decoding` is used, not its own.
         keep: beginning of the name of a file with the answers as they are drawn, so that the same evaluation goes on
@@ -130,6 +130,7 @@ def measures_of(
     graded = [grade for group in groups for grade in group]
     based = any(BASE in problem.data for problem in problems)
     return {
+        "judged": sum(None not in passed[i : i + samples] for i in range(0, len(passed), samples)),
         "pass@k": _pass_at_k(passed, samples, k),
         **({"base_pass@k": _pass_at_k([answer.base for answer in answers], samples, k)} if based else {}),
         **rewards_of(problems, groups),
@@ -207,9 +208,11 @@ def _sample(
     prompts = [prompt_ids(task, p, tokenizer) for p in problems]
     order = sorted(range(len(problems)), key=lambda i: len(prompts[i]))
     served = isinstance(sampler, ServerSampler)  # the server decides how many it samples together
-    size = max(1, len(order) if served else rows_at_once // samples)
+    most = samples if served else min(samples, rows_at_once)
+    counts = [min(most, samples - drawn) for drawn in range(0, samples, most)]
+    size = max(1, len(order) if served else rows_at_once // most)
     generator = torch.Generator("cpu" if served else policy.device).manual_seed(own_seed(seed))
-    completions: dict[int, list[list[int]]] = {}
+    completions: dict[int, list[list[int]]] = defaultdict(list)
     label = f"{task.name} {'greedy' if sampler.decoding.temperature == 0 else 'sampled'}"
     pause = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a file keeps every state of the bar
     bar = tqdm(total=len(problems) * samples, desc=label, unit="answer", leave=False, mininterval=pause)
@@ -217,14 +220,15 @@ def _sample(
         for first in range(0, len(order), size):
             batch = order[first : first + size]
             asked = [prompts[i] for i in batch]
-            ids = kept.earlier(asked, samples, generator)
-            if ids is None:
-                ids = sampler(policy, asked, samples, generator, lambda *_: bar.update())
-                kept.keep(asked, samples, generator, ids)
-            else:
-                bar.update(len(ids))
-            for row, i in enumerate(batch):
-                completions[i] = ids[row * samples : (row + 1) * samples]
+            for count in counts:
+                ids = kept.earlier(asked, count, generator)
+                if ids is None:
+                    ids = sampler(policy, asked, count, generator, lambda *_: bar.update())
+                    kept.keep(asked, count, generator, ids)
+                else:
+                    bar.update(len(ids))
+                for row, i in enumerate(batch):
+                    completions[i] += ids[row * count : (row + 1) * count]
     return [ids for i in range(len(problems)) for ids in completions[i]]
 
 
@@ -254,10 +258,17 @@ def describe(summary: dict[str, Any]) -> str:
     best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
     episodes = _episodes(summary) if "turns" in summary else ""
     return (
-        f"{summary['task']} {summary['split']} ({summary['problems']} problems, {decoding})  {passes}  "
+        f"{summary['task']} {summary['split']} ({_counted(summary)} problems, {decoding})  {passes}  "
         f"reward {summary['reward']:.3f}{best}  "
         f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s{episodes}"
     )
+
+
+def _counted(summary: Mapping[str, Any]) -> str:
+    """How many problems pass@k is of; those with an answer that could not be graded are left out."""
+    judged = summary.get("judged", summary["problems"])
+    some = summary.get("ungraded") and summary["pass@k"]
+    return f"{judged} of {summary['problems']}" if some else str(summary["problems"])
 
 
 def _episodes(summary: dict[str, Any]) -> str:
@@ -283,14 +294,15 @@ def comparison(evals: list[dict[str, Any]]) -> Table:
         if "1" in row["pass@k"]:
             key = (row["task"], row.get("split", "test"), row["problems"], row["samples"], row["temperature"])
             pairs.setdefault(key, {})[row["when"]] = row
-    for (task, split, problems, samples, temperature), pair in pairs.items():
+    for (task, split, _, samples, temperature), pair in pairs.items():
         decoding = "greedy" if temperature == 0 else f"{samples} at temperature {temperature:g}"
         cells = [_cell(pair.get(when)) for when in ("before", "after")]
         gain = ""
         if {"before", "after"} <= pair.keys():
             points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
             gain = f"{points:+.1f} points"
-        table.add_row(task if split == "test" else f"{task}, {split}", str(problems), decoding, *cells, gain)
+        counts = list(dict.fromkeys(_counted(row) for row in pair.values()))
+        table.add_row(task if split == "test" else f"{task}, {split}", ", ".join(counts), decoding, *cells, gain)
     return table
 
 

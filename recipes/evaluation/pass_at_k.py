@@ -32,6 +32,15 @@ def bootstrap(values: Sequence[float], resamples: int = 4000, seed: int = 0) -> 
     return float(low), float(high)
 
 
+def exact(values: Sequence[float]) -> tuple[float, float] | None:
+    """95 % interval (Clopper and Pearson 1934) where no problem or every problem is solved: there a bootstrap has no
+    width. None for other values."""
+    if set(values) not in ({0.0}, {1.0}):
+        return None
+    room = 1 - 0.025 ** (1 / len(values))
+    return (0.0, room) if values[0] == 0 else (1 - room, 1.0)
+
+
 class PassAtK(evaluate.Metric):
     """`compute(predictions=[[True, False], ...], k=[1, 2])`: verdicts of each problem's samples, equally many.
 
@@ -50,6 +59,6 @@ class PassAtK(evaluate.Metric):
         for each in k:
             if predictions and each <= len(predictions[0]):
                 values = [pass_at_k(len(p), sum(p), each) for p in predictions]
-                low, high = bootstrap(values)
+                low, high = exact(values) or bootstrap(values)
                 out[str(each)] = {"value": float(np.mean(values)), "low": low, "high": high}
         return out

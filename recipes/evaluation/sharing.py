@@ -43,6 +43,16 @@ def of_all_processes(own: Sequence[Answer], samples: int) -> list[Answer]:
     return [answer for at in places for part in parts for answer in part[at : at + samples]]
 
 
+def gathered(own: Sequence[T]) -> list[T]:
+    """What all processes have, those of the first process first: the same list in all. They call it together."""
+    _, processes = _place()
+    if processes == 1:
+        return list(own)
+    parts: list[Any] = [None] * processes
+    distributed.all_gather_object(parts, list(own))
+    return [item for part in parts for item in part]
+
+
 def own_seed(seed: int) -> int:
     """This process's seed: the problems of different processes are answered independently of each other."""
     number, processes = _place()

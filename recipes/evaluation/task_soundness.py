@@ -12,10 +12,13 @@ from omegaconf import DictConfig
 from envs.task import Filtered, Problem, Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.records.jsonl import read_jsonl
+from recipes.evaluation.sharing import gathered, own_share, rank
+from recipes.records.jsonl import read_jsonl, write_jsonl
 from rewards.audit.answers import as_answer
 from rewards.compose import Grade, Reward
 
+DROPPED = "dropped.jsonl"
+"""File in a run directory with the problems that task.drop_invalid left out, and why."""
 WRONG_FUNCTION = "def {name}(*args, **kwargs):\n    return 'a planted wrong answer'\n"
 WRONG_PROGRAM = "print('a planted wrong answer')\n"
 
@@ -60,10 +63,19 @@ def _why(grade: Grade) -> str:
     return ": ".join([grade.verdict, "; ".join(notes)]) if notes else grade.verdict
 
 
-def invalid(task: Task, reward: Reward, split: Split) -> set[str]:
-    """Ids of the problems of `split` with a failure that `examine` reports."""
-    problems = task.problems(split)
-    failures, ungraded, _ = asyncio.run(examine(reward, task, problems))
+def invalid(task: Task, reward: Reward, split: Split, folder: Path) -> set[str]:
+    """Ids of the problems of `split` with a failure that `examine` reports; all processes call it together.
+
+    Each process grades some of the problems, and all get the same ids. They are written to the run directory `folder`,
+    so that a run that is resumed leaves out the same: a reference may time out on a busy machine.
+    """
+    problems, file = task.problems(split), folder / DROPPED
+    if stored := gathered([read_jsonl(file)] if file.exists() else []):
+        return {row["id"] for row in stored[0]}
+    own_failures, own_ungraded, _ = asyncio.run(examine(reward, task, own_share(problems)))
+    failures, ungraded = gathered(own_failures), gathered(own_ungraded)
+    if rank() == 0:
+        write_jsonl(file, failures)
     failing = {row["id"] for row in failures}
     log.info("task.drop_invalid: %d of %d %s problems dropped", len(failing), len(problems), split)
     if ungraded:
@@ -71,8 +83,8 @@ def invalid(task: Task, reward: Reward, split: Split) -> set[str]:
     return failing
 
 
-def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
-    """The task without the training problems that task.drop_invalid and task.pass_rates leave out.
+def training_problems(cfg: DictConfig, task: Task, reward: Reward, folder: Path) -> Task:
+    """The task without the training problems that task.drop_invalid and task.pass_rates leave out. folder: see invalid.
 
     Raises UserError where no problem remains, or task.pass_rates has no pass rates.
     """
@@ -82,7 +94,7 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward) -> Task:
             raise UserError(f"task={cfg.task.name} has no problems to train on; see the task's settings (task.env)")
         dropped: set[str] = set()
         if cfg.task.drop_invalid:
-            dropped |= invalid(task, reward, "train")
+            dropped |= invalid(task, reward, "train", folder)
         if cfg.task.pass_rates is not None:
             outside = outside_range(cfg.task.pass_rates, *cfg.task.pass_rate_range)
             log.info("task.pass_rates: %d training problems outside %s", len(outside), list(cfg.task.pass_rate_range))

@@ -36,12 +36,13 @@ CHANGEABLE = (
 """Keys that may differ when a run is resumed; any other would make it another run."""
 EVALUATES = ("eval", "check")
 """Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
-SETUP_FILES = ("config.yaml", "run.log", "plan.json", LOCK)
+SETUP_FILES = ("config.yaml", "run.log", "plan.json", "dropped.jsonl", LOCK)
 """Files that a directory holds before it has results."""
 WRITTEN = (
-    *("config.yaml", "run.log", "plan.json", "metrics.jsonl", "completions.jsonl", "evals.jsonl"),
-    *("eval_samples.jsonl", "samples.jsonl", "evalplus.jsonl", "fields.svg", "pairs.jsonl", "summary.json"),
-    *("invalid.jsonl", "pass_rates.jsonl", "report.html", "checkpoints", "final", ".answers"),
+    *("config.yaml", "run.log", "plan.json", "dropped.jsonl", "metrics.jsonl", "completions.jsonl", "evals.jsonl"),
+    *("eval_samples.jsonl", "samples.jsonl", "evalplus-greedy.jsonl", "evalplus-sampled.jsonl", "fields.svg"),
+    *("pairs.jsonl", "summary.json", "invalid.jsonl", "pass_rates.jsonl", "report.html", "checkpoints", "final"),
+    ".answers",
 )
 """What a run writes to its directory: all that run.if_exists=replace removes."""
 REPLACED = ".replaced"

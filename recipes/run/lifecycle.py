@@ -111,7 +111,7 @@ def prepare(
             ready(episode, task, "train", *evaluated_split(cfg))
         for other, other_reward in others:
             ready(other_reward, other.task, cfg.evaluation.split)
-        task = training_problems(cfg, task, reward)
+        task = training_problems(cfg, task, reward, folder)
         _require_a_step(cfg, task)
         check(task)
         set_seed(cfg.seed)  # a new adapter's first matrix is random

@@ -12,12 +12,13 @@ from transformers import set_seed
 from envs.pacman import Corridor, play
 from recipes.data.completions import Rollout
 from recipes.data.training_data import tokenized_prompts
-from recipes.evaluation.held_out import evaluate_policy
+from recipes.evaluation.held_out import describe, evaluate_policy
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.models.tiny import scratch_model
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding
+from recipes.sampling.sampler import Sampler
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.metrics import completion_metrics
 from recipes.trainers.ppo_base import PPOConfig
@@ -183,6 +184,28 @@ def test_where_a_channel_is_silent_is_left_out_of_its_mean(tmp_path):
     played = [play(t.task.problems("train")[i // 6].reference, row["completion"]) for i, row in enumerate(results.rows)]
     heard = [sum(earned) for i, earned in enumerate(played) if i % 3 != 2]
     assert results.summary["scores"]["moves"] == pytest.approx(sum(heard) / len(heard))
+
+
+def test_an_evaluation_of_more_samples_than_rows_draws_them_in_parts(tmp_path):
+    """And says how many problems pass@k is of, where an answer to one of them has no grade."""
+    t = trainer(tmp_path)
+    asked = []
+    sample = Sampler.__call__
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            Sampler, "__call__", lambda s, p, prompts, n, *rest: asked.append(n) or sample(s, p, prompts, n, *rest)
+        )
+        results = evaluate_policy(
+            t.policy, t.processing_class, t.task, t.reward, runner, Decoding(5), 5, split="train", rows_at_once=2
+        )
+    problems = t.task.problems("train")
+    assert asked == [2, 2, 1] * len(problems)
+    assert [row["task_id"] for row in results.rows] == [problem.id for problem in problems for _ in range(5)]
+    assert [row["sample"] for row in results.rows] == list(range(5)) * len(problems)
+    share = {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}
+    part = {"problems": 10, "judged": 8, "ungraded": 2, "pass@k": share}
+    assert "(8 of 10 problems, " in describe(results.summary | part)
+    assert "(10 problems, " in describe(results.summary | part | {"judged": 10, "ungraded": 0})
 
 
 def test_a_step_without_a_grade_is_no_step(tmp_path):

@@ -84,8 +84,9 @@ def test_a_base_models_evaluations_add_up_and_leave_out_what_no_answer_can_pass(
         ("small", "1", "2"),
         ("small", "1", "1"),
     ]
-    samples = read_jsonl(folder / "small" / "evalplus.jsonl")
-    assert [row["task_id"] for row in samples] == ["HumanEval/0"] * 3 and all(row["solution"] == "" for row in samples)
+    greedy, drawn = (read_jsonl(folder / "small" / f"evalplus-{how}.jsonl") for how in ("greedy", "sampled"))
+    assert [row["task_id"] for row in greedy] == ["HumanEval/0"]
+    assert drawn == greedy * 2 and all(row["solution"] == "" for row in drawn)
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS["square"]) + "\n")
     refused = warm.run([*command, "task.drop_invalid=true", "run.name=none"], cwd=tmp_path)
     assert refused.returncode == 2 and "no problem remains" in refused.stderr and "Traceback" not in refused.stderr
@@ -101,7 +102,7 @@ def test_a_base_model_continues_the_prompts_text(base_model, tmp_path):
     [record] = read_jsonl(tmp_path / "run" / "evals.jsonl")
     assert (record["problems"], record["samples"], record["ungraded"]) == (2, 4, 0) and record["code"] > 0.5
     prompts = {row["task_id"]: row["prompt"] for row in ROWS.values()}
-    written = [row for row in read_jsonl(tmp_path / "run" / "evalplus.jsonl") if row["solution"]]
+    written = [row for row in read_jsonl(tmp_path / "run" / "evalplus-sampled.jsonl") if row["solution"]]
     assert written and all(row["solution"].startswith(prompts[row["task_id"]]) for row in written)
     refused = warm.run([*command, "task.env.style=poem", "run.dir=poem"], cwd=tmp_path)
     assert refused.returncode == 2 and "task.env.style=poem: must be chat or completion" in refused.stderr

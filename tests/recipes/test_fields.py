@@ -86,6 +86,12 @@ def test_drawings_are_of_the_last_evaluation_and_equal_each_time():
     assert field_drawings(rows) == [drawn] and field_drawings(rows[::2]) == field_drawings([]) == []
 
 
+def test_a_run_that_was_prolonged_draws_its_last_end():
+    rows = [row(name, 1, when="after", step=20, picture=picture()) for name in ("a", "b", "c")]
+    rows += [row("a", 1, when="after", step=40, picture=picture())]
+    assert len(field_drawings(rows)) == 1
+
+
 def test_the_file_needs_nothing_else():
     text = standalone(field_drawings([row("a", 1, picture=picture()), row("b", 0.1, picture=picture((8,)))]))
     root = ElementTree.fromstring(text)

@@ -167,7 +167,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "overrides", "message"),
     [
-        ("sft", ["recipe.batch_size=12"], "does not divide"),
+        ("sft", ["recipe.batch_size=12", "hardware.memory_gib=16"], "does not divide"),
         ("dpo", [], "recipe.pairs"),
         ("dpo", ["recipe.pairs=nowhere"], "no preference pairs in nowhere"),
         ("pairs", ["recipe.samples_per_prompt=1"], "a pair takes two answers"),
@@ -192,7 +192,8 @@ class Judge:
         return [None if each is None else ChannelResult(float(each), passed=each) for each in asked]
 
 
-def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch):
+def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch, tmp_path):
+    """A run that goes on leaves out the same problems, whatever its references do this time."""
     message: list[str] = []
     monkeypatch.setattr(log, "warning", lambda text, *values: message.append(text % values))
     task = Basics(train_size=4)
@@ -205,8 +206,11 @@ def test_what_could_not_be_graded_is_said_and_is_not_dropped(monkeypatch):
     assert [grade is None for grade in right] == [False, True, False, True]
 
     reward = Reward({"judge": Judge(*references, *nonsense)}, {"judge": 1.0})
-    kept = training_problems(compose("task.drop_invalid=true"), task, reward).problems("train")
+    kept = training_problems(compose("task.drop_invalid=true"), task, reward, tmp_path).problems("train")
     assert kept == problems[:2] and "1 could not be graded and are kept" in message[0] and problems[1].id in message[0]
+
+    all_fail = Reward({"judge": Judge(*[False] * 8)}, {"judge": 1.0})
+    assert training_problems(compose("task.drop_invalid=true"), task, all_fail, tmp_path).problems("train") == kept
 
 
 def test_check_names_what_is_not_sound_and_training_drops_it(tmp_path, tiny_model):

@@ -37,6 +37,14 @@ def test_the_metric_is_called_as_evaluates_users_expect():
     assert 0 <= got["1"]["low"] <= 0.25 <= got["1"]["high"] <= 0.5
 
 
+@pytest.mark.parametrize("solved", [False, True])
+def test_where_all_problems_end_alike_the_interval_is_exact(solved):
+    """None of 33: the share that leaves none in one of forty draws, 1 - 0.025 ** (1 / 33)."""
+    share = PassAtK().compute(predictions=[[solved, solved]] * 33, k=[1])["1"]
+    ends = (share["low"], share["high"]) if not solved else (1 - share["high"], 1 - share["low"])
+    assert ends == pytest.approx((0, 0.1058), abs=1e-4)
+
+
 def test_the_bootstrap_covers_a_known_mean():
     low, high = bootstrap([0.0] * 50 + [1.0] * 50)
     assert low == pytest.approx(0.4, abs=0.03) and high == pytest.approx(0.6, abs=0.03)

@@ -38,6 +38,28 @@ def test_evaluations_of_other_problems_are_told_apart(tmp_path):
     assert "problems" not in [column.header for column in table.table(rows[:1], "basics").columns]
 
 
+def test_what_was_before_training_is_no_result_and_runs_of_one_name_are_told_apart(tmp_path):
+    """A run that is not finished has the base model's evaluation alone; steps after an evaluation do not count."""
+    for recipe, stages in (
+        ("grpo", (("before", 0),)),
+        ("ppo", (("before", 0), ("step 2", 2))),
+        ("sft", (("after", 3),)),
+    ):
+        folder = tmp_path / recipe / "basics" / "model-seed0"
+        folder.mkdir(parents=True)
+        sizes = "prompts_per_step: 2, samples_per_prompt: 3"
+        (folder / "config.yaml").write_text(f"recipe: {{name: {recipe}, {sizes}}}\n")
+        passed = {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}
+        kept = {"task": "basics", "temperature": 0.0, "samples": 1, "problems": 66, "mean_tokens": 40, "pass@k": passed}
+        lines = [json.dumps(kept | {"when": when, "step": step}) for when, step in stages]
+        (folder / "evals.jsonl").write_text("\n".join(lines) + "\n")
+        steps = [json.dumps({"step": step, "seconds/total": 60.0}) for step in range(1, 8)]
+        (folder / "metrics.jsonl").write_text("\n".join(steps) + "\n")
+    ppo, sft = sorted(table.collect(tmp_path, "basics"), key=lambda row: row["run"])
+    assert (ppo["run"], sft["run"]) == ("ppo/basics/model-seed0", "sft/basics/model-seed0")
+    assert (ppo["graded_samples"], ppo["minutes"], sft["minutes"]) == (12, 2.0, 3.0)
+
+
 def test_names_keep_what_tells_runs_apart():
     assert table.without_common_parts(["a_1-model-seed0", "a_2-model-seed0-lr-3"]) == ["a_1", "a_2-lr-3"]
     assert table.without_common_parts(["only-model"]) == ["only-model"]

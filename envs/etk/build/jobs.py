@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import Counter
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -79,15 +80,25 @@ def run_job(application: Application, job_id: str, files: dict[str, bytes], *als
 
 
 def program_of(application: Application, built: Outcome) -> dict[str, bytes]:
-    """The artifact and the inputs of the run from a build's outcome, by base name; a pattern of inputs takes no file
-    with the name of a result, which an earlier run has left."""
+    """The artifact and the inputs of the run from a build's outcome, by base name."""
+    return {path.name: data for path, data in _program_files(application, built)}
+
+
+def names_twice(application: Application, built: Outcome) -> list[str]:
+    """Base names that several files of `program_of` have, of which a run's one folder could hold one alone."""
+    counts = Counter(path.name for path, _ in _program_files(application, built))
+    return [name for name, count in counts.items() if count > 1]
+
+
+def _program_files(application: Application, built: Outcome) -> list[tuple[PurePosixPath, bytes]]:
+    """A pattern of inputs takes no file with the name of a result, which an earlier run has left."""
     log, results = application.build.log, {PurePosixPath(each).name for each in application.metric.expect}
-    files = {PurePosixPath(name.removeprefix(f"{TREE}/")): data for name, data in built.files.items()}
-    return {
-        path.name: data
-        for path, data in files.items()
+    files = [(PurePosixPath(name.removeprefix(f"{TREE}/")), data) for name, data in built.files.items()]
+    return [
+        (path, data)
+        for path, data in files
         if str(path) not in (log, "built.tar") and (path.name not in results or application.run.names_input(path))
-    }
+    ]
 
 
 def run_failure(application: Application, outcome: Outcome) -> str | None:

@@ -27,6 +27,7 @@ from envs.etk.build.jobs import (
     copied_job,
     last_output,
     mounted_job,
+    names_twice,
     program_of,
     run_failure,
     run_job,
@@ -202,6 +203,10 @@ async def _build_and_run(application: Application, sandbox: Sandbox, source: byt
     for pattern in application.run.inputs:
         if not any(fnmatch(name, pattern) for name in names):
             raise ApplicationError(f"{application.name}: run.inputs: no file {pattern} in the built source")
+    if twice := names_twice(application, built):
+        raise ApplicationError(
+            f"{application.name}: run.inputs: several files are called {twice[0]}, and a run has one folder for all"
+        )
     if travels:
         (folder / "built.tar").write_bytes(_normalized(built.files["built.tar"]))
     reference = folder / "reference"

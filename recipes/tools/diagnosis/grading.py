@@ -25,20 +25,22 @@ CUT_SERIOUS, CUT_WARNING = 0.5, 0.25
 
 
 def timeouts(run: History) -> Finding | None:
-    """Many answers are stopped by a limit of wall-clock or processor time."""
+    """Many answers are stopped by a limit of wall-clock time, processor time or memory."""
     late = run.late_answers
     verdicts = Counter(a.verdict for a in late)
     stopped = verdicts["timeout"] + verdicts["killed"]
     share = lower_bound(stopped, len(late))
     if len(late) < MIN_ANSWERS or share < TIMEOUT_WARNING:
         return None
-    limit = "sandbox.limits.wall_s" if verdicts["timeout"] >= verdicts["killed"] else "sandbox.limits.cpu_s"
+    more = scaled(run, "sandbox.limits.wall_s", 2, 10)
+    if verdicts["killed"] > verdicts["timeout"]:  # by the limit of processor time or of memory, or by its own signal
+        more = f"{scaled(run, 'sandbox.limits.cpu_s', 2, 4)}, or {scaled(run, 'sandbox.limits.memory_mib', 2, 1024)}"
     return Finding(
         "timeouts",
         "serious" if share >= TIMEOUT_SERIOUS else "warning",
         evidence=f"{stopped} of the {len(late)} stored answers of {run.late_steps} were stopped "
         f"({verdicts['timeout']} timeout, {verdicts['killed']} killed), {percent(stopped / len(late))}.",
-        remedy=f"Look at them (recipes/look.py): where they are right but slow, set {scaled(run, limit, 2, 10)}; where "
+        remedy=f"Look at them (recipes/look.py): where they are right but slow or large, set {more}; where "
         f"they loop, {lower_learning_rate(run)}.",
     )
 

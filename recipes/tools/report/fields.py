@@ -16,6 +16,7 @@ from recipes.cli.console import number
 from recipes.evaluation.pictures import chosen, pictured
 from recipes.records.jsonl import Record, finite
 from recipes.tools.report.charts import css, svg, tick_label
+from recipes.tools.report.figures import of_last_evaluation
 from recipes.tools.report.templates import render
 
 WIDTH, SIDE, LEAST = 960, 232, 70
@@ -33,8 +34,7 @@ PIXELS = 256
 
 def field_drawings(samples: Sequence[Record]) -> list[Markup]:
     """Drawings of the last evaluation's pictures, of up to four problems; none without pictures."""
-    last = [row for row in samples if row.get("when") == samples[-1].get("when")] if samples else []
-    rows = pictured(last)
+    rows = pictured(of_last_evaluation(samples))
     return [field_drawing(rows[i]) for i in chosen(rows)]
 
 

@@ -21,6 +21,12 @@ Picture = dict[str, Any]
 """{title, note, legend, svgs}; `legend` holds (colour, name)."""
 
 
+def of_last_evaluation(samples: Iterable[Record]) -> list[Record]:
+    """The rows of the last evaluation; a run that was prolonged has several of one name."""
+    rows = list(samples)
+    return [row for row in rows if all(row.get(key) == rows[-1].get(key) for key in ("when", "step"))]
+
+
 def figures(
     steps: Mapping[int, Record], evals: Sequence[Record], samples: Iterable[Record], config_task: str
 ) -> list[Picture]:

@@ -114,6 +114,13 @@ def interval(record: Record | None, k: str) -> Interval | None:
     return Interval(share["value"], *(share[end] if finite(share.get(end)) else None for end in ("low", "high")))
 
 
+def _counted(record: Record) -> str:
+    """How many problems pass@k is of: without those that have an answer which could not be graded."""
+    judged = record.get("judged")
+    some = record.get("ungraded") and record.get("pass@k") and judged is not None
+    return f"{judged} of {record['problems']}" if some else str(record["problems"])
+
+
 def gains(evals: list[Record]) -> list[Record]:
     """A row for each task, split and decoding: pass@1 before and after, with the gain in points.
 
@@ -130,8 +137,9 @@ def gains(evals: list[Record]) -> list[Record]:
         at = "after" if "after" in stages else latest
         before, after = interval(stages.get("before"), "1"), interval(stages.get(at), "1")
         gain = (after.value - before.value) * 100 if before and after else None
-        problems = next((r["problems"] for r in stages.values() if r.get("problems")), None)
-        row = {"task": task, "split": split, "decoding": how, "problems": problems}
+        counts = [_counted(stages[when]) for when in ("before", at) if stages.get(when, {}).get("problems")]
+        problems = ", ".join(dict.fromkeys(counts)) or None
+        row: Record = {"task": task, "split": split, "decoding": how, "problems": problems}
         rows.append(row | {"before": before, "after": after, "gain": gain, "at": "" if at == "after" else at})
     ends = [end for row in rows for share in (row["before"], row["after"]) for end in share or () if end is not None]
     for row in rows:

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from recipes.tools.report.figures import decoding_name
+from recipes.tools.report.figures import decoding_name, of_last_evaluation
 from recipes.tools.report.templates import render
 
 ROW, LEFT, STEP = 26, 150, 30
@@ -94,9 +94,8 @@ def robot_runs(samples: Iterable[dict[str, Any]], most: int = 4) -> list[dict[st
     """Drawings of the last evaluation's runs, the longest of each verdict: {task_id, verdict, note, svg}."""
     runs = [row for row in samples if ((row.get("details") or {}).get("simulator") or {}).get("rooms")]
     longest: dict[str, dict[str, Any]] = {}
-    for row in sorted(runs, key=lambda row: -len(row["details"]["simulator"]["trace"])):
-        if row.get("when") == runs[-1].get("when"):
-            longest.setdefault(str(row.get("verdict")), row)
+    for row in sorted(of_last_evaluation(runs), key=lambda row: -len(row["details"]["simulator"]["trace"])):
+        longest.setdefault(str(row.get("verdict")), row)
     return [
         {"task_id": row.get("task_id"), "verdict": verdict, "note": row.get("note") or "", "svg": svg}
         for verdict, row in list(longest.items())[:most]

@@ -18,7 +18,7 @@ from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.build.compiler_messages import compiler_lines, compiler_messages
 from envs.etk.build.evaluation import Evaluator, FileText, _compared
 from envs.etk.build.formats import FORMATS, PlotfileError
-from envs.etk.build.jobs import program_of
+from envs.etk.build.jobs import names_twice, program_of
 from envs.etk.build.outputs import InMemory
 from envs.etk.completion.__main__ import main
 from envs.etk.completion.cases import MARK, Case, Gap, piece_spans
@@ -80,6 +80,13 @@ def test_what_is_named_as_an_input_is_one(heat):
         (("*.txt",), {"heat.ex"}),
     ):
         assert set(program_of(application(heat, inputs), built)) == names
+
+
+def test_two_inputs_of_one_name_are_told(heat):
+    """A run has one folder for all: one of the two would be lost."""
+    files = {f"tree/{name}": b"" for name in ("heat.ex", "left/params.txt", "right/params.txt")}
+    built = Outcome("x", "pass", 1, 1, 0.0, files=files)
+    assert names_twice(application(heat, ("left/params.txt", "right/params.txt")), built) == ["params.txt"]
 
 
 @pytest.mark.parametrize("name", ["u_1.npz", "u_1.npy"])
