@@ -110,10 +110,14 @@ def write_pairs(cfg, folder, task, problems, rows) -> None:
     import json
 
     from recipes.cli.console import log
-    from recipes.data.training_data import as_turns
+    from recipes.data.training_data import as_turns, imitated
     from recipes.evaluation.preference_pairs import PAIRS, preference_pairs
     from recipes.records.directory import write_text
     from recipes.records.jsonl import write_jsonl
+
+    def as_example(problem, answer):
+        prompt = task.messages(problem)
+        return as_turns(prompt, imitated(task, prompt, answer))[1]
 
     by_problem: dict[str, list] = {problem.id: [] for problem in problems}
     for row in rows:
@@ -122,8 +126,8 @@ def write_pairs(cfg, folder, task, problems, rows) -> None:
         {
             "problem_id": problem.id,
             "prompt": as_turns(task.messages(problem), "")[0],
-            "chosen": as_turns(task.messages(problem), chosen["completion"])[1],
-            "rejected": as_turns(task.messages(problem), rejected["completion"])[1],
+            "chosen": as_example(problem, chosen["completion"]),
+            "rejected": as_example(problem, rejected["completion"]),
             "rewards": [chosen["reward"], rejected["reward"]],
             "tokens": [chosen["tokens"], rejected["tokens"]],
         }

@@ -24,12 +24,18 @@ class Part:
     tokens: frozenset[int]
 
 
+def special_ids(tokenizer: Any) -> set[int]:
+    """Ids without a text, as `decode(skip_special_tokens=True)` leaves them out: some have no name, such as the second
+    end token of Llama 3."""
+    return {*tokenizer.all_special_ids, *(i for i, token in tokenizer.added_tokens_decoder.items() if token.special)}
+
+
 class TokenBytes:
     """The bytes of each token id: byte-level BPE, sentencepiece with byte fallback, or plain characters."""
 
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
-        self._special = set(tokenizer.all_special_ids)
+        self._special = special_ids(tokenizer)
         self._added = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items()}
         learnt = tokenizer.get_vocab().keys() - set(self._added.values())
         # the alphabet of byte-level BPE has no ▁, and a sentencepiece vocabulary may have the letter Ġ
@@ -47,7 +53,8 @@ class TokenBytes:
         if token_id in self._special:
             return b""
         if token_id in self._added:
-            return self._added[token_id].encode()
+            text = self._added[token_id]  # Gemma's runs of blanks are such tokens
+            return (text.replace("▁", " ") if self._sentencepiece else text).encode()
         token = self._tokenizer.convert_ids_to_tokens(token_id)
         if token is None:  # padded vocabulary rows have no token
             return b""

@@ -199,7 +199,7 @@ def _read(path: Path, key: str) -> list[dict[str, Any]]:
     """The rows of a file or of a folder's files. Raises TaskError."""
     if not path.exists():
         raise TaskError(f"no such file or folder: {path} (task.env.{key})")
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")]) if path.is_dir() else [path]
     try:
         rows = [row for file in files for row in _checked(file)]
     except OSError as error:
@@ -226,6 +226,8 @@ def _fault_of_texts(row: dict[str, Any]) -> str:
     for key in sorted(FIELDS - {"examples", "hidden"}):
         if not isinstance(row[key], str):
             return f"{key} is no text"
+    if "id" in row and not (isinstance(row["id"], str) and row["id"]):
+        return "id is no text"
     return ""
 
 
@@ -250,7 +252,7 @@ def _problem(row: dict[str, Any]) -> Problem:
         arguments = ", ".join(map(repr, shown["args"]))
         example = f" For example, {row['name']}({arguments}) == {shown['expected']!r}."
     return Problem(
-        id=row.get("id") or f"basics/{row['name']}",
+        id=row.get("id", f"basics/{row['name']}"),
         question=f"{row['description']}{example}\n\n{ASKED}\n\n```python\n{row['signature']}\n```",
         entry_point=row["name"],
         cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),

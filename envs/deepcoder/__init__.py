@@ -115,7 +115,6 @@ class DeepCoder(CodeBlockTask):
         self.dropped: Counter[str] = Counter()
         self._largest = int(largest_mib * (1 << 20))
         self._limits = Limits(cpu_s=timeout_s, wall_s=timeout_s, memory_mib=memory_mib, each_case=True)
-        self._names: set[str] = set()
         held_out: list[Problem] | None = None
         if path is None:
             problems = self._problems(_hub(train_parts, "train"))
@@ -129,9 +128,12 @@ class DeepCoder(CodeBlockTask):
                 held_out = self._problems(file_rows(tests, COLUMNS, self.dropped, root))
         if held_out:
             families = {problem.family for problem in held_out}
-            kept = [problem for problem in problems if problem.family not in families]
-            self.dropped["has the text of a held-out problem"] += len(problems) - len(kept)
-            problems, self.dropped = kept, +self.dropped
+            others = [problem for problem in problems if problem.family not in families]
+            self.dropped["has the text of a held-out problem"] += len(problems) - len(others)
+            names = {problem.id for problem in held_out}
+            problems = [problem for problem in others if problem.id not in names]
+            self.dropped["has the id of a held-out problem"] += len(others) - len(problems)
+            self.dropped = +self.dropped
         total, reasons = sum(self.dropped.values()), ", ".join(f"{n} {why}" for why, n in self.dropped.most_common())
         if total:
             log.warning("deepcoder: %d rows dropped: %s", total, reasons)
@@ -151,13 +153,16 @@ class DeepCoder(CodeBlockTask):
         return False
 
     def _problems(self, rows: Iterable[Row]) -> list[Problem]:
-        problems = []
+        """The usable rows of one side of the split, the first of each id."""
+        problems: dict[str, Problem] = {}
         for row in rows:
             try:
-                problems.append(self._problem(row["id"], row))
+                if row["id"] in problems:
+                    raise BadTests("id seen before")
+                problems[row["id"]] = self._problem(row["id"], row)
             except BadTests as error:
                 self.dropped[str(error)] += 1
-        return problems
+        return list(problems.values())
 
     def _problem(self, name: str, row: Row) -> Problem:
         """A row as a problem. Raises BadTests, with the reason, for an unusable row."""
@@ -170,9 +175,6 @@ class DeepCoder(CodeBlockTask):
         if isinstance(column, str | bytes) and len(column) > self._largest:
             raise BadTests("tests over task.env.largest_mib")
         tests = normalise(column, row.get("metadata"), starter)
-        if name in self._names:
-            raise BadTests("id seen before")
-        self._names.add(name)
         return Problem(
             id=f"{self.name}/{name}",
             question=_question(text.strip(), starter, tests),

@@ -19,7 +19,16 @@ from pathlib import Path
 from envs.data import data_files, file_rows, hub_rows
 from envs.json_lines import Row
 from envs.mbpp import instruct, plus
-from envs.task import CodeBlockTask, Extracted, Problem, Split, TaskError, extract_fenced, require_tests
+from envs.task import (
+    CodeBlockTask,
+    Extracted,
+    Problem,
+    Split,
+    TaskError,
+    extract_fenced,
+    require_own_ids,
+    require_tests,
+)
 
 HUB = "google-research-datasets/mbpp"
 COLUMNS = ("task_id", "text", "prompt", "code", "test_list", "test_setup_code", "test_imports", "challenge_test_list")
@@ -93,6 +102,7 @@ class Mbpp(CodeBlockTask):
         problems = instruct.sample(rows, size, self.split_seed, in_order=self.train_path is None)
         if len(problems) <= self.validation_size:
             raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
+        require_own_ids(problems)
         self.train_size = min(self.train_size, len(problems) - self.validation_size)
         return problems
 

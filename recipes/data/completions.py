@@ -171,7 +171,27 @@ def with_answer(prompt: Prompted, answer: str, tokenizer: Any) -> tuple[list[int
             f"the chat template asks for an answer behind {shown[-30:]!r}, and shows a finished one in another form, "
             "so there is no example to imitate: give the model's folder another chat_template.jinja"
         )
-    return asked, list(tokenizer(whole[len(shown) :], add_special_tokens=False)["input_ids"])
+    return asked, ids_behind(whole[len(shown) :], tokenizer)
+
+
+def ids_behind(text: str, tokenizer: Any, **how: Any) -> list[int]:
+    """Token ids of a text that stands behind another one, without special tokens; `how`: further arguments.
+
+    Some tokenizers (Llama 2's) put a blank before every text that they are given, which such a text does not have: it
+    is encoded behind a line break then, whose ids are left out.
+    """
+    ids = list(tokenizer(text, add_special_tokens=False, **how)["input_ids"])
+    begun = "".join(tokenizer.convert_ids_to_tokens(ids)).replace("▁", " ").replace("Ġ", " ")
+    if _blanks(begun) <= _blanks(text):
+        return ids
+    line = list(tokenizer("\n", add_special_tokens=False, **how)["input_ids"])
+    behind = list(tokenizer(f"\n{text}", add_special_tokens=False, **how)["input_ids"])
+    return behind[len(line) :] if behind[: len(line)] == line else ids
+
+
+def _blanks(text: str) -> int:
+    """How many blanks a text begins with."""
+    return len(text) - len(text.lstrip(" "))
 
 
 def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:

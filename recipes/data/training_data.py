@@ -70,6 +70,12 @@ def right_answers(path: str, needed: bool = True) -> dict[str, str]:
     return {problem: answers.most_common(1)[0][0] for problem, answers in counts.items()}
 
 
+def imitated(task: Task, prompt: Prompted, answer: str) -> str:
+    """A sampled answer as an example: to a text, without the stop text behind its code that ended it."""
+    code = task.extract(answer) if isinstance(prompt, str) else None
+    return answer[: code.end] if code else answer
+
+
 def demonstrations(
     task: Task,
     own: Mapping[str, str] | None = None,
@@ -92,9 +98,7 @@ def demonstrations(
     turns = []
     for problem in problems:
         prompt = task.messages(problem)
-        answer = own.get(problem.id)
-        if answer is not None and isinstance(prompt, str) and (code := task.extract(answer)):
-            answer = answer[: code.end]  # without the stop text that ended it
+        answer = imitated(task, prompt, own[problem.id]) if problem.id in own else None
         if answer is None and references and problem.reference:
             answer = demonstration(prompt, problem.reference)
         if answer is not None:
@@ -109,19 +113,28 @@ def demonstrations(
 
 
 def warn_of_cut(examples: Dataset, max_length: int | None) -> None:
-    """Log how many examples TRL cuts at `max_length` tokens, which takes the end of their answers. examples: with
-    `input_ids`."""
+    """Log how many examples TRL cuts at `max_length` tokens, which takes the end of their answers, or leaves out since
+    nothing of the answer remains. examples: with `input_ids` and `labels`.
+
+    Raises UserError where nothing of any answer remains.
+    """
     wholes = list(map(len, examples["input_ids"]))
     cut = [whole for whole in wholes if max_length and whole > max_length]
-    if cut:
-        log.warning(
-            "%d of %d examples are longer than recipe.trl.max_length=%d tokens and lose the end of their answers; "
-            "recipe.trl.max_length=%d keeps all of them",
-            len(cut),
-            len(wholes),
-            max_length,
-            max(cut),
+    if not cut:
+        return
+    lost = sum(all(label == -100 for label in labels[:max_length]) for labels in examples["labels"])
+    if lost == len(wholes):
+        raise UserError(
+            f"recipe.trl.max_length={max_length}: the prompts alone are longer, so that nothing of any answer is left; "
+            f"recipe.trl.max_length={max(cut)} keeps all"
         )
+    log.warning(
+        "%d of %d examples are longer than recipe.trl.max_length=%d tokens: %d lose the end of their answers%s; "
+        "recipe.trl.max_length=%d keeps all of them",
+        *(len(cut), len(wholes), max_length, len(cut) - lost),
+        f" and {lost}, whose prompts alone are longer, are left out" if lost else "",
+        max(cut),
+    )
 
 
 def tokenized_prompts(task: Task, tokenizer: Any) -> Dataset:

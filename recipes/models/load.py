@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -225,10 +226,16 @@ def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) 
         return ValueFunction(size, score=mlp_score(size))
     if model.path == SCRATCH:
         return ValueFunction(size, AutoModel.from_config(policy.config))
-    frozen = model.lora_rank > 0
-    backbone = _pretrained(AutoModel, hardware, model_source(model.path), frozen)
-    if frozen:
-        backbone = get_peft_model(backbone, _lora_config(model, task_type=None))
+    settings = _lora_config(model, task_type=None) if model.lora_rank > 0 else None
+    if isinstance(policy, PeftModel):  # it goes on with an adapter, whose settings may be others
+        settings = copy.deepcopy(policy.peft_config["default"])
+        settings.task_type, settings.inference_mode = None, False
+        if not isinstance(settings.target_modules, str):  # names of layers begin with the head's attribute there
+            inner = f"{policy.get_base_model().base_model_prefix}."
+            settings.target_modules = {name.removeprefix(inner) for name in settings.target_modules or ()}
+    backbone = _pretrained(AutoModel, hardware, model_source(model.path), settings is not None)
+    if settings is not None:
+        backbone = get_peft_model(backbone, settings)
     return ValueFunction(size, backbone)
 
 

@@ -154,7 +154,8 @@ def _require_a_step(cfg: DictConfig, task: Task) -> None:
             f"recipe.prompts_per_step={wanted}: task={cfg.task.name} has {len(problems)} problems to train on; set "
             f"recipe.prompts_per_step={len(problems)} or less"
         )
-    if cfg.recipe.name == "sft" and not any(problem.reference for problem in problems):
+    imitates = cfg.recipe.name == "sft" and cfg.recipe.answers is None  # its own answers need no reference
+    if imitates and not any(problem.reference for problem in problems):
         raise UserError(f"task={cfg.task.name} has no reference solutions to learn from: choose another task for SFT")
 
 

@@ -55,7 +55,7 @@ def end_of_turn(tokenizer: Any) -> int | None:
     if not tokenizer.chat_template:
         return None
     turns = [{"role": "user", "content": "-"}, {"role": "assistant", "content": ANSWER}]
-    behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(ANSWER)[2]
+    behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(ANSWER)[2].lstrip()
     special = {token.content: number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     return next((number for mark, number in special.items() if mark and behind.startswith(mark)), None)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from envs.task import Problem, Task
 from recipes.cli.errors import UserError
+from recipes.data.completions import ids_behind
 from recipes.data.training_data import demonstration
 from rewards.compose import Grade
 
@@ -121,7 +122,7 @@ class ReferencePrefixes:
         return ids[: max(1, min(shown, len(ids) - 1, self._longest - 1))] if len(ids) > 1 else []
 
     def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return ids_behind(text, self._tokenizer)
 
     def _tokens_until(self, ids: Sequence[int], answer: str, end: int) -> int:
         """How many of the answer's tokens lie before its character `end`, but for one that reaches across it."""

@@ -11,6 +11,8 @@ from typing import Any
 
 from envs.episode import as_text, begun_by
 from envs.task import Prompted
+from recipes.data.completions import ids_behind
+from rewards.attribution import special_ids
 
 ANSWER, REPLY = "ANSWER-1f2e", "REPLY-3d4c"
 """Stand for the two messages while the template is read."""
@@ -27,7 +29,7 @@ class Replies:
         self._tokenizer, self._template = tokenizer, dict(template)
         marks = {*tokenizer.all_special_tokens, *(str(token) for token in tokenizer.added_tokens_decoder.values())}
         self._marks = sorted((mark for mark in marks if len(mark.strip()) > 1), key=len, reverse=True)
-        self._special = set(tokenizer.all_special_ids)
+        self._special = special_ids(tokenizer)
         self._between: tuple[list[int], list[int]] | None = None
 
     def __call__(self, prompt: Prompted, answer_ids: Sequence[int], reply: str) -> list[int]:
@@ -36,8 +38,8 @@ class Replies:
         if isinstance(prompt, str):
             return self.text(as_text(prompt, self.broken(reply)))
         before, after = self._around()
-        if before and answer_ids and answer_ids[-1] == before[0]:
-            before = before[1:]
+        if answer_ids and answer_ids[-1] in before:  # behind a line break in some templates
+            before = before[before.index(answer_ids[-1]) + 1 :]
         return [*before, *self.text(self.broken(reply)), *after, *self.text(begun_by(prompt))]
 
     def broken(self, reply: str) -> str:
@@ -51,8 +53,7 @@ class Replies:
         """Ids of a text as text: no mark in it is one."""
         if not text:
             return []
-        ids = list(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
-        return [i for i in ids if i not in self._special]
+        return [i for i in ids_behind(text, self._tokenizer, split_special_tokens=True) if i not in self._special]
 
     def _around(self) -> tuple[list[int], list[int]]:
         """The marks before and behind a reply."""
@@ -67,7 +68,7 @@ class Replies:
             )
             before, after = whole.split(ANSWER)[1].split(REPLY)
             self._between = tuple(  # type: ignore[assignment]
-                list(self._tokenizer(part, add_special_tokens=False)["input_ids"]) for part in (before, after)
+                ids_behind(part, self._tokenizer) for part in (before, after)
             )
         assert self._between is not None
         return self._between

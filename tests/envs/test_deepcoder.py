@@ -170,6 +170,16 @@ def test_what_is_held_out_is_not_trained_on(tmp_path):
     assert dict(task.dropped) == {"has the text of a held-out problem": 3}
 
 
+def test_an_id_on_both_sides_is_held_out(tmp_path):
+    write(tmp_path / "train.jsonl", rows(9))
+    other = [row | {"problem": f"another text {n}"} for n, row in enumerate(rows(3))]
+    write(tmp_path / "test.jsonl", other)
+    task = DeepCoder(str(tmp_path))
+    assert [len(side) for side in ids(task)] == [6, 3]
+    assert {problem.question.split("\n")[0] for problem in task.problems("test")} == {row["problem"] for row in other}
+    assert dict(task.dropped) == {"has the id of a held-out problem": 3}
+
+
 def test_programs_may_print_what_their_tests_expect(tmp_path, sandbox):
     """More than the sandbox's usual limit, where the tests have as much."""
     long = [{"input": "1", "output": "7\n" * 3_000_000}]

@@ -62,6 +62,9 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
     assert (len(train), len(validation)) == (15, 5) and not {p.id for p in train} & {p.id for p in validation}
     assert train == Mbpp(train_path=str(file), train_size=15, validation_size=5).problems("train")
     assert train != Mbpp(train_path=str(file), train_size=15, validation_size=5, split_seed=1).problems("train")
+    file.write_text("".join(json.dumps(made(n, id=f"r{n % 19}")) + "\n" for n in range(20)))
+    with pytest.raises(TaskError, match="1 ids name several problems"):
+        Mbpp(train_path=str(file), train_size=15, validation_size=5).problems("train")
     reasons = Counter()
     for each in odd:
         try:

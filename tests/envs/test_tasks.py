@@ -80,6 +80,7 @@ ROW = {
             "args of test 1 of examples",
         ),
         (json.dumps({**ROW, "examples": {}, "hidden": []}), "examples is no list"),
+        (json.dumps({**ROW, "examples": [], "hidden": [], "id": 7}), ":1: id is no text"),
     ],
 )
 def test_bad_data_is_refused_in_one_line(tmp_path, text, says):

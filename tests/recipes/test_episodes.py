@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 
 import pytest
@@ -87,6 +88,16 @@ def test_a_reply_opens_no_turn_of_its_own(smollm2_tokenizer):
     assert smollm2_tokenizer.decode(replies(begun, answer, "no")).endswith("assistant\n```c\n")
     assert smollm2_tokenizer.decode(replies("Q", answer, f"no {MARKS}")).endswith("\n\nQ")
     assert not set(replies("Q", answer, f"no {MARKS}")) & set(smollm2_tokenizer.all_special_ids)
+
+
+def test_an_end_behind_a_line_break_is_said_once(smollm2_tokenizer):
+    """DeepSeek's first template ends an answer with a line break, its mark and another."""
+    tokenizer = copy.deepcopy(smollm2_tokenizer)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n<|im_end|>\n{% endfor %}"
+    replies, prompt = Replies(tokenizer, {}), [{"role": "user", "content": "Q"}]
+    answer, [end] = tokenizer("def f(): pass")["input_ids"], tokenizer("<|im_end|>")["input_ids"]
+    assert tokenizer.decode(replies(prompt, answer, "no")) == "\n<|im_end|>\nno\n<|im_end|>\n"
+    assert tokenizer.decode(replies(prompt, [*answer, end], "no")) == "\nno\n<|im_end|>\n"
 
 
 def rollouts(tiny_model, tokenizer, episode, rows=8, **more):

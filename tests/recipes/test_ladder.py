@@ -6,7 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +19,7 @@ from recipes.data.training_data import demonstrations, right_answers, tokenized_
 from recipes.evaluation.preference_pairs import preference_pairs
 from recipes.evaluation.task_soundness import examine, training_problems
 from recipes.records.jsonl import read_jsonl, write_jsonl
+from recipes.run.lifecycle import _require_a_step
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 from tests import warm
@@ -57,6 +60,13 @@ def test_demonstrations_are_the_references_as_the_task_wants_them_answered():
         assert row["prompt"] == task.messages(problem)
 
 
+def test_a_task_without_references_can_be_imitated_by_own_answers_alone():
+    task = SimpleNamespace(problems=lambda split: [replace(Basics().problems("train")[0], reference=None)])
+    _require_a_step(compose("recipe.answers=runs/own", recipe="sft"), task)
+    with pytest.raises(UserError, match="no reference solutions to learn from"):
+        _require_a_step(compose(recipe="sft"), task)
+
+
 def test_examples_that_lose_the_end_of_their_answer_are_counted(smollm2_tokenizer, caplog):
     examples = tokenized_demonstrations(demonstrations(Basics(train_size=20)), smollm2_tokenizer)
     lengths = list(map(len, examples["input_ids"]))
@@ -67,7 +77,12 @@ def test_examples_that_lose_the_end_of_their_answer_are_counted(smollm2_tokenize
     warn_of_cut(examples, limit)
     count = sum(length > limit for length in lengths)
     assert f"{count} of 20 examples are longer than recipe.trl.max_length={limit} tokens" in caplog.text
-    assert f"recipe.trl.max_length={max(lengths)} keeps all of them" in caplog.text
+    assert f"recipe.trl.max_length={max(lengths)} keeps all of them" in caplog.text and "left out" not in caplog.text
+    asked = [row.index(next(label for label in row if label != -100)) for row in examples["labels"]]
+    warn_of_cut(examples, max(asked))
+    assert f"and {sum(prompt >= max(asked) for prompt in asked)}, whose prompts alone are longer" in caplog.text
+    with pytest.raises(UserError, match="nothing of any answer is left"):
+        warn_of_cut(examples, 5)
 
 
 def test_right_answers_take_the_place_of_references(tmp_path):

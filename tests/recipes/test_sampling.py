@@ -190,6 +190,8 @@ def test_the_end_of_an_answer_in_the_chat_template_ends_a_completion(tiny_model,
     assert end_of_turn(tokenizer) == tokenizer.eos_token_id
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
     assert end_of_turn(tokenizer) is None
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n<|im_end|>\n{% endfor %}"  # as DeepSeek's
+    assert end_of_turn(tokenizer) == turn
     tokenizer.chat_template = None
     assert end_of_turn(tokenizer) is None
 

@@ -8,8 +8,9 @@ import json
 import pytest
 import torch
 from datasets import Dataset
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from peft import LoraConfig, PeftModel, get_peft_model
+from tokenizers import Tokenizer, models, normalizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from trl import DPOConfig, SFTConfig, SFTTrainer
 
 from envs.basics import Basics
@@ -18,12 +19,14 @@ from envs.etk.task import Etk
 from envs.humaneval import HumanEval
 from envs.task import demonstration
 from recipes.cli.errors import UserError
-from recipes.data.completions import prompt_ids, with_answer
+from recipes.data.completions import ids_behind, prompt_ids, with_answer
 from recipes.data.training_data import as_turns, demonstrations, right_answers, tokenized_demonstrations
 from recipes.evaluation.preference_pairs import preference_pairs
-from recipes.models.load import train_in_float32
+from recipes.models.load import load_value, train_in_float32
 from recipes.records.log import RunLog
 from recipes.trainers.sft_dpo import DpoTrainer
+from rewards.attribution import TokenBytes, locate
+from tests.recipes.test_configs import compose
 
 FUNCTION = {
     "task_id": "HumanEval/0",
@@ -114,6 +117,19 @@ def test_texts_are_imitated_without_the_stop_text_that_ended_them(asked, smollm2
     assert row["completion"] == "    return 2 * x\n"
 
 
+def test_a_text_in_the_middle_has_no_blank_of_its_own():
+    """Llama 2's tokenizer puts one before every text that it is given."""
+    pieces = [f"<0x{byte:02X}>" for byte in range(256)]
+    vocabulary = {piece: n for n, piece in enumerate(["<s>", "</s>", "<unk>", *pieces, "▁", *"abcdefinrtux"])}
+    llama = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    llama.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=llama, bos_token="<s>", eos_token="</s>")
+    table = TokenBytes(tokenizer)
+    for text in ("    return x", "return x", " x", "\n  x", ""):
+        assert locate(ids_behind(text, tokenizer), table)[0] == text
+    assert locate(tokenizer("return x").input_ids, table)[0] == " return x"
+
+
 def test_an_answer_that_was_cut_is_neither_imitated_nor_preferred(tmp_path):
     rows = [
         {"task_id": "a", "temperature": 1.0, "passed": True, "completion": "cut", "finished": False},
@@ -136,6 +152,18 @@ def test_adapters_are_trained_in_float32(tiny_model):
         parameter.data = parameter.data.bfloat16()
     train_in_float32(model)
     assert {(p.requires_grad, p.dtype) for p in model.parameters()} == {(True, torch.float32), (False, torch.bfloat16)}
+
+
+def test_a_separate_critic_has_the_adapter_that_the_policy_goes_on_with(tiny_model):
+    """Whatever the settings for new adapters say: with weights in 4 bits there is nothing else to train."""
+    policy = AutoModelForCausalLM.from_pretrained(tiny_model)
+    policy = get_peft_model(policy, LoraConfig(r=3, target_modules="all-linear", task_type="CAUSAL_LM"))
+    cfg = compose(f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32", recipe="ppo")
+    critic = load_value("separate", cfg.model, cfg.hardware, policy).backbone
+    assert isinstance(critic, PeftModel) and critic.peft_config["default"].r == 3
+    assert policy.peft_config["default"].task_type == "CAUSAL_LM"
+    plain = load_value("separate", cfg.model, cfg.hardware, policy.base_model.model).backbone
+    assert not isinstance(plain, PeftModel)
 
 
 def test_pairs_that_lose_their_end_are_counted(smollm2_tokenizer, tiny_model, tmp_path, caplog):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from rewards.attribution import TokenBytes, attribute, code_tokens, locate
@@ -84,6 +84,16 @@ def test_a_letter_of_a_language_does_not_make_a_vocabulary_byte_level():
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
     ids = wrapped.convert_tokens_to_ids(["▁def", "▁", "Ġ", "<0x0A>"])
     assert locate(ids, TokenBytes(wrapped))[0] == " def Ġ\n"
+
+
+def test_added_tokens_have_the_text_that_the_tokenizer_decodes():
+    """Gemma's runs of blanks are added tokens, and a special token need not have a name (Llama 3's second end)."""
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=sentencepiece(), pad_token="<pad>", eos_token="<eos>")
+    wrapped.add_tokens([AddedToken("▁▁▁▁", normalized=False), AddedToken("<end_of_text>", special=True)])
+    ids = wrapped.convert_tokens_to_ids(["d", "<0x0A>", "▁▁▁▁", "d", "<end_of_text>"])
+    text, offsets = locate(ids, TokenBytes(wrapped))
+    assert text == wrapped.decode(ids, skip_special_tokens=True) == "d\n    d"
+    assert offsets == [(0, 1), (1, 2), (2, 6), (6, 7), (7, 7)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -82,7 +82,9 @@ def _before_running(each: Found, taken: dict[str, Found], shapes: set[str], long
         return "it has no description of a sentence or two"
     if depends(each.solution):
         return "the order of a set may decide its answer"
-    if each.id in taken or shape_of(each.solution) in shapes:
+    if each.id in taken:
+        return "another of its collection has its name"
+    if shape_of(each.solution) in shapes:
         return "its syntax tree is that of another, or of a held-out problem's reference"
     return ""
 
