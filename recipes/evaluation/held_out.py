@@ -27,6 +27,7 @@ from recipes.evaluation.kept_answers import KeptAnswers
 from recipes.evaluation.pass_at_k import PassAtK
 from recipes.evaluation.pictures import with_pictures
 from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share, rank
+from recipes.records.jsonl import problem_count
 from recipes.sampling.generate import Complete, Decoding, end_ids
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import Sampler
@@ -258,17 +259,10 @@ def describe(summary: dict[str, Any]) -> str:
     best = f", best {summary['best']:.3f}" if summary["samples"] > 1 and "best" in summary else ""
     episodes = _episodes(summary) if "turns" in summary else ""
     return (
-        f"{summary['task']} {summary['split']} ({_counted(summary)} problems, {decoding})  {passes}  "
+        f"{summary['task']} {summary['split']} ({problem_count(summary)} problems, {decoding})  {passes}  "
         f"reward {summary['reward']:.3f}{best}  "
         f"code {summary['code']:.0%}  {summary['mean_tokens']:.0f} tokens  {summary['seconds']:.0f} s{episodes}"
     )
-
-
-def _counted(summary: Mapping[str, Any]) -> str:
-    """How many problems pass@k is of; those with an answer that could not be graded are left out."""
-    judged = summary.get("judged", summary["problems"])
-    some = summary.get("ungraded") and summary["pass@k"]
-    return f"{judged} of {summary['problems']}" if some else str(summary["problems"])
 
 
 def _episodes(summary: dict[str, Any]) -> str:
@@ -301,7 +295,7 @@ def comparison(evals: list[dict[str, Any]]) -> Table:
         if {"before", "after"} <= pair.keys():
             points = 100 * (pair["after"]["pass@k"]["1"]["value"] - pair["before"]["pass@k"]["1"]["value"])
             gain = f"{points:+.1f} points"
-        counts = list(dict.fromkeys(_counted(row) for row in pair.values()))
+        counts = list(dict.fromkeys(problem_count(row) for row in pair.values()))
         table.add_row(task if split == "test" else f"{task}, {split}", ", ".join(counts), decoding, *cells, gain)
     return table
 

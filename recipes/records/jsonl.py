@@ -75,6 +75,13 @@ def setting(config: Record, dotted: str) -> Any:
     return value
 
 
+def problem_count(evaluation: Record) -> str:
+    """How many problems pass@k of an evaluation is of: `8 of 10` where two have an answer that was not graded."""
+    judged = evaluation.get("judged")
+    some = evaluation.get("ungraded") and evaluation.get("pass@k") and judged is not None
+    return f"{judged} of {evaluation['problems']}" if some else str(evaluation["problems"])
+
+
 def by_step(rows: Iterable[Record]) -> dict[int, Record]:
     """Rows in the order of their steps. A resumed run logs some steps twice: the later row holds."""
     kept: dict[int, Record] = {}

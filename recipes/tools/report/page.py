@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recipes.evaluation.base_tests import with_base_tests
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting, stream_jsonl
+from recipes.records.jsonl import Record, by_step, finite, problem_count, read_config, read_jsonl, setting, stream_jsonl
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
@@ -114,13 +114,6 @@ def interval(record: Record | None, k: str) -> Interval | None:
     return Interval(share["value"], *(share[end] if finite(share.get(end)) else None for end in ("low", "high")))
 
 
-def _counted(record: Record) -> str:
-    """How many problems pass@k is of: without those that have an answer which could not be graded."""
-    judged = record.get("judged")
-    some = record.get("ungraded") and record.get("pass@k") and judged is not None
-    return f"{judged} of {record['problems']}" if some else str(record["problems"])
-
-
 def gains(evals: list[Record]) -> list[Record]:
     """A row for each task, split and decoding: pass@1 before and after, with the gain in points.
 
@@ -137,7 +130,7 @@ def gains(evals: list[Record]) -> list[Record]:
         at = "after" if "after" in stages else latest
         before, after = interval(stages.get("before"), "1"), interval(stages.get(at), "1")
         gain = (after.value - before.value) * 100 if before and after else None
-        counts = [_counted(stages[when]) for when in ("before", at) if stages.get(when, {}).get("problems")]
+        counts = [problem_count(stages[when]) for when in ("before", at) if stages.get(when, {}).get("problems")]
         problems = ", ".join(dict.fromkeys(counts)) or None
         row: Record = {"task": task, "split": split, "decoding": how, "problems": problems}
         rows.append(row | {"before": before, "after": after, "gain": gain, "at": "" if at == "after" else at})
