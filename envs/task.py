@@ -67,7 +67,8 @@ class Problem:
         return "" if self.begun and self.begun.strip() in code else self.begun
 
     def job(self, code: str, job_id: str | None = None) -> Job:
-        """The sandbox job that tests `code`, or the program that it ends."""
+        """The sandbox job that tests `code`, or the program that it ends. A block inside a list is indented as a whole,
+        which Markdown does not count as part of it."""
         kind: Literal["function", "stdio", "check"] = "function"
         if self.check_src is not None:
             kind = "check"
@@ -76,7 +77,7 @@ class Problem:
         return Job(
             id=job_id or self.id,
             kind=kind,
-            code=self.head(code) + code,
+            code=head + code if (head := self.head(code)) else _without_indent(code),
             entry_point=self.entry_point,
             cases=self.cases,
             tol=self.tol,
@@ -85,6 +86,16 @@ class Problem:
             as_json=self.as_json,
             limits=self.limits,
         )
+
+
+def _without_indent(code: str) -> str:
+    """The code without the blanks that its first line begins with, where every line has them."""
+    lines = code.splitlines(keepends=True)
+    first = next((line for line in lines if line.strip()), "")
+    blanks = first[: len(first) - len(first.lstrip(" \t"))]
+    if not blanks or not all(line.startswith(blanks) for line in lines if line.strip()):
+        return code
+    return "".join(line.removeprefix(blanks) for line in lines)
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ class UnitTests:
         if self.fractional:
             outcomes = await self._count_asserts(paid, jobs, outcomes)
         suspect_lines = await self._locate(jobs, outcomes) if self.locate else [[]] * len(jobs)
-        for i, job, outcome, lines in zip(with_code, jobs, outcomes, suspect_lines, strict=True):
-            given = job.code.removesuffix(completions[i].code or "").count("\n")  # lines that the prompt began with
+        for i, outcome, lines in zip(with_code, outcomes, suspect_lines, strict=True):
+            given = problems[i].head(completions[i].code or "").count("\n")  # lines that the prompt began with
             shown = problems[i].shown
             results[i] = self._result(completions[i], outcome, shown, [n - given for n in lines if n > given])
         if self.held_out:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import textwrap
+from dataclasses import replace
 
 import pytest
 
 from envs.basics import Basics
 from envs.humaneval import HumanEval
+from envs.sandbox import run_sync
 from envs.task import Problem, TaskError, extract_fenced, seeded_split, validate
 
 
@@ -89,6 +92,19 @@ def test_bad_data_is_refused_in_one_line(tmp_path, text, says):
     with pytest.raises(TaskError, match=says) as error:
         Basics(train_size=0, path=str(file))
     assert "\n" not in str(error.value)
+
+
+def test_a_block_inside_a_list_is_run_without_its_indent(sandbox):
+    """As Markdown has it; what a prompt has begun keeps the indent of its function's body."""
+    problem = Basics().problems("train")[0]
+    answer = "1. The code:\n   ```python\n" + textwrap.indent(problem.reference, "   ") + "   ```\n"
+    code = extract_fenced(answer)
+    [outcome] = run_sync(sandbox, [problem.job(answer[code.start : code.end])])
+    assert outcome.verdict == "pass"
+    uneven = "   def f():\n  return 1\n"
+    assert problem.job(uneven).code == uneven
+    begun = replace(problem, begun="def f(x):\n")
+    assert begun.job("    return x\n").code == "def f(x):\n    return x\n"
 
 
 def test_two_rows_with_one_name_need_ids(tmp_path, sandbox):
