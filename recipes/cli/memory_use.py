@@ -5,9 +5,10 @@ The peak is laid beside the plan of recipes/plan.py. On a CPU it is resident mem
 run so far. On a GPU it is what PyTorch has reserved, and what the driver and other users of that GPU take beside it.
 
 Freed memory is kept for the next pass or returned to the system. Kept, an update does not have to fault its pages in
-again (20 s, against 24 s where blocks from 4 MiB are returned), but it holds up to twice what is alive in it. Returned,
-it holds what recipes/plan.py predicts (tests/bench/README.md, Memory). The settings are those of glibc's mallopt(3);
-other C libraries are left alone.
+again (20 s, against 24 s where blocks from 4 MiB are returned), but it holds up to twice what is alive in it, and with
+rows of many lengths ever more, until a limit is passed and all that is free goes back at once. Returned, it holds what
+recipes/plan.py predicts (tests/bench/README.md, Memory). The settings are those of glibc's mallopt(3); other C
+libraries are left alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 
 _peaks: dict[str, float] = {}
 _freed_is_kept = True
+_most_kept: float | None = None
+"""Bytes of resident memory above which `trim` returns what is free, also where freed memory is kept."""
 
 
 def settle(phase: str) -> None:
@@ -46,6 +49,13 @@ def keep_freed_memory() -> None:
     _set_thresholds(1 << 30, (1 << 31) - 1)
 
 
+def keep_at_most(most: float) -> None:
+    """Keep freed blocks until this process has `most` bytes of resident memory: blocks of other sizes than the next
+    pass asks for would add up."""
+    global _most_kept
+    _most_kept = most
+
+
 def give_back_freed_memory() -> None:
     """Return freed blocks at once, and small ones when `trim` is called: for a run that has just the memory it needs.
 
@@ -58,9 +68,11 @@ def give_back_freed_memory() -> None:
 
 
 def trim() -> None:
-    """Return free memory to the system, unless freed memory is kept."""
+    """Return free memory to the system; where freed memory is kept, only above the limit of `keep_at_most`."""
     libc = ctypes.CDLL(None)
-    if not _freed_is_kept and hasattr(libc, "malloc_trim"):
+    if not hasattr(libc, "malloc_trim"):
+        return
+    if not _freed_is_kept or (_most_kept is not None and _status_bytes("VmRSS") > _most_kept):
         libc.malloc_trim(0)
 
 
@@ -73,8 +85,13 @@ def _peak_bytes() -> float:
     if not STATUS.exists():
         unit = 1 if sys.platform == "darwin" else 1024
         return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-    lines = STATUS.read_text().splitlines()
-    return next((float(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(key: str) -> float:
+    """A size in /proc/self/status; 0 on systems without it."""
+    lines = STATUS.read_text().splitlines() if STATUS.exists() else []
+    return next((float(line.split()[1]) * 1024 for line in lines if line.startswith(key)), 0.0)
 
 
 def _reset_peak() -> None:

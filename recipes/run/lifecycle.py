@@ -16,7 +16,7 @@ from envs.episode import Episode
 from envs.task import Task
 from recipes.cli.console import log, log_to
 from recipes.cli.errors import UserError
-from recipes.cli.memory_use import give_back_freed_memory
+from recipes.cli.memory_use import GIB, give_back_freed_memory, keep_at_most
 from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.completions import check_readable
@@ -48,6 +48,10 @@ from recipes.tools.memory.contents import ONLINE
 from recipes.tools.memory.prompt_lengths import check_context
 from recipes.tools.progress import Best, best
 from rewards.compose import Reward
+
+KEPT = 1.5
+"""Of a run's planned peak: resident memory above which freed memory goes back, where there is room for twice that peak.
+What a pass adds to it stays below that room."""
 
 
 @dataclass
@@ -92,6 +96,8 @@ def prepare(
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()
+    elif plan and plan["keeps_freed"]:
+        keep_at_most(KEPT * plan["peak_gib"] * GIB)
     state = join_processes(cfg.hardware, by_accelerate)
     divided = cfg.hardware.zero_stage == 3  # where the arguments exist, transformers loads the policy in parts
     args = None if divided else trl_arguments(cfg, kind)

@@ -309,7 +309,7 @@ def test_the_peak_of_a_phase_is_its_own():
 
 
 HOLDS_AFTER = """
-from recipes.cli.memory_use import STATUS, give_back_freed_memory, keep_freed_memory, trim
+from recipes.cli.memory_use import STATUS, give_back_freed_memory, keep_at_most, keep_freed_memory, trim
 def resident():
     return next(float(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS"))
 keep_freed_memory()
@@ -326,7 +326,14 @@ print((resident() - before) / (1 << 20))
 
 
 @pytest.mark.parametrize(
-    ("then", "kept"), [("", (300, 600)), ("give_back_freed_memory()", (-1, 40))], ids=["roomy", "tight"]
+    ("then", "kept"),
+    [
+        ("", (300, 600)),
+        ("keep_at_most(1 << 33)", (300, 600)),
+        ("keep_at_most(1 << 27)", (-1, 40)),
+        ("give_back_freed_memory()", (-1, 40)),
+    ],
+    ids=["roomy", "below the limit", "above the limit", "tight"],
 )
 def test_freed_memory_is_kept_where_there_is_room_and_goes_back_where_not(then, kept):
     if not memory_use.STATUS.exists():
