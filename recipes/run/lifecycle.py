@@ -123,6 +123,8 @@ def prepare(
         set_seed(cfg.seed)  # a new adapter's first matrix is random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         check_readable(task, "train", tokenizer, cfg.model.name, answers=cfg.recipe.name == "sft")
+        for other, _ in others:
+            check_readable(other.task, cfg.evaluation.split, tokenizer, cfg.model.name)
         check_context(cfg, task, tokenizer, policy.config, samples=cfg.recipe.name in ONLINE)
     log = RunLog(folder, cfg.run.completions_per_step)
     args = args or trl_arguments(cfg, kind)

@@ -78,6 +78,10 @@ def test_a_model_that_cannot_read_the_task_is_named(moves, tmp_path):
         done = warm.run([*command, *how, f"run.dir={tmp_path / 'next'}"], cwd=tmp_path)
         assert "its tokenizer cannot read a prompt of task=basics" in refusal(done)
         assert not (tmp_path / "next").exists()
+    done = run("grpo", tmp_path / "next", "task=pacman", f"adapter={moves}", "task.also_evaluate=[basics]")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "its tokenizer cannot read a prompt of task=basics" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "next").exists()
     told = refusal(run("sft", tmp_path / "next", "task=pacman"))
     assert "cannot read an answer to imitate of task=pacman" in told and not (tmp_path / "next").exists()
 
