@@ -127,6 +127,7 @@ def write(cfg, folder, task, summaries, rows) -> None:
     from recipes.cli.console import log
     from recipes.evaluation import kept_answers
     from recipes.evaluation.exports import append_results, evalplus_samples
+    from recipes.evaluation.task_soundness import DROPPED
     from recipes.records.directory import write_text
     from recipes.records.jsonl import write_jsonl
     from recipes.tools.report.fields import field_drawings, standalone
@@ -142,6 +143,7 @@ def write(cfg, folder, task, summaries, rows) -> None:
             log.info("EvalPlus's command wants all of HumanEval's problems: task.env.train_size=0 evaluates them")
     append_results(folder.parent / "results.csv", cfg, summaries)
     shutil.rmtree(folder / kept_answers.FOLDER, ignore_errors=True)
+    (folder / DROPPED).unlink(missing_ok=True)  # another evaluation looks again
     log.info("samples: %s", folder / "samples.jsonl")
     if drawings := field_drawings(rows):
         write_text(folder / "fields.svg", standalone(drawings))
