@@ -33,12 +33,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from markupsafe import Markup
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
-from recipes.cli.console import log, number
+from recipes.cli.console import log, number, print_table
 from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting
@@ -96,9 +95,9 @@ def show(cfg: TableConfig) -> int:
     if cfg.task is None:
         raise UserError("task or sweep is needed: task=humaneval compares runs, sweep=FOLDER the jobs of a sweep")
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
-    Console().print(table(rows, cfg.task))
+    print_table(table(rows, cfg.task))
     if has_outcomes(rows):
-        Console().print(outcome_table(rows))
+        print_table(outcome_table(rows))
     if cfg.csv:
         write_csv(Path(cfg.csv), rows)
     if cfg.html:
@@ -227,7 +226,7 @@ def sampled(config: Record, steps: int) -> int:
 def table(rows: list[Record], task: str) -> Table:
     """The rows for the terminal, without the parts of the names that all runs share."""
     drawn = Table(title=f"pass@1 on {task}, {_which(rows)}, 95 % intervals")
-    drawn.add_column("run", overflow="fold")
+    drawn.add_column("run", overflow="fold", min_width=16)
     texts = [_texts(row) for row in rows]
     columns = _columns(texts)
     for column in columns:
@@ -302,7 +301,7 @@ def finish(folder: Path, swept: Sequence[str]) -> int:
         column.justify = "right"
     for row in rows:
         drawn.add_row(*map(Text, _cells(row, swept).values()))
-    Console().print(drawn)
+    print_table(drawn)
     log.info("%s\n%s", folder / "sweep.csv", folder / "sweep.html")
     failed = [row for row in rows if row["status"] and not row["stopped"]]
     for row in failed:

@@ -53,6 +53,17 @@ def log_to(folder: Path) -> None:
     logging.getLogger().addHandler(file)
 
 
+def print_table(drawn: Any) -> None:
+    """Print a rich table. Where no terminal is, as in a file, it is as wide as it needs to be: in 80 columns the names
+    of runs would have no room."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(console.width, Console(width=10_000).measure(drawn).maximum))
+    console.print(drawn)
+
+
 def number(value: float) -> str:
     """Text of a number at four significant digits: 0.3127, 3,840, 1.5e-6, nan."""
     if not math.isfinite(value):

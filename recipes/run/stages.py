@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
-from rich.console import Console
 from transformers import TrainerCallback
 from trl.models.utils import unwrap_model_for_generation
 
 from envs.episode import Episode
 from envs.task import Task
 from recipes.cli import memory_use
-from recipes.cli.console import log
+from recipes.cli.console import log, print_table
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import current_phase, phase
 from recipes.evaluation import kept_answers
@@ -190,7 +189,7 @@ class Stages:
         if not self.trainer.accelerator.is_main_process:
             return
         if (table := comparison(read_jsonl(self.folder / "evals.jsonl"))).row_count:
-            Console().print(table)
+            print_table(table)
         if (source := self.cfg.evaluation.before_from) and self.cfg.adapter:
             log.info("before: %s; the gain is of this run and of adapter=%s together", source, self.cfg.adapter)
         for line in diagnose(load_history(self.folder)).lines:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recipes.cli.console import log
+from recipes.cli.console import log, print_table
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
@@ -167,7 +166,7 @@ def show_best(root: Path, match: str) -> int:
         name, step = str(one.folder.relative_to(root)), f"{one.step}, of {one.evaluated} evaluated"
         values = (f"{one.share['value']:.3f}{ends}", f"{one.last:.3f}")
         drawn.add_row(*map(Text, (name, step, one.measure, *values, place)))
-    Console().print(drawn)
+    print_table(drawn)
     for one in results:
         if one.weights.startswith("checkpoints"):
             print(f"python recipes/export.py run={one.folder} step={one.step} to=FOLDER")

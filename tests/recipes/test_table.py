@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -58,6 +59,24 @@ def test_what_was_before_training_is_no_result_and_runs_of_one_name_are_told_apa
     ppo, sft = sorted(table.collect(tmp_path, "basics"), key=lambda row: row["run"])
     assert (ppo["run"], sft["run"]) == ("ppo/basics/model-seed0", "sft/basics/model-seed0")
     assert (ppo["graded_samples"], ppo["minutes"], sft["minutes"]) == (12, 2.0, 3.0)
+
+
+def test_in_a_file_a_table_has_room_for_its_names(tmp_path, capsys):
+    """Of 80 columns the figures leave none for the names of runs, by which they are told apart."""
+    for name in ("a-long-name-of-a-run-with-many-settings-1", "a-long-name-of-a-run-with-many-settings-2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("recipe: {name: eval}\n")
+        passed = {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}
+        kept = {"task": "basics", "temperature": 0.0, "samples": 1, "mean_tokens": 40, "pass@k": passed}
+        lines = [json.dumps(kept | {"split": split, "problems": n}) for split, n in (("test", 66), ("validation", 106))]
+        (tmp_path / name / "evals.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "another_run_of_which_nothing_is_common").mkdir()
+    for file in ("config.yaml", "evals.jsonl"):
+        shutil.copy(tmp_path / name / file, tmp_path / "another_run_of_which_nothing_is_common")
+    assert table.show(table.TableConfig(task="basics", runs=str(tmp_path))) == 0
+    out = capsys.readouterr().out
+    assert "another_run_of_which_nothing_is_common" in out and "a-long-name-of-a-run-with-many-settings-2" in out
+    assert "minutes" in out and "106 validation" in out
 
 
 def test_names_keep_what_tells_runs_apart():
