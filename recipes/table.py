@@ -58,6 +58,8 @@ OUTCOMES = {
 }
 """Columns of the dense-rewards work's Table 2, with the verdicts that each counts. An answer without a program is a
 Python error there; how many there are stands in a column of its own."""
+WIDE = ("problems", "pass@1", "base pass@1")
+"""Columns that are broken into lines on a narrow terminal, so that the names of runs have room."""
 OUTCOME_COLUMNS = ("run", "decoding", "answers", *OUTCOMES)
 
 
@@ -226,11 +228,11 @@ def sampled(config: Record, steps: int) -> int:
 def table(rows: list[Record], task: str) -> Table:
     """The rows for the terminal, without the parts of the names that all runs share."""
     drawn = Table(title=f"pass@1 on {task}, {_which(rows)}, 95 % intervals")
-    drawn.add_column("run", overflow="fold", min_width=16)
+    drawn.add_column("run", overflow="fold")
     texts = [_texts(row) for row in rows]
     columns = _columns(texts)
     for column in columns:
-        drawn.add_column(column, justify="right", no_wrap=True)
+        drawn.add_column(column, justify="right", no_wrap=column not in WIDE)
     for row, name in zip(texts, without_common_parts([row["run"] for row in rows]), strict=True):
         drawn.add_row(*map(Text, (name, *(row[column] for column in columns))))
     return drawn
