@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -166,3 +167,30 @@ def test_two_processes_share_the_problems(recipe, asked, answers, tiny_model, tm
     assert len(rows_one) == answers
     for one, two in zip(rows_one, rows_two, strict=True):
         assert {**one, "seconds": 0, "details": 0} == {**two, "seconds": 0, "details": 0}
+
+
+def test_two_processes_leave_out_the_same_problems(tiny_model, tmp_path):
+    """Each grades half of the references; an answer by the number of another problem would have another's id."""
+    rows = [
+        {"name": f"add{n}", "family": f"f{n}", "signature": f"def add{n}(a, b):", "description": "Add."}
+        | {"solution": f"def add{n}(a, b):\n    return a {'-' if n in (2, 5) else '+'} b\n"}
+        | {"examples": [{"args": [1, 2], "expected": 3}], "hidden": [{"args": [2, 2], "expected": 4}]}
+        for n in range(9)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, str(ROOT / "recipes" / "eval.py"), "task=basics", f"model.path={tiny_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
+    command += [
+        "task.drop_invalid=true",
+        "task.max_new_tokens=4",
+        "evaluation.samples=0",
+        f"run.dir={tmp_path / 'run'}",
+    ]
+    for rank, process in enumerate(launch(command, tmp_path)):
+        process.join()
+        assert process.exitcode == 0, (tmp_path / f"rank{rank}" / "stderr").read_text()[-8000:]
+    [record] = read_jsonl(tmp_path / "run" / "evals.jsonl")
+    answered = [row["task_id"] for row in read_jsonl(tmp_path / "run" / "samples.jsonl")]
+    assert record["problems"] == len(answered) == len(set(answered)) == 6
+    assert not {"basics/add2", "basics/add5"} & set(answered)
+    assert not (tmp_path / "run" / "dropped.jsonl").exists()  # the next evaluation looks again
