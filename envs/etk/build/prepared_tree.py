@@ -39,6 +39,8 @@ from envs.sandbox import Job, Outcome, Sandbox
 
 MAX_MIB = 256
 """Size of a copy, which is sent with every job; a larger tree stays where it is (mounted_tree.py)."""
+MOST_KEPT = 1 << 29
+"""Bytes of trees, each without one masked file, that stay in memory for the next job."""
 SMALLER = (
     "remove its debugging symbols (strip -g), or make source_dir a copy of the tree with only what build.command and "
     "run.inputs need"
@@ -81,9 +83,11 @@ class Prepared:
             return mounted_job(self.application, job_id, self.built, file, text)
         folder = self.application.source_dir.resolve()
         real = str((folder / file).resolve().relative_to(folder))
-        if file not in self._trees:
-            self._trees[file] = self._without(file, real, self.built)
-        return copied_job(self.application, job_id, self._trees[file], {f"{TREE}/{real}": text})
+        tree = self._trees.pop(file, None) or self._without(file, real, self.built)
+        self._trees[file] = tree  # the last used stands last
+        while len(self._trees) > 1 and sum(map(len, self._trees.values())) > MOST_KEPT:
+            del self._trees[next(iter(self._trees))]
+        return copied_job(self.application, job_id, tree, {f"{TREE}/{real}": text})
 
     def _without(self, file: str, real: str, built: bytes) -> bytes:
         """The built tree without the file, its objects, the program, results and what the application discards.

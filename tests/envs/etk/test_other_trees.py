@@ -8,11 +8,13 @@ import io
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from envs.etk.build import prepared_tree
 from envs.etk.build.application import Application, Build, Run
 from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.build.compiler_messages import compiler_lines, compiler_messages
@@ -20,6 +22,7 @@ from envs.etk.build.evaluation import Evaluator, FileText, _compared
 from envs.etk.build.formats import FORMATS, PlotfileError
 from envs.etk.build.jobs import names_twice, program_of
 from envs.etk.build.outputs import InMemory
+from envs.etk.build.prepared_tree import Prepared
 from envs.etk.completion.__main__ import main
 from envs.etk.completion.cases import MARK, Case, Gap, piece_spans
 from envs.etk.completion.own_application import read_application
@@ -80,6 +83,21 @@ def test_what_is_named_as_an_input_is_one(heat):
         (("*.txt",), {"heat.ex"}),
     ):
         assert set(program_of(application(heat, inputs), built)) == names
+
+
+def test_trees_without_a_masked_file_do_not_add_up(heat, monkeypatch):
+    """Of many masked files of a large application each would keep a copy of it in memory."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path in sorted(heat.iterdir()):
+            tar.add(path, path.name)
+    prepared = Prepared(application(heat), archive.getvalue(), None, "digest")
+    first = prepared.build_job("a", "main.cpp", b"int main() {}")
+    prepared.build_job("b", "step.cpp", b"")
+    assert list(prepared._trees) == ["main.cpp", "step.cpp"]
+    monkeypatch.setattr(prepared_tree, "MOST_KEPT", len(prepared._trees["main.cpp"]))
+    assert prepared.build_job("a", "main.cpp", b"int main() {}") == first and list(prepared._trees) == ["main.cpp"]
+    assert prepared.build_job("b", "step.cpp", b"").files != first.files and list(prepared._trees) == ["step.cpp"]
 
 
 def test_two_inputs_of_one_name_are_told(heat):
