@@ -21,6 +21,7 @@ from recipes.run.build import build_reward
 from recipes.run.stages import Stages
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.finding import length_penalty
+from recipes.tools.diagnosis.grading import timeouts
 from recipes.tools.diagnosis.history import MIN_STEPS, load_history
 from recipes.tools.diagnosis.windows import change, lower_bound
 from recipes.tools.report.page import write_report
@@ -321,3 +322,16 @@ def test_entropy_that_fell_without_better_greedy_answers_is_found(tmp_path):
         findings = found(tmp_path).findings
         assert [f.name for f in findings] == named
         assert all(re.search(r"entropy went from 0\.\d+ .* greedy held-out", f.evidence) for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "named", "not_named"), [("timeout", "wall_s=10", "memory"), ("killed", "memory_mib=2048", "wall_s")]
+)
+def test_what_stopped_answers_decides_which_limit_is_named(verdict, named, not_named):
+    """A program is killed by the limit of memory as well as by that of processor time."""
+    limits = {"wall_s": 5.0, "cpu_s": 4.0, "memory_mib": 1024}
+    settings = {f"sandbox.limits.{name}": value for name, value in limits.items()}
+    answers = [SimpleNamespace(verdict=verdict)] * 60
+    found = timeouts(SimpleNamespace(late_answers=answers, late_steps="steps 1 to 9", setting=settings.get))
+    assert found is not None and named in found.remedy and not_named not in found.remedy
+    assert ("cpu_s=8" in found.remedy) == (verdict == "killed")
