@@ -226,7 +226,7 @@ def _fault_of_texts(row: dict[str, Any]) -> str:
     for key in sorted(FIELDS - {"examples", "hidden"}):
         if not isinstance(row[key], str):
             return f"{key} is no text"
-    if "id" in row and not (isinstance(row["id"], str) and row["id"]):
+    if not isinstance(row.get("id"), str | None):
         return "id is no text"
     return ""
 
@@ -252,7 +252,7 @@ def _problem(row: dict[str, Any]) -> Problem:
         arguments = ", ".join(map(repr, shown["args"]))
         example = f" For example, {row['name']}({arguments}) == {shown['expected']!r}."
     return Problem(
-        id=row.get("id", f"basics/{row['name']}"),
+        id=row.get("id") or f"basics/{row['name']}",
         question=f"{row['description']}{example}\n\n{ASKED}\n\n```python\n{row['signature']}\n```",
         entry_point=row["name"],
         cases=tuple(FunctionCase(tuple(t["args"]), t["expected"]) for t in tests),

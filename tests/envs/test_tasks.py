@@ -83,7 +83,8 @@ ROW = {
             "args of test 1 of examples",
         ),
         (json.dumps({**ROW, "examples": {}, "hidden": []}), "examples is no list"),
-        (json.dumps({**ROW, "examples": [], "hidden": [], "id": 7}), ":1: id is no text"),
+        (json.dumps({**ROW, "examples": [], "hidden": [], "id": 0}), ":1: id is no text"),
+        (json.dumps({**ROW, "examples": [], "hidden": [], "id": None}), "no tests"),
     ],
 )
 def test_bad_data_is_refused_in_one_line(tmp_path, text, says):
