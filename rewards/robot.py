@@ -3,7 +3,8 @@
 A problem with a reference program and without worlds is graded by behaviour (envs/roboeval/behaviour.py): program and
 reference run in the same worlds, made from what the reference looked for, and the score is the mean share of what the
 reference asked, said, picked and put down there, at the right places. The code is paid 1; what a world loses is taken
-from the call that fails, and from the calls that do something else than was asked.
+from the call that fails, and from the calls that do something else than was asked. With acts=each, what an act of the
+reference earns lies on the calls that do it, and GRPO compares it with the same act of the group's other programs.
 
 Without a reference the program runs in RoboSim's open world (Hu et al. 2025, arXiv 2405.20179). The score is the
 probability that a run ends without an error, times the share of what the instruction names that the program uses
@@ -25,7 +26,7 @@ from fractions import Fraction
 from typing import Any
 
 from envs.roboeval import MODES, SHAKINGS, Exploration, Judgement, Place, Request, explore, judge
-from envs.roboeval.behaviour import marks
+from envs.roboeval.behaviour import Marks, marks
 from envs.roboeval.closed_world import NAMES
 from envs.roboeval.instructions import named_share
 from envs.roboeval.reference_world import START
@@ -37,6 +38,7 @@ from rewards.channel import ChannelResult, Completion, Span
 
 NO_PASS = -0.1
 """Reward of each token if no run passes, with reward=runs."""
+ACTS = ("together", "each")
 MOST_REFERENCES = 4000
 """References whose worlds are kept."""
 ROBOT_ERROR = re.compile(r"(?:Exception|TypeError): (Robot\w{1,40}Error)\b")
@@ -54,9 +56,11 @@ class Simulator:
         shaking: "tree", "none" or "text", see envs.roboeval.explore.
         runs: number of random runs of reward=runs.
         guard: True pays 0 to a program that can end without calling the robot in the open world.
+        acts: beside a reference, "together" pays all the code; with "each" every act of the reference is a part of the
+            answer (Span.part).
 
     Raises:
-        ValueError: an unknown reward, mode or shaking.
+        ValueError: an unknown reward, mode, shaking or acts.
     """
 
     judges_form = True  # with reward=runs every token may have a penalty
@@ -69,17 +73,18 @@ class Simulator:
         shaking: Any = "tree",
         runs: int = 5,
         guard: bool = True,
+        acts: Any = "together",
     ):
         if reward not in ("behaviour", "runs"):
             raise ValueError(
                 f"task.reward.simulator.reward={reward}: unknown, so nothing can be graded; set it to behaviour "
                 "(beside the reference program) or runs (the published reward)"
             )
-        for name, value, known in (("mode", mode, MODES), ("shaking", shaking, SHAKINGS)):
+        for name, value, known in (("mode", mode, MODES), ("shaking", shaking, SHAKINGS), ("acts", acts, ACTS)):
             if value not in known:
                 raise ValueError(f"task.reward.simulator.{name}={value}: unknown; set it to {', '.join(known)}")
         self.sandbox, self.reward, self.mode, self.shaking = sandbox, reward, mode, shaking
-        self.runs, self.guard = runs, guard
+        self.runs, self.guard, self.acts = runs, guard, acts
         self.known: dict[Task, Reference] = {}
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
@@ -140,7 +145,7 @@ class Simulator:
             results[i] = None
         for (i, matches), runs in zip(with_worlds.items(), await run_in(self.sandbox, programs), strict=True):
             if runs is not None:
-                results[i] = _behaviour_result(completions[i], matches, runs)
+                results[i] = _behaviour_result(completions[i], matches, runs, self.acts == "each")
 
     def _no_program(self, completion: Completion) -> ChannelResult:
         spans: tuple[Span, ...] = ()
@@ -179,17 +184,19 @@ class Simulator:
         return ChannelResult(score, spans, passed=success == share == 1.0, verdict=verdict, note=note)
 
 
-def _behaviour_result(completion: Completion, reference: Reference, runs: Sequence[WorldRun]) -> ChannelResult:
-    """The result of a program beside its reference."""
+def _behaviour_result(
+    completion: Completion, reference: Reference, runs: Sequence[WorldRun], in_parts: bool
+) -> ChannelResult:
+    """The result of a program beside its reference. in_parts: what an act earns lies on its calls."""
     results = marks(reference, runs)
     penalties: dict[tuple[int, int], float] = {}
     for each in results:
         for place, loss in each.places:
             where = _offsets(completion, place)
             penalties[where] = penalties.get(where, 0.0) + (1 - each.share) * loss / len(results)
-    score, spans = _charged_spans(
-        completion, 1.0, sum(each.share for each in results) / len(results), [*penalties.items()]
-    )
+    score, acted = sum(each.share for each in results) / len(results), _acts(completion, results) if in_parts else []
+    rest, spans = _charged_spans(completion, 1.0, score - sum(span.value for span in acted), [*penalties.items()])
+    score, spans = rest + sum(span.value for span in acted), (*spans, *acted)
     passed = all(each.share == 1.0 for each in results)
     errors = Counter(_error_name(run) for run in runs if run.status != "success")
     verdict = "ok" if passed else errors.most_common(1)[0][0] if errors else "differs"
@@ -205,6 +212,16 @@ def _behaviour_result(completion: Completion, reference: Reference, runs: Sequen
     note = f"as the reference in {sum(each.share == 1.0 for each in results)} of {len(results)} worlds"
     note += "" if passed else f"; world {world}: {results[world].note}"
     return ChannelResult(score, spans, passed=passed, verdict=verdict, note=note, detail=detail)
+
+
+def _acts(completion: Completion, results: Sequence[Marks]) -> list[Span]:
+    """What each act of the reference earned in all worlds, on the calls that did it."""
+    spans: dict[tuple[str, int, int], float] = {}
+    for met in (met for each in results for met in each.met if met.spans):
+        for place in met.spans:
+            key = (met.name, *_offsets(completion, place))
+            spans[key] = spans.get(key, 0.0) + met.share / len(met.spans) / len(results)
+    return [Span(start, end, value, name) for (name, start, end), value in spans.items()]
 
 
 def _error_name(run: WorldRun) -> str:

@@ -52,12 +52,23 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class Met:
+    """An act of the reference that the program did: its name, the calls that did it, its part of the world's marks."""
+
+    name: str
+    spans: tuple[Span, ...]
+    share: float
+
+
+@dataclass(frozen=True)
 class Marks:
-    """Marks of one world, from 0 to 1, and the places that cost them: each with its share of the loss."""
+    """Marks of one world, from 0 to 1, and the places that cost them: each with its share of the loss. met: the acts
+    that earned the marks, or most of them; the rest is for looking around."""
 
     share: float
     places: Sequence[tuple[Span, float]]
     note: str
+    met: Sequence[Met] = ()
 
 
 def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
@@ -98,23 +109,38 @@ def _marks(
 ) -> Marks:
     met = {number for number, _ in matches.values()}
     unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != ("visit", START)]
+    kept = shares.aim * (1.0 if run.status == "success" else BROKEN)
+    an_act = 0.0
     if wanted:
         acted = len(met) + len(unmet) + shares.tries
-        done = 2 * sum(quality for _, quality in matches.values()) / (len(wanted) + acted)
-        done *= 1 - DISORDER * shares.disorder
+        an_act = 2 * (1 - DISORDER * shares.disorder) / (len(wanted) + acted)
+        done = an_act * sum(quality for _, quality in matches.values())
+        an_act *= kept if done > 1 - 1e-9 else kept * DEEDS
         share = 1.0 if done > 1 - 1e-9 else DEEDS * done + LOOKING * shares.looked
     else:
         share = LOOKING * shares.looked if unmet or shares.tries else shares.looked
-    share *= shares.aim
+    share *= kept
+    earned = [
+        Met(_named(wanted, number), given[other].spans, an_act * quality)
+        for number, (other, quality) in matches.items()
+    ]
     if run.status != "success":
         places = [(run.span, 1.0)] if run.span is not None else []
-        return Marks(BROKEN * share, places, run.error or run.status)
+        return Marks(share, places, run.error or run.status, earned)
     wrong = [(act, 1.0) for act in unmet]
     wrong += [(given[number], 1 - quality) for number, quality in matches.values() if quality < 1]
     missing = len(wanted) - len(matches)
     weight = sum(loss for _, loss in wrong) + missing
     spans = [(span, loss / weight / len(act.spans)) for act, loss in wrong for span in act.spans if weight]
-    return Marks(share, spans, _note(wanted, matches, wrong))
+    return Marks(share, spans, _note(wanted, matches, wrong), earned)
+
+
+def _named(wanted: Sequence[Act], number: int) -> str:
+    """A name of an act of the reference that does not depend on the world: what it is, where, and which one of
+    several."""
+    act = wanted[number]
+    earlier = sum((a.kind, a.room, a.name) == (act.kind, act.room, act.name) for a in wanted[:number])
+    return " ".join(filter(None, (act.kind, act.name, "in", act.room, str(earlier + 1) if earlier else "")))
 
 
 def _note(wanted: Sequence[Act], matches: Mapping[int, Any], wrong: Sequence[tuple[Act, float]]) -> str:

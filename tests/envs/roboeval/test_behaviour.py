@@ -219,3 +219,43 @@ def test_a_program_cannot_learn_a_world_without_asking(sandbox):
 )
 def test_a_first_thing_is_no_order(instruction, ordered):
     assert is_ordered(Task(instruction, "")) is ordered
+
+
+def test_with_acts_each_what_an_act_earns_lies_on_its_call(sandbox):
+    problem = PROBLEMS["fetch-01"]  # bring the torque wrench from the workshop
+    dropped, lost = problem.reference.replace('place("torque wrench")', "pass"), "go_to('attic')"
+    failing = problem.reference.replace('pick("torque wrench")', f'pick("torque wrench")\n    {lost}')
+    results = score_in(sandbox, problem, [problem.reference, dropped, failing], acts="each")
+    earned = [
+        {span.part: (completion(code).text[span.start : span.end], span.value) for span in result.spans if span.part}
+        for code, result in zip([problem.reference, dropped, failing], results, strict=True)
+    ]
+    pick, place = "pick torque wrench in workshop", f"place torque wrench in {START}"
+    assert {name: code for name, (code, _) in earned[0].items()} == {
+        pick: 'pick("torque wrench")',
+        place: 'place("torque wrench")',
+    }
+    assert sum(value for _, value in earned[0].values()) == pytest.approx(1)
+    assert [*earned[1]] == [*earned[2]] == [pick]
+    assert 0 < earned[2][pick][1] < earned[0][pick][1]
+    charged = [span for span in results[2].spans if span.value < 0]
+    assert [failing[span.start : span.end] for span in charged] == [lost]
+
+
+def test_acts_change_where_rewards_lie_and_not_how_much_is_earned(sandbox):
+    for problem in [*PROBLEMS.values()][::6]:
+        row = {"text": problem.question, "program": problem.reference}
+        useless = [code for made in USELESS.values() if (code := made(row))]
+        codes = [problem.reference, *useless, *(code for made in MUTANTS.values() for code in made(problem.reference))]
+        together, parts = (score_in(sandbox, problem, codes, acts=acts) for acts in ("together", "each"))
+        assert [r.score for r in parts] == pytest.approx([r.score for r in together])
+        assert [r.passed for r in parts] == [r.passed for r in together]
+        assert not any(span.part for r in together for span in r.spans)
+        for code, result in zip(codes, parts, strict=True):
+            assert sum(attribute(completion(code), result, True)) == pytest.approx(result.score, abs=1e-9)
+            assert sum(span.value for span in result.spans if span.part) <= result.score + 1e-9
+
+
+def score_in(sandbox, problem, codes, **settings):
+    channel = Simulator(sandbox, **settings)
+    return asyncio.run(channel.score([problem] * len(codes), [completion(code) for code in codes]))
