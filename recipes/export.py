@@ -3,18 +3,21 @@
     python recipes/export.py run=runs/demo/grpo to=my-model
     python recipes/export.py run=... to=my-model step=10                    a checkpoint instead of the end
     python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
+    python recipes/export.py run=... other=... to=my-model                  halfway between two runs of one model
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
     python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
 
 LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. With `share` the weights are
-averaged with those that training began with, which often keeps more of what the model could do before. The folder is
-read again before it is kept: its greedy answers must equal those of the run's own weights, except where two tokens are
-equally likely but for rounding. README.md is the model card: base, data, licences, recipe, every number of evals.jsonl
-with its interval, the command, the commit, what got worse.
+averaged with those that training began with, which often keeps more of what the model could do before; with `other`
+they are averaged with another run's, which may answer more than either. The folder is read again before it is kept: its
+greedy answers must equal those of the run's own weights, except where two tokens are equally likely but for rounding.
+README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval, the command,
+the commit, what got worse.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +59,11 @@ class ExportConfig:
     """Whether a repository that `push` creates is private."""
     dry_run: bool = False
     """Write the folder and say what `push` would upload, without asking the hub."""
-    share: float = 1.0
-    """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's)."""
+    other: str | None = None
+    """The directory of another run of the same model, to average with."""
+    share: float | None = None
+    """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's), or those of
+    `other`. null: 1, and 0.5 with `other`."""
     prompts: int = 8
     """Held-out problems whose greedy answers are compared before and after."""
 
@@ -98,12 +104,19 @@ def check_keys(cfg: ExportConfig, folder: Path) -> None:
         raise UserError(f"format={cfg.format}: choose {' or '.join(FORMATS)}")
     if cfg.dtype not in (None, *DTYPES):
         raise UserError(f"dtype={cfg.dtype}: choose {', '.join(DTYPES)}")
-    if not 0 < cfg.share <= 1:
+    if not 0 < share_of(cfg) <= 1:
         raise UserError(f"share={cfg.share}: a share of the trained weights lies above 0 and is at most 1")
+    if cfg.other and cfg.share == 1:
+        raise UserError(f"share=1 leaves nothing of other={cfg.other}: set share below 1, or leave out one of them")
     if cfg.prompts < 1:
         raise UserError(f"prompts={cfg.prompts}: the answers to at least one problem are compared")
     if cfg.dry_run and not cfg.push:
         raise UserError("dry_run=true says what push=USER/NAME would upload, and push is not given")
+
+
+def share_of(cfg: ExportConfig) -> float:
+    """The share of the trained weights."""
+    return cfg.share if cfg.share is not None else 0.5 if cfg.other else 1.0
 
 
 def write(cfg: ExportConfig, folder: Path) -> None:
@@ -111,43 +124,35 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     from recipes.models.load import DTYPES as TORCH
-    from recipes.models.load import SCRATCH, carries_adapter, load_policy
+    from recipes.models.load import carries_adapter, load_policy
     from recipes.records.directory import appears_whole, write_text
-    from recipes.run.trained import on_this_machine, trained
+    from recipes.run.trained import trained
     from recipes.tools.card.model_card import Weights, model_card
-    from recipes.tools.export.weights import average_with_start, compare, full_weights, write_weights
+    from recipes.tools.export.weights import average_with_start, averaged_runs, compare, full_weights, write_weights
 
-    run = trained(cfg.run, cfg.step)
-    given, weights = run.cfg, str(run.weights)
-    cfg.dtype = cfg.dtype or given.hardware.precision
-    if cfg.share < 1 and given.model.path == SCRATCH:
-        raise UserError(f"share={cfg.share}: {run.folder} began with random weights, which were not kept; set share=1")
-    if cfg.share < 1 and run.continued:
-        raise UserError(
-            f"share={cfg.share}: {run.folder} went on with another run's adapter, and the average would be with the "
-            "model before both; set share=1"
-        )
-    if cfg.share < 1 and run.start_is_gone:
-        raise UserError(f"share={cfg.share}: {run.folder} began with weights that are not there any more; set share=1")
-    four_bit = bool(given.hardware.load_in_4bit) and carries_adapter(weights)
-    note = on_this_machine(given, load_in_4bit=four_bit)
-    for line in filter(None, (*run.notes, note)):
-        log.info(line)
-    if four_bit:
-        log.info("The base was trained on in 4 bits: its weights are dequantised before the adapter is merged.")
+    runs, share = [trained(cfg.run, cfg.step), *([trained(cfg.other)] if cfg.other else [])], share_of(cfg)
+    run, given, weights = runs[0], runs[0].cfg, str(runs[0].weights)
+    dtype = cfg.dtype or given.hardware.precision
+    if share < 1 and not cfg.other:
+        check_start(run, share)
+    four_bit, *_ = [prepared(each) for each in runs]
     policy, tokenizer = load_policy(given.model, given.hardware, weights)
     asked = prompts(given, tokenizer, cfg.prompts)
-    merged = full_weights(given.model, given.hardware, weights, TORCH[cfg.dtype], cfg.share)
-    policy = average_with_start(policy, given.model, given.hardware, cfg.share)
+    if cfg.other:
+        policy = averaged_runs([(each.cfg.model, each.cfg.hardware, str(each.weights)) for each in runs], share)
+        merged = copy.deepcopy(policy).to(TORCH[dtype])
+    else:
+        merged = full_weights(given.model, given.hardware, weights, TORCH[dtype], share)
+        policy = average_with_start(policy, given.model, given.hardware, share)
     with appears_whole(folder) as staging:
         write_weights(merged, tokenizer, staging)
         del merged
-        again = AutoModelForCausalLM.from_pretrained(staging, dtype=TORCH[cfg.dtype]).eval()
+        again = AutoModelForCausalLM.from_pretrained(staging, dtype=TORCH[dtype]).eval()
         results = compare(policy.eval(), again.to(policy.device), tokenizer, asked, given.task.max_new_tokens)
         if not results.alike:
             raise UserError(
                 f"{results.text}, and others part by {results.apart:.2g} of the largest logit, more than rounding to "
-                f"dtype={cfg.dtype} explains: nothing is written; try dtype=fp32"
+                f"dtype={dtype} explains: nothing is written; try dtype=fp32"
             )
         if not results.whole:
             raise UserError(
@@ -155,16 +160,47 @@ def write(cfg: ExportConfig, folder: Path) -> None:
                 "nothing is written"
             )
         log.info(results.text)
-        notes = [describe(four_bit, carries_adapter(weights), cfg.dtype, cfg.share), f"{results.text}."]
+        others = f"those of another run, {runs[1].folder.name}" if cfg.other else "the weights before training"
+        notes = [describe(four_bit, carries_adapter(weights), dtype, share, others), f"{results.text}."]
         write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
 
 
-def describe(four_bit: bool, adapter: bool, dtype: str, share: float) -> str:
-    """What was done to the weights, in sentences of the card."""
+def check_start(run: Any, share: float) -> None:
+    """Raise UserError where the weights before training cannot be averaged with."""
+    from recipes.models.load import SCRATCH
+
+    if run.cfg.model.path == SCRATCH:
+        raise UserError(f"share={share}: {run.folder} began with random weights, which were not kept; set share=1")
+    if run.continued:
+        raise UserError(
+            f"share={share}: {run.folder} went on with another run's adapter, and the average would be with the "
+            "model before both; set share=1"
+        )
+    if run.start_is_gone:
+        raise UserError(f"share={share}: {run.folder} began with weights that are not there any more; set share=1")
+
+
+def prepared(run: Any) -> bool:
+    """Change a run's configuration to this machine, and log what a user should know of it. Returns whether its adapter
+    was trained on a base in 4 bits."""
+    from recipes.models.load import carries_adapter
+    from recipes.run.trained import on_this_machine
+
+    four_bit = bool(run.cfg.hardware.load_in_4bit) and carries_adapter(str(run.weights))
+    note = on_this_machine(run.cfg, load_in_4bit=four_bit)
+    for line in filter(None, (*run.notes, note)):
+        log.info(line)
+    if four_bit:
+        log.info("The base was trained on in 4 bits: its weights are dequantised before the adapter is merged.")
+    return four_bit
+
+
+def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: str) -> str:
+    """What was done to the weights, in sentences of the card. others: what they are averaged with, if share < 1."""
     averaged = ""
     if share < 1:
         averaged = (
-            f" They are averaged with the weights before training: {share:g} of the trained ones and {1 - share:g} of "
+            f" They are averaged with {others}: {share:g} of the trained ones and {1 - share:g} of "
             "the others. The scores below were measured with the trained weights alone."
         )
     if not adapter:

@@ -13,6 +13,7 @@ from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from recipes.cli.errors import UserError
 from recipes.cli.schema import native_precision
 from recipes.models.load import DTYPES, adapter_folder, carries_adapter, load_policy
 from recipes.sampling.generate import Decoding, end_ids, sample
@@ -113,6 +114,24 @@ def full_weights(
     plain.load_state_dict({name: value.to(dtype) for name, value in merged.state_dict().items()})
     plain.generation_config = merged.generation_config
     return plain.eval()
+
+
+@torch.no_grad()
+def averaged_runs(runs: Sequence[tuple[DictConfig, DictConfig, str]], share: float) -> PreTrainedModel:
+    """`share` of the first run's weights and 1 - `share` of the second's, in float32 (Wortsman et al. 2022, "Model
+    soups", arXiv 2203.05482, a uniform soup for 0.5). A run: the arguments of `full_weights`.
+
+    Raises:
+        UserError: the runs are not of one architecture.
+    """
+    first, second = (full_weights(*run, torch.float32) for run in runs)
+    others = dict(second.named_parameters())
+    own = {name: parameter.shape for name, parameter in first.named_parameters()}
+    if own != {name: parameter.shape for name, parameter in others.items()}:
+        raise UserError("other=: its model has other weights than run=, so that there is no average of both")
+    for name, parameter in first.named_parameters():
+        parameter.lerp_(others[name].to(parameter.device), 1 - share)
+    return first
 
 
 def write_weights(policy: PreTrainedModel, tokenizer: Any, folder: Path) -> None:

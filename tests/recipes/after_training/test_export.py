@@ -27,9 +27,17 @@ from recipes.tools.card.licences import DATA, MODELS, data_of
 from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.export.gguf import CONVERTER
 from recipes.tools.export.weights import compare, full_weights
-from tests.recipes.after_training.short_run import ROOT, python, refused
+from tests.recipes.after_training.short_run import ROOT, SMALL, python, refused
 from tests.recipes.hub_server import TOKEN, Hub, serving
 from tests.recipes.test_configs import compose
+
+
+@pytest.fixture(scope="module")
+def second_run(tiny_model, place) -> Path:
+    """As `run`, with all weights and another seed."""
+    own = (f"task.env.path={place / 'mine.jsonl'}", "task.env.train_size=2", f"model.path={tiny_model}")
+    python("sft", "task=basics", *own, *SMALL, "model.lora_rank=0", "seed=1", "run.dir=second", cwd=place)
+    return place / "second"
 
 
 def test_checkpoints_and_final_carry_the_runs_own_card(run):
@@ -112,6 +120,27 @@ def test_an_averaged_export_lies_between_the_start_and_the_end(run, exported, tm
     for name in start:
         torch.testing.assert_close(between[name], torch.lerp(start[name], end[name], 0.25))
     assert "0.25 of the trained ones and 0.75 of the others" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_two_runs_are_averaged_whatever_they_trained(run, exported, second_run, tmp_path):
+    """Of the first all weights were trained, of the second an adapter."""
+    assert export.main([f"run={second_run}", f"to={tmp_path / 'second'}"]) == 0
+    assert export.main([f"run={second_run}", f"other={run}", f"to={tmp_path / 'half'}"]) == 0
+    assert export.main([f"run={second_run}", f"other={run}", f"to={tmp_path / 'most'}", "share=0.75"]) == 0
+    folders = (exported, tmp_path / "second", tmp_path / "half", tmp_path / "most")
+    first, second, half, most = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in folders)
+    assert sum(not torch.equal(first[name], second[name]) for name in first) > len(first) / 2
+    for name in first:
+        torch.testing.assert_close(half[name], (first[name] + second[name]) / 2)
+        torch.testing.assert_close(most[name], torch.lerp(first[name], second[name], 0.75))
+    card = (tmp_path / "most" / "README.md").read_text()
+    assert "averaged with those of another run, tiny: 0.75 of the trained ones and 0.25 of the others" in card
+
+
+def test_runs_of_different_models_have_no_average(run, tmp_path, capsys):
+    python("ppo", "task=pacman", "recipe.trl.max_steps=1", "run.dir=run", "evaluation.samples=0", cwd=tmp_path)
+    refusal = refused(export.main, [f"run={run}", f"other={tmp_path / 'run'}", f"to={tmp_path / 'out'}"], capsys)
+    assert "its model has other weights than run=" in refusal and not (tmp_path / "out").exists()
 
 
 def test_all_weights_are_averaged_too(tiny_model, tiny_tokenizer, tmp_path):
@@ -233,6 +262,8 @@ def test_an_unfinished_run_is_exported_from_its_newest_checkpoint(unfinished, tm
         (["run=RUN", "to=TMP/x", "dtype=int8"], "dtype=int8: choose fp32, bf16, fp16"),
         (["run=RUN", "to=TMP/x", "step=7"], "step=7: RUN has no such checkpoint; those of steps 1, 2 are there"),
         (["run=RUN", "to=TMP/x", "share=1.5"], "share=1.5: a share of the trained weights lies above 0"),
+        (["run=RUN", "to=TMP/x", "other=RUN", "share=1"], "share=1 leaves nothing of other=RUN"),
+        (["run=RUN", "to=TMP/x", "other=TMP"], "no run directory"),
         (["run=TMP", "to=TMP/x"], "no run directory"),
         (["run=RUN", "to=TMP/x", "push=me"], "give USER/NAME"),
         (["run=RUN", "to=TMP/x", "push=me/x"], "no token of the hub"),
