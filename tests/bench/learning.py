@@ -14,6 +14,8 @@ collected      the same with problems of five collections beside, two problems o
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
+two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of both by
+               recipes/export.py other=RUN
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
@@ -68,6 +70,8 @@ WITH_FURTHER = {
     "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
 """Trainings with further problems beside, and what they set besides."""
+TWO_RUNS = {"two_full": (), "two_lora": ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")}
+"""The trainings whose weights `two_runs` averages."""
 DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
@@ -103,6 +107,11 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         yield DRAW
         yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
+    if arm in TWO_RUNS:
+        settings = [*WITH_FURTHER["practice_answers"], "recipe.trl.max_steps=360", *TWO_RUNS[arm]]
+        yield DRAW
+        yield [*SFT, *settings, OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        return
     if arm == "base":
         weights = []
         yield ["recipes/eval.py", *DATA, *SAMPLED, where]
@@ -121,6 +130,13 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         weights = [f"model.path={averaged(arm, seed)}"]
         share = f"share={SHARES.get(arm, SHARE)}"
         yield ["recipes/export.py", f"run={folder(before, seed)}", f"to={averaged(arm, seed)}", share]
+        yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
+    elif arm == "two_runs":
+        for training in TWO_RUNS:
+            yield from commands(training, seed, overrides)
+        weights = [f"model.path={averaged(arm, seed)}"]
+        run, other = (folder(training, seed) for training in TWO_RUNS)
+        yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={averaged(arm, seed)}"]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm == "own_grpo":
         yield from commands("own", seed, overrides)
@@ -149,10 +165,11 @@ AVERAGED = {
     "shipped": "shipped_answers",
 }
 """Arms that average the weights of a training with those before it, and that training."""
-BEFORE = {arm: (training,) for arm, training in AVERAGED.items()} | {"own_grpo": ("own_answers",)}
+BEFORE = {arm: (training,) for arm, training in AVERAGED.items()}
+BEFORE |= {"own_grpo": ("own_answers",), "two_runs": tuple(TWO_RUNS)}
 """The trainings that an arm needs besides its own."""
-ARMS = ("base", "sft", *AVERAGED, "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "shipped", "own_grpo", "rejection")
+ARMS = ("base", "sft", *AVERAGED, "two_runs", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "practice", "shipped", "two_runs", "own_grpo", "rejection")
 """Arms that need the base model's answers."""
 
 
