@@ -14,8 +14,8 @@ collected      the same with problems of five collections beside, two problems o
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
-two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of both by
-               recipes/export.py other=RUN
+two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of
+               both, recipes/export.py other=RUN
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens
 grpo           GRPO with rewards on tokens, from the base model
