@@ -78,6 +78,15 @@ def _hub(parts: Sequence[str], split: str) -> Iterator[Row]:
             yield row | {"id": f"{part}-{split}-{number}"}
 
 
+def _limits(timeout_s: float, memory_mib: int) -> Limits:
+    """The limits of each test. Raises TaskError, with the task's settings, for what no program can keep to."""
+    try:
+        return Limits(cpu_s=timeout_s, wall_s=timeout_s, memory_mib=memory_mib, each_case=True)
+    except ValueError as error:
+        name, value = ("memory_mib", memory_mib) if "memory_mib" in str(error) else ("timeout_s", timeout_s)
+        raise TaskError(f"task.env.{name}={value}:{str(error).partition(':')[2]}") from None
+
+
 class DeepCoder(CodeBlockTask):
     """
     Args:
@@ -114,7 +123,7 @@ class DeepCoder(CodeBlockTask):
     ):
         self.dropped: Counter[str] = Counter()
         self._largest = int(largest_mib * (1 << 20))
-        self._limits = Limits(cpu_s=timeout_s, wall_s=timeout_s, memory_mib=memory_mib, each_case=True)
+        self._limits = _limits(timeout_s, memory_mib)
         held_out: list[Problem] | None = None
         if path is None:
             problems = self._problems(_hub(train_parts, "train"))

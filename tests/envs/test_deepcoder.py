@@ -386,3 +386,10 @@ def test_the_reward_is_a_tenth_of_form_and_correctness(tmp_path, sandbox):
 def test_references_are_programs(task):
     for problem in all_problems(task):
         ast.parse(problem.reference)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout_s": 0}, {"timeout_s": -2.0}, {"memory_mib": 0}, {"memory_mib": 512.5}])
+def test_limits_that_no_program_can_keep_name_the_tasks_own_setting(wrong):
+    [(name, value)] = wrong.items()
+    with pytest.raises(TaskError, match=rf"^task\.env\.{name}={value}: .* expected$"):
+        DeepCoder(**wrong)
