@@ -12,6 +12,7 @@ basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
 twelve      the same with answers of twelve functions; three to four hours on one core
+robots      robot programs whose reference's acts are parts, SmolLM2-135M, the same; two hours on one core
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
@@ -47,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
     parser.add_argument(
-        "--seeds", help="0,1,2,3,4 for corridor, functions, twelve and lines, 0,1,2,3,4,5 elsewhere, where not given"
+        "--seeds",
+        help="0,1,2,3,4 for corridor, functions, twelve, robots and lines, 0,1,2,3,4,5 elsewhere, where not given",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -120,6 +122,19 @@ def answers_in_parts(
     yield table(name, f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
 
 
+def robots(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    folder = f"{FOLDER}/robots"
+    learnt = ["task=roboeval", "task.env.examples=0", *UNMEASURED, "hardware.rows_per_device=4"]
+    form = ["recipe.trl.max_steps=64", "recipe.batch_size=4", "recipe.trl.learning_rate=5e-4"]
+    yield ["recipes/sft.py", *learnt, *form, f"run.dir={folder}/form"]
+    asked = ["task.env.train_size=8", "recipe.trl.max_steps=12", "recipe.batch_size=8", "recipe.trl.learning_rate=2e-4"]
+    asked += ["recipe.trl.lr_scheduler_type=constant", f"adapter={folder}/form"]
+    yield ["recipes/sft.py", *learnt, *asked, f"run.dir={folder}/sft"]
+    settings = ["+experiment=ablation_robots", "reward=dense,sparse", *overrides]
+    yield sweep("grpo", "robots/grpo/${reward.name}", seeds or "0,1,2,3,4", *settings)
+    yield table("robots", f"{folder}/grpo", "--metric", "scores/simulator", "--level", "sparse", "--window", "8")
+
+
 def lines(seeds: str | None, overrides: Sequence[str]) -> Commands:
     folder, experiment = f"{FOLDER}/lines", "+experiment=ablation_lines"
     yield ["tests/bench/masked_places.py", f"{folder}/cases.jsonl"]
@@ -186,6 +201,7 @@ ABLATIONS = {
     "unlocated": unlocated,
     "functions": functions,
     "twelve": twelve,
+    "robots": robots,
     "lines": lines,
     "channels": channels,
 }

@@ -126,7 +126,7 @@ def test_a_dry_run_prints_the_commands_and_runs_none(tmp_path, monkeypatch, caps
     assert humaneval_ladder.main(["model=smollm2_135m", "--dry-run"]) == 0
     assert run_ablation.main(["all", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8 + 33 and all(line.startswith("python ") for line in lines)
+    assert len(lines) == 8 + 37 and all(line.startswith("python ") for line in lines)
     assert not list(tmp_path.iterdir())
 
 
