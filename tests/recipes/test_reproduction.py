@@ -137,9 +137,9 @@ def test_the_ablations_tables_read_what_their_runs_write():
         for cfg in runs_of([script, *arguments]):
             assert cfg.run.dir not in written
             written[cfg.run.dir] = cfg
-            of_task = {"etk_completion": 20, "basics": 30}
-            supervised = of_task[cfg.task.name] if cfg.model.name == "smollm2_135m" else 1000
-            assert cfg.recipe.trl.max_steps == (supervised if cfg.recipe.name == "sft" else 3)
+            of_task = {"etk_completion": {20}, "basics": {30}, "roboeval": {64, 12}}
+            supervised = of_task[cfg.task.name] if cfg.model.name == "smollm2_135m" else {1000}
+            assert cfg.recipe.trl.max_steps in (supervised if cfg.recipe.name == "sft" else {3})
             assert cfg.adapter is None or written[cfg.adapter].recipe.name == "sft"
             if cfg.model.name == "small":
                 assert ["tests/bench/small_policy.py", cfg.model.path, "--task", cfg.task.name] in commands
