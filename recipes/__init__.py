@@ -1,5 +1,5 @@
-"""The commands that users run, one script each, and below them rooms that a script is made of.
+"""The commands that users run, one script each, and below them the folders with the parts of a script.
 
-A room may import rooms below it only: run, tools, evaluation, trainers, sampling, models, data, records, cli; all may
-import rewards and envs (pyproject.toml, import-linter). recipes/ is the only place that imports TRL.
+A folder may import only folders that come later here: run, tools, evaluation, trainers, sampling, models, data,
+records, cli; all may import rewards and envs (pyproject.toml, import-linter). Only recipes/ imports TRL.
 """

@@ -6,9 +6,9 @@
     python recipes/table.py best runs=runs/grpo/basics            of each run: its best evaluated step, and where it is
     python recipes/table.py resume                                which runs are not finished, and what to type to go on
 
-On a task: each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
-the policy was trained on, for DPO those that its pairs came from, and then minutes are those of sampling and grading
-them too. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
+On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
+the policy was trained on; for DPO, those that its pairs came from. DPO's minutes include the time to sample and grade
+them. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
 table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2. On mbppplus pass@1 counts
 MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 

@@ -1,9 +1,9 @@
 """Simulation: the generated lines fill their gap, the program is built and run, and its fields are compared.
 
-The score lies in [0, 1]: `skill`, the share of the error that is left without the masked lines which the completion
-avoids, or `total`, the weighted mean of compile, execution, header and density (envs/etk/completion). Doing nothing
+The score lies in [0, 1]: `skill`, the share that the completion avoids of the error that is left without the masked
+lines, or `total`, the weighted mean of compile, execution, header and density (envs/etk/completion). Doing nothing
 earns most of `total` in many places, and nothing of `skill`. If the compiler names places in the code, the code is paid
-1 and these places lose what the score lacks to 1; otherwise the score is spread over the code. An empty completion is
+1 and these places get the difference, score - 1; otherwise the score is spread over the code. An empty completion is
 scored like any other. The channel is silent where the masked lines change nothing (MAX_LEFT_OUT).
 """
 

@@ -2,7 +2,7 @@
 
 For each micro-batch TRL's training loop calls 1 and 3. The methods marked * are replaced here.
 
- 1. _prepare_inputs *                    gives the micro-batch; once a rollout it calls 2 and cuts what comes of it
+ 1. _prepare_inputs *                    gives the micro-batch; once per rollout it calls 2 and cuts its result
  2. _generate_and_score_completions *    completions are sampled and graded, rewards become advantages (B,) or (B, T)
  3. compute_loss *                       an empty micro-batch costs nothing; else it calls 4
  4. _compute_loss                        TRL's: ratio, clipping, KL, the mean that recipe.trl.loss_type names; calls 5
