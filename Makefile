@@ -13,7 +13,7 @@ TRL ?= trl<1.17
 SFT_UPDATES ?= 50
 STEPS ?= 5
 WORKERS ?= 2
-MODEL ?= $(if $(filter t4,$(HARDWARE)),deepseek_coder_1_3b_base,smollm2_135m)
+MODEL ?= $(if $(HARDWARE),,smollm2_135m)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -63,7 +63,7 @@ docs: .venv/.installed-dev
 	$(PYTEST) tests/recipes/test_readme.py
 
 reproduce-humaneval: .venv/.installed
-	$(BIN)/python launch/humaneval_ladder.py model=$(MODEL) $(strip $(call given,HARDWARE,hardware) $(call given,SEED,seed) $(call given,SAMPLES,samples) \
+	$(BIN)/python launch/humaneval_ladder.py $(strip $(call given,MODEL,model) $(call given,HARDWARE,hardware) $(call given,SEED,seed) $(call given,SAMPLES,samples) \
 	  $(call given,SFT_STEPS,sft_steps) $(call given,EVAL_SAMPLES,eval_samples) $(call given,TEMPERATURE,temperature) $(OVERRIDES))
 
 $(BIN)/python:

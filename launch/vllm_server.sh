@@ -17,7 +17,7 @@ PYTHON="${PYTHON:-python}"
 }
 # a CPU's: to compile takes minutes, and 0.27.1 ends with a RuntimeError where it reads a prompt with a seed in parts
 device=(--enforce-eager --no-enable-chunked-prefill)
-if command -v nvidia-smi > /dev/null; then device=(--weight-transfer-config '{"backend": "nccl"}'); fi
+if "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then device=(--weight-transfer-config '{"backend": "nccl"}'); fi
 
 # endpoints that weights come by; the log-probabilities that tokens were drawn with
 export VLLM_SERVER_DEV_MODE=1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -44,6 +45,12 @@ def quiet_libraries() -> None:
         terminal = _Stdout()
         terminal.setFormatter(logging.Formatter("%(message)s"))
         log.addHandler(terminal)
+
+
+def tell(message: str) -> None:
+    """Print a line to the standard error, or nothing where its reader has gone: Ctrl-C ends `tee` too."""
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def log_to(folder: Path) -> None:

@@ -66,6 +66,21 @@ def share_cores() -> None:
         os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
+def use_all_cores() -> None:
+    """Leave the number of OpenMP's threads open where `accelerate launch` alone has set it to 1.
+
+    It does so for one process on a CPU unless the user has set OMP_NUM_THREADS or --num_cpu_threads_per_process, and
+    torch would use one core. Call it before torch is loaded.
+    """
+    if not under_launcher() or processes() > 1 or os.environ.get("OMP_NUM_THREADS") != "1":
+        return
+    with contextlib.suppress(OSError):
+        launcher = Path(f"/proc/{os.getppid()}")
+        asked = b"\0OMP_NUM_THREADS=" in b"\0" + (launcher / "environ").read_bytes()
+        if not asked and b"num_cpu_threads" not in (launcher / "cmdline").read_bytes():
+            del os.environ["OMP_NUM_THREADS"]
+
+
 def die_with_parent(number: int = signal.SIGKILL) -> None:
     """Have Linux send this process the signal when its parent ends, however it ends."""
     libc = ctypes.CDLL(None)
@@ -243,17 +258,27 @@ def command_line(cfg: DictConfig) -> str:
     return shlex.join(["python", *arguments, *more])
 
 
-def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> int:
-    """Run `script` in as many processes as the profile has, under accelerate's launcher; the exit status.
+def resume_command(cfg: DictConfig) -> str:
+    """What a user types to resume this run."""
+    command = command_line(cfg)
+    if cfg.hardware.num_machines > 1:
+        return f"sbatch launch/slurm_nodes.sh {command.removeprefix('python ')}"
+    return command
 
-    Raises UserError where the profile spans several machines.
-    """
-    hardware = cfg.hardware
+
+def check_one_machine(hardware: DictConfig, script: str, arguments: Sequence[str]) -> None:
+    """Raise UserError where the profile spans several machines, whose processes SLURM starts."""
     if hardware.num_machines > 1:
         raise UserError(
             f"hardware={hardware.name} spans {hardware.num_machines} machines: start it with "
-            f"sbatch launch/slurm_nodes.sh {script}, or set hardware.num_machines=1 for this one"
+            f"sbatch launch/slurm_nodes.sh {shlex.join([script, *arguments])}, or set hardware.num_machines=1 for this "
+            "one"
         )
+
+
+def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> int:
+    """Run `script` in as many processes as the profile has, under accelerate's launcher; the exit status."""
+    hardware = cfg.hardware
     if hardware.device == "cpu":
         os.environ["DS_ACCELERATOR"] = "cpu"  # else DeepSpeed, where installed, warns of it in each process
     from accelerate.commands.launch import launch_command, launch_command_parser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -18,20 +19,22 @@ from omegaconf.errors import OmegaConfBaseException
 
 from envs.task import TaskError
 from recipes.cli import schema
-from recipes.cli.console import quiet_libraries
+from recipes.cli.console import quiet_libraries, tell
 from recipes.cli.errors import Stopped, UserError
 from recipes.cli.memory_use import keep_freed_memory
 from recipes.cli.overrides import compose, is_override, name_run
 from recipes.cli.processes import (
     check_hardware,
-    command_line,
+    check_one_machine,
     die_with_parent,
     name_idle_gpu,
     processes,
+    resume_command,
     settle,
     share_cores,
     start_processes,
     under_launcher,
+    use_all_cores,
 )
 from recipes.cli.ranges import check_ranges
 from recipes.cli.schema import CONF
@@ -59,8 +62,9 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
     def decorate(run: Run) -> Callable[[], None]:
         @functools.wraps(run)
         def command() -> None:
-            if under_launcher():
-                die_with_parent()
+            if under_launcher():  # the launcher of one process does not wait until it has saved
+                die_with_parent(signal.SIGTERM if processes() == 1 else signal.SIGKILL)
+            use_all_cores()
             schema.register()
             quiet_libraries()
             share_cores()
@@ -131,6 +135,7 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
                 if processes() > 1:
                     raise UserError(f"{_script(run)} runs in one process: start it with python")
             elif cfg.hardware.num_processes > 1 and not under_launcher():
+                check_one_machine(cfg.hardware, _script(run), given)
                 check_hardware(cfg)
                 sys.exit(start_processes(cfg, _script(run), given))
             check_trl()
@@ -193,7 +198,7 @@ def _out_of_memory(cfg: DictConfig) -> str:
 def _say_goodbye(cfg: DictConfig) -> None:
     """Where a stopped run stands and how it goes on; exit status 0, since nothing went wrong."""
     if os.environ.get("RANK", "0") == "0":
-        print(f"stopped, all is saved in {cfg.run.dir}; to go on: {command_line(cfg)}", file=sys.stderr, flush=True)
+        tell(f"stopped, all is saved in {cfg.run.dir}; to go on: {resume_command(cfg)}")
     sys.exit(0)
 
 
@@ -201,5 +206,5 @@ def _stop(message: str, status: int) -> NoReturn:
     if os.environ.get("RANK", "0") != "0" and status != 130:
         time.sleep(FIRST_TO_SPEAK_S)
     if os.environ.get("RANK", "0") == "0" or status != 130:
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        tell(f"error: {message}")
     sys.exit(status)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +22,7 @@ from accelerate.utils import gather
 from transformers import TrainerCallback
 
 from recipes.cli import memory_use
+from recipes.cli.console import tell
 from recipes.cli.errors import Stopped
 from recipes.cli.processes import processes
 
@@ -53,7 +53,7 @@ def _request_stop(number: int, frame: Any) -> None:
     if _interruptible and (_urgency == 2 or _phase == "evaluation"):
         raise Stopped
     if _urgency == 1 and os.environ.get("RANK", "0") == "0":
-        print("stopping after this step; Ctrl-C again to stop now", file=sys.stderr, flush=True)
+        tell("stopping after this step; Ctrl-C again to stop now")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from recipes.records.checkpoint_folders import checkpoints
 from recipes.records.jsonl import read_jsonl
 from tests import warm
 from tests.invariants.test_resume import GRPO, command, metrics
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = Path(sys.executable).with_name("accelerate")
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
@@ -33,6 +37,77 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     assert done < 8 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
     warm.run(command(tiny_model, run, *GRPO), check=True)
     assert [row["step"] for row in metrics(run)] == [*range(1, 9)]
+
+
+SLOW_CHANNEL = """
+import asyncio
+
+from rewards.channel import ChannelResult
+
+
+class Slow:
+    judges_form = False
+
+    async def score(self, problems, completions):
+        await asyncio.sleep(2)
+        return [ChannelResult(0.0) for _ in completions]
+"""
+
+
+def test_ctrl_c_under_accelerate_launch_leaves_a_run_that_goes_on(tmp_path):
+    """The launcher of one process ends at once and does not wait for its process; a terminal's Ctrl-C reaches both."""
+    (tmp_path / "slow_channel.py").write_text(SLOW_CHANNEL)
+    settings = ["task=pacman", "+task.reward.slow={_target_:slow_channel.Slow,weight:0.5}", "evaluation.samples=0"]
+    settings += ["evaluation.before=false", "evaluation.greedy=false", "run.dir=run"]
+    with (tmp_path / "stderr").open("w") as errors:
+        launcher = subprocess.Popen(
+            [LAUNCHER, "launch", ROOT / "recipes" / "ppo.py", *settings],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        while not read_jsonl(tmp_path / "run" / "metrics.jsonl"):
+            assert launcher.poll() is None, (tmp_path / "stderr").read_text()[-2000:]
+            time.sleep(0.05)
+        time.sleep(0.5)  # in the middle of a step of two seconds
+        os.killpg(launcher.pid, signal.SIGINT)
+        launcher.wait()
+    for _ in range(300):
+        if "to go on: python" in (tmp_path / "stderr").read_text():
+            break
+        time.sleep(0.1)
+    assert "to go on: python" in (tmp_path / "stderr").read_text()
+    assert checkpoints(tmp_path / "run")[-1].name == f"checkpoint-{len(read_jsonl(tmp_path / 'run' / 'metrics.jsonl'))}"
+
+
+@pytest.mark.parametrize(("given", "left"), [({}, "None"), ({"OMP_NUM_THREADS": "1"}, "1")])
+def test_accelerates_one_thread_stays_only_where_the_user_has_asked_for_it(tmp_path, given, left):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import os, sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom recipes.cli.processes import use_all_cores\n"
+        "asked = os.environ.get\nprint(asked('OMP_NUM_THREADS'))\nuse_all_cores()\nprint(asked('OMP_NUM_THREADS'))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
+    done = subprocess.run([LAUNCHER, "launch", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["1", left]
+
+
+def test_a_message_whose_reader_has_gone_ends_nothing(monkeypatch):
+    """As behind `2>&1 | tee log`, which Ctrl-C ends too."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", buffering=1) as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        with listening():
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(Stopped):
+                stop_if_asked()
+        monkeypatch.undo()
+        with pytest.raises(BrokenPipeError):
+            print("a line", file=gone, flush=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), write)  # so that closing it can write what is left
 
 
 STOPS = {
