@@ -96,16 +96,16 @@ async def ask(
                 progress(len(requests) - remaining + remaining * done // total)
 
         outcomes = await sandbox.run(jobs, finished)
-        batches = [_accept(indices, outcome, answers) for indices, outcome in zip(batches, outcomes, strict=True)]
-        batches = [indices for indices in batches if indices]
+        left = [_accept(indices, outcome, answers) for indices, outcome in zip(batches, outcomes, strict=True)]
+        batches = [indices for parts in left for indices in parts if indices]
     return answers
 
 
-def _accept(indices: Sequence[int], outcome: Outcome, answers: list[Answer | None]) -> list[int]:
-    """Store the answers of one job, and return the indices of requests that must run again.
+def _accept(indices: Sequence[int], outcome: Outcome, answers: list[Answer | None]) -> list[list[int]]:
+    """Store the answers of one job, and return the batches of requests that must run again.
 
-    The first program without a complete answer ended the process, because earlier ones cannot affect it; the requests
-    after it run again.
+    The first program without a complete answer ended the process, or those before it left it no time, so it runs again
+    alone, and those after it together. One that was alone has what it answered.
     """
     unanswered, parts = list(indices), []
     if not outcome.graded:
@@ -122,6 +122,6 @@ def _accept(indices: Sequence[int], outcome: Outcome, answers: list[Answer | Non
         else:
             answers[unanswered.pop(0)] = Answer(parts, True)
             parts = []
-    if unanswered:
+    if unanswered and len(indices) == 1:
         answers[unanswered.pop(0)] = Answer(parts, False)
-    return unanswered
+    return [unanswered[:1], unanswered[1:]]

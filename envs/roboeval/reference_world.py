@@ -66,6 +66,18 @@ def words(
     return results
 
 
+def remembering(words: Any) -> Callable[[str], tuple[str, ...]]:
+    """`words`, which splits each text only once."""
+    known: dict[str, tuple[str, ...]] = {}
+
+    def words_of(text: str) -> tuple[str, ...]:
+        if text not in known:
+            known[text] = words(text)
+        return known[text]
+
+    return words_of
+
+
 def likeness(asked: Sequence[str], known: Sequence[str], bag: Any = frozenset) -> int:
     """How well the words of a program's name fit a known name: 3 the same, 2 more words, 1 fewer words, 0 not."""
     a, b = bag(asked), bag(known)
@@ -127,11 +139,11 @@ def find_person(
     """The person with this name among those who are here; a room's only person also answers to a name that nobody else
     in the world has."""
     asked = words(name)
-    results = best(asked, here)
+    results = best(asked, here, words)
     if results is None and here and (not asked or anybody & bag(asked)):
         return here[0]
     if results is None and here and not here[1:]:
-        known = best(asked, [each for names in people.values() for each in names])
+        known = best(asked, [each for names in people.values() for each in names], words)
         return here[0] if known is None or words(here[0])[:1] == ("person",) else None
     return results
 
@@ -180,6 +192,7 @@ def reference_world(
     world: Mapping[str, Any],
     state_of: Any = state_of,
     words: Any = words,
+    remembering: Any = remembering,
     best: Any = best,
     find_person: Any = find_person,
     find_answer: Any = find_answer,
@@ -196,6 +209,7 @@ def reference_world(
     last of these came to, as [room, name]: name is that of a thing or person of the world.
     """
     (rooms, things, people), room, held = state_of(world), "start_loc", None
+    words = remembering(words)
     looked: dict[str, int] = {}
     reply: Reply = ("ok", None)
     deed = ["", ""]
@@ -210,19 +224,20 @@ def reference_world(
         stocks, times, results = things.get(room, {}), looked.get(room, 0), None
         here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= times]
         if call in ("check", "pick"):
-            results = best(words(name), [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times])
+            present = [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times]
+            results = best(words(name), present, words)
         if call == "check" and results is None and words(name):
-            results = best(words(name), here) or (here[0] if here and anybody & bag(words(name)) else None)
+            results = best(words(name), here, words) or (here[0] if here and anybody & bag(words(name)) else None)
         reply = ("ok", room if call == "where" else [*rooms] if call == "rooms" else results is not None)
         if call == "go":
-            results = best(words(name), rooms)
+            results = best(words(name), rooms, words)
             room = room if results is None else results
             reply = ("ok", None) if results else ("error", "RobotGoToError: no such place")
         elif call == "ask":
-            results = find_person(arguments[3], here, people)
+            results = find_person(arguments[3], here, people, words)
             reply = ("error", "RobotAskError: nobody gave an answer")
             if results is not None and arguments[1]:
-                reply = ("ok", find_answer(people[room][results][1], name, arguments[1]))
+                reply = ("ok", find_answer(people[room][results][1], name, arguments[1], words))
         elif call == "pick":
             if held is not None or results is None:
                 reply = ("error", "RobotPickError: holds something, or nothing like it is here")
@@ -230,7 +245,7 @@ def reference_world(
                 stocks[results][0] -= 1
                 held = results
         elif call == "place":
-            if held is None or best(words(name), [held]) is None:
+            if held is None or best(words(name), [held], words) is None:
                 reply = ("error", "RobotPlaceError: does not hold it")
             else:
                 things.setdefault(room, {}).setdefault(held, [0, 0])[0] += 1

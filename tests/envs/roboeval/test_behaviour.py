@@ -7,11 +7,13 @@ import itertools
 import json
 import statistics
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from envs.roboeval.reference_world import START
+from envs.roboeval import bundle
+from envs.roboeval.reference_world import MOST_CALLS, START
 from envs.roboeval.references import Task, is_ordered, references, run_in
 from envs.roboeval.spare_rooms import ROOMS
 from envs.roboeval.task import RoboEval
@@ -259,3 +261,18 @@ def test_acts_change_where_rewards_lie_and_not_how_much_is_earned(sandbox):
 def score_in(sandbox, problem, codes, **settings):
     channel = Simulator(sandbox, **settings)
     return asyncio.run(channel.score([problem] * len(codes), [completion(code) for code in codes]))
+
+
+def test_slow_programs_take_no_time_from_those_that_share_their_process(sandbox, monkeypatch):
+    monkeypatch.setitem(bundle.LIMITS, "closed", replace(bundle.LIMITS["closed"], cpu_s=2.0))
+    world = {"rooms": [START, "hall"], "things": {}, "people": {}}
+    slow = body('sum(range(3_000_000))\ngo_to("hall")')  # 16 of these in 8 worlds take 3 s or more, one of them 0.2 s
+    runs = asyncio.run(run_in(sandbox, [(slow, [world] * 8)] * 16))
+    assert {run.status for each in runs for run in each} == {"success"}
+
+
+def test_as_many_calls_as_are_allowed_end_before_the_limit_of_time(sandbox):
+    world = {"rooms": [START, *(f"{name} {n}" for name in ("west wing", "old shed") for n in range(6))]}
+    code = body('for n in range(5000):\n    is_in_room(f"thing {n % 90}")\n    go_to("old shed 3")')
+    [[run]] = asyncio.run(run_in(sandbox, [(code, [{**world, "things": {}, "people": {}}])]))
+    assert (run.status, len(run.deeds)) == ("timeout", MOST_CALLS)
