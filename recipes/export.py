@@ -130,7 +130,7 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     from recipes.tools.card.model_card import Weights, model_card
     from recipes.tools.export.weights import average_with_start, averaged_runs, compare, full_weights, write_weights
 
-    runs, share = [trained(cfg.run, cfg.step), *([trained(cfg.other)] if cfg.other else [])], share_of(cfg)
+    runs, share = [trained(cfg.run, cfg.step), *([trained(cfg.other, key="other")] if cfg.other else [])], share_of(cfg)
     run, given, weights = runs[0], runs[0].cfg, str(runs[0].weights)
     dtype = cfg.dtype or given.hardware.precision
     if share < 1 and not cfg.other:

@@ -28,6 +28,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.console import started_as
 from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
@@ -70,7 +71,7 @@ def look(cfg: LookConfig) -> int:
         print(f"{graded - len(differing)} of {graded} stored rows give the stored numbers")
         return 1 if differing else 0
     shown = chosen(rows, cfg)
-    command = f"python recipes/look.py run={folder} replay=true"
+    command = f"{started_as('look')} run={folder} replay=true"
     drawing = Group(*cards(shown, cfg.reward), Text(f"grade all {len(rows)} stored rows again: {command}", "dim"))
     if cfg.html is None:
         Console().print(drawing)

@@ -75,3 +75,8 @@ def test_a_recipe_trains_from_the_wheel(installed, tmp_path, tiny_model):
     assert done.returncode == 0, done.stderr[-1500:]
     assert list((tmp_path / "runs" / "grpo").rglob("report.html"))
     assert run(installed, program, "no-such-recipe", cwd=tmp_path).returncode == 2
+
+
+def test_a_wheel_names_its_own_commands(installed, tmp_path):
+    program = "from codegrain.recipes.cli.console import started_as\nprint(started_as('look'))"
+    assert run(installed, program, cwd=tmp_path).stdout.strip() == "codegrain look"

@@ -34,6 +34,8 @@ def quiet_libraries() -> None:
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if not sys.stderr.isatty():  # datasets would write each state of its bars into a log file
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for name in ("bitsandbytes", "DeepSpeed", "py.warnings", "transformers", "trl"):
         logger = logging.getLogger(name)
@@ -45,6 +47,12 @@ def quiet_libraries() -> None:
         terminal = _Stdout()
         terminal.setFormatter(logging.Formatter("%(message)s"))
         log.addHandler(terminal)
+
+
+def started_as(recipe: str) -> str:
+    """What a user types to start a recipe here: its script in the repository, the command of an installed wheel."""
+    in_repository = (Path(__file__).parents[2] / "pyproject.toml").exists()
+    return f"python recipes/{recipe}.py" if in_repository else f"codegrain {recipe}"
 
 
 def tell(message: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import TrainerCallback
 
-from recipes.cli.console import log
+from recipes.cli.console import log, started_as
 from recipes.cli.memory_use import trim
 from recipes.records.jsonl import by_step, read_config, read_jsonl
 from recipes.records.log import run_metrics
@@ -36,4 +36,4 @@ class WarnOfGamedTests(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **kwargs):
         if self._alarm and logs and self._alarm.add({"step": state.global_step, **run_metrics(logs)}):
             evidence = self._alarm.evidence()
-            log.warning("warning: tests gamed: %s See python recipes/doctor.py run=%s", evidence, self.folder)
+            log.warning("warning: tests gamed: %s See %s run=%s", evidence, started_as("doctor"), self.folder)

@@ -38,8 +38,8 @@ class Trained:
     notes: tuple[str, ...] = ()
 
 
-def trained(path: str, step: int | None = None) -> Trained:
-    """The weights of a run: of `step`, else final/, else the newest checkpoint.
+def trained(path: str, step: int | None = None, key: str = "run") -> Trained:
+    """The weights of a run: of `step`, else final/, else the newest checkpoint. key: what names it in messages.
 
     Raises UserError where there is no run, none of these in it, or an adapter whose base is gone.
     """
@@ -47,13 +47,13 @@ def trained(path: str, step: int | None = None) -> Trained:
     cfg: Any = OmegaConf.load(folder / "config.yaml")
     name = OmegaConf.select(cfg, "recipe.name")
     if name not in TRAINS:
-        raise UserError(f"run={path} is a run of {name}, which trains nothing: give one of {', '.join(TRAINS)}")
+        raise UserError(f"{key}={path} is a run of {name}, which trains nothing: give one of {', '.join(TRAINS)}")
     weights, results, notes = _weights(folder, cfg, step)
     started = cfg.get("adapter")
     gone = started is not None and not _is_there(started)
     continued = started is not None and not gone and carries_adapter(started)
     if gone and carries_adapter(str(weights)):
-        _check_base_is_the_model(path, weights, cfg)
+        _check_base_is_the_model(f"{key}={path}", weights, cfg)
     with open_dict(cfg):
         if continued and (Path(base_named_by(weights)) / "config.json").exists():
             cfg.model.path = base_named_by(weights)  # the first of several LoRA trainings began with these weights
@@ -61,7 +61,7 @@ def trained(path: str, step: int | None = None) -> Trained:
             cfg.model.path = str(adapter_folder(started))  # a new LoRA lies on these weights
         cfg.adapter = str(weights)
     if cfg.model.path == SCRATCH and carries_adapter(str(weights)):
-        raise UserError(f"run={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
+        raise UserError(f"{key}={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
     return Trained(cfg, folder, weights, results, continued, gone and not carries_adapter(str(weights)), notes)
 
 
@@ -72,13 +72,13 @@ def _is_there(adapter: str) -> bool:
         return False
 
 
-def _check_base_is_the_model(path: str, weights: Path, cfg: Any) -> None:
+def _check_base_is_the_model(given: str, weights: Path, cfg: Any) -> None:
     """Raise UserError where an adapter lies on weights other than those of the run's `model`, as where the run began
     with another run's whole weights."""
     base = base_named_by(weights)
     if Path(base).name != Path(model_source(cfg.model.path)).name:
         raise UserError(
-            f"run={path}: its adapter lies on the weights in {cfg.adapter}, where the training began, and these are "
+            f"{given}: its adapter lies on the weights in {cfg.adapter}, where the training began, and these are "
             "not there any more: put them back"
         )
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from rich.table import Table
 from rich.text import Text
 
-from recipes.cli.console import log, print_table
+from recipes.cli.console import log, print_table, started_as
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
@@ -169,7 +169,7 @@ def show_best(root: Path, match: str) -> int:
     print_table(drawn)
     for one in results:
         if one.weights.startswith("checkpoints"):
-            print(f"python recipes/export.py run={one.folder} step={one.step} to=FOLDER")
+            print(f"{started_as('export')} run={one.folder} step={one.step} to=FOLDER")
     if any(one.split == "test" for one in results):
         print("Chosen by the test split, the best number is too high: evaluate that checkpoint on other problems.")
     return 0

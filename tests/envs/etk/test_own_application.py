@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
-from envs.etk.build.application import Run
-from envs.etk.build.compare import ApplicationError
+from envs.etk.build.application import Application, Build, Comparison, Run
+from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.completion.__main__ import main
 from envs.etk.completion.embedded import FLOW2D, INITIAL_STATE
 from envs.etk.completion.own_application import read_application
@@ -158,3 +161,12 @@ def test_the_last_line_says_that_a_run_reached_its_end():
     assert Run(command="./x").reached_its_end("")
     with pytest.raises(ApplicationError, match=r"run\.success_regex"):
         Run(command="./x", success_regex="(")
+
+
+def test_the_readme_names_every_key_of_a_description():
+    text = (Path(__file__).parents[3] / "envs" / "etk" / "README.md").read_text()
+    table = text[text.index("The keys of `app.toml`") : text.index("Results are read in four formats")]
+    names = {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", table.replace("| `", "|`"))}
+    kinds = (Application, Build, Run, Comparison, Metric)
+    keys = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    assert keys - {"build", "run", "comparison", "metric"} <= names

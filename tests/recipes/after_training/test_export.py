@@ -281,6 +281,14 @@ def test_an_export_that_cannot_work_is_one_line(run, tmp_path, monkeypatch, caps
     assert not any(tmp_path.iterdir())
 
 
+def test_the_other_run_is_named_by_its_own_key(run, tmp_path, capsys):
+    evaluation = tmp_path / "evaluation"
+    evaluation.mkdir()
+    (evaluation / "config.yaml").write_text("recipe:\n  name: eval\n")
+    refusal = refused(export.main, [f"run={run}", f"other={evaluation}", f"to={tmp_path / 'out'}"], capsys)
+    assert refusal.startswith(f"error: other={evaluation} is a run of eval, which trains nothing")
+
+
 def test_a_dry_run_names_the_files_and_asks_nobody(run, tmp_path, capsys):
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert export.main([f"run={run}", f"to={tmp_path / 'out'}", "push=me/tiny", "dry_run=true"]) == 0
