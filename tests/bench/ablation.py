@@ -4,15 +4,15 @@
     python tests/bench/ablation.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo --level 0.7 [--html FILE]
 
 For each recipe and task: graded samples until `metric`, averaged over --window updates, reaches `level` (a run that
-never does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds with
-95 % bootstrap intervals, and the differences of dense to the others, seed by seed. The last line is one JSON object.
+never does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds, and
+the differences of dense to the others, seed by seed, with 95 % intervals (over_seeds.py). The last line is one JSON
+object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import statistics
 import sys
 from collections import defaultdict
@@ -34,6 +34,7 @@ from recipes.records.jsonl import read_jsonl
 from recipes.tools.report import charts
 from recipes.tools.report.curves import completions_per_prompt
 from recipes.tools.report.templates import render
+from tests.bench.over_seeds import interval, ratio, with_interval
 
 PLACEMENTS = ("dense", "sparse", "uniform", "pointed")
 WINDOW = 5
@@ -69,9 +70,7 @@ class Curve:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "folders", type=Path, nargs="+", help="directories of run directories; of runs alike the last counts"
-    )
+    parser.add_argument("folders", type=Path, nargs="+", help="directories of run directories")
     parser.add_argument("--metric", default="reward")
     parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
     parser.add_argument("--window", type=int, default=WINDOW, help=f"updates that are averaged; {WINDOW}")
@@ -94,10 +93,16 @@ def read(folders: Sequence[Path], metric: str, window: int = WINDOW) -> dict[tup
     matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
     for config in (c for folder in folders for c in sorted(folder.glob("*/config.yaml"))):
         curve = Curve(config.parent, metric, window)
+        if curve.seed in matches[curve.key][curve.placement]:
+            sys.exit(
+                f"{config.parent}: a second run of {curve.placement} with seed {curve.seed}; name one folder of them"
+            )
         matches[curve.key][curve.placement][curve.seed] = curve
     for runs in matches.values():
         curves = [curve for seeds in runs.values() for curve in seeds.values()]
-        shortest = min(len(curve.values) for curve in curves)
+        shortest, longest = (f(len(curve.values) for curve in curves) for f in (min, max))
+        if shortest < longest:
+            print(f"runs of {shortest} to {longest} updates: the first {shortest} of each count", file=sys.stderr)
         for curve in curves:
             curve.values = curve.values[:shortest]
     return dict(matches)
@@ -123,6 +128,7 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
             result["placements"][name] = {
                 "seeds": sorted(curves),
                 "samples": interval([c.samples_to(level) for c in curves.values()]),
+                "samples_by_seed": [curves[seed].samples_to(level) for seed in sorted(curves)],
                 "reached": sum(c.updates_to(level) is not None for c in curves.values()),
                 "mean": interval([c.mean() for c in curves.values()]),
             }
@@ -132,28 +138,9 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
             result["dense_minus"][name] = {
                 "samples": interval([a.samples_to(level) - b.samples_to(level) for a, b in pairs]),
                 "mean": interval([a.mean() - b.mean() for a, b in pairs]),
-                "times": times([(a.samples_to(level), b.samples_to(level)) for a, b in pairs]),
+                "times": ratio([(a.samples_to(level), b.samples_to(level)) for a, b in pairs]),
             }
     return result
-
-
-def times(pairs: Sequence[tuple[float, float]], resamples: int = 10_000) -> dict[str, float]:
-    """The first sum over the second, with its 95 % percentile bootstrap interval over pairs."""
-
-    def of(drawn: Sequence[tuple[float, float]]) -> float:
-        return sum(a for a, _ in drawn) / sum(b for _, b in drawn)
-
-    chance = random.Random(0)
-    ratios = sorted(of(chance.choices(pairs, k=len(pairs))) for _ in range(resamples))
-    return {"value": of(pairs), "low": ratios[int(0.025 * resamples)], "high": ratios[int(0.975 * resamples) - 1]}
-
-
-def interval(values: Sequence[float], resamples: int = 10_000) -> dict[str, float]:
-    """Mean with its 95 % percentile bootstrap interval over seeds."""
-    chance = random.Random(0)
-    means = sorted(statistics.fmean(chance.choices(values, k=len(values))) for _ in range(resamples))
-    low, high = means[int(0.025 * resamples)], means[int(0.975 * resamples) - 1]
-    return {"value": statistics.fmean(values), "low": low, "high": high}
 
 
 def columns(args: argparse.Namespace) -> tuple[str, ...]:
@@ -182,11 +169,6 @@ def table(result: dict[str, Any], args: argparse.Namespace) -> Table:
     return drawn
 
 
-def with_interval(row: dict[str, float], digits: int) -> str:
-    """`0.53 [0.52, 0.54]`."""
-    return f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
-
-
 def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """A self-contained page: for each recipe and task the mean curve of each placement, and the table."""
     sections = []
@@ -199,8 +181,8 @@ def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]]
             means = map(statistics.mean, zip(*(v[:shortest] for v in values), strict=True))
             curves[name] = [(update * samples, mean) for update, mean in enumerate(means, 1)]
             smoothed = (charts.smooth(v[:shortest]) for v in values)
-            intervals = (interval(column, 1000) for column in zip(*smoothed, strict=True))
-            bands[name] = [(row["low"], row["high"]) for row in intervals]
+            intervals = (interval(column) for column in zip(*smoothed, strict=True))
+            bands[name] = [(row["low"], row["high"]) for row in intervals] if len(values) > 1 else []
         chart = charts.comparison_chart(curves, f"{args.metric} by graded samples", "samples", bands)
         title = f"{', '.join(key)}: to {result['level']:.3g}"
         sections.append({"title": title, "chart": chart, "columns": columns(args), "rows": cells(result)})
@@ -211,7 +193,7 @@ def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]]
 NOTE = """The same rewards, on the tokens responsible (dense), on the last token (sparse), in equal parts on all tokens
 (uniform), and on the last token where dense would spread them over all the code (pointed). Where answers have parts,
 dense also takes the other parts' rewards off. Curves: {metric} by graded samples, mean over seeds in its interval.
-Table: the samples until {metric} reaches the level above it. Intervals: 95 %, bootstrap over seeds."""
+Table: the samples until {metric} reaches the level above it. Intervals: 95 %, Student's t over seeds."""
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import sys
 from pathlib import Path
@@ -23,9 +22,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from recipes.records.jsonl import read_jsonl
-
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-"""97.5 % quantile of Student's t for n seeds (n - 1 degrees of freedom)."""
+from tests.bench.over_seeds import interval
 
 
 def main() -> None:
@@ -38,6 +35,8 @@ def main() -> None:
         cfg = yaml.safe_load(config.read_text())
         if cfg["reward"]["placement"] not in curves:
             continue
+        if cfg["seed"] in curves[cfg["reward"]["placement"]]:
+            sys.exit(f"{config.parent}: a second run of this placement and seed; move one of them elsewhere")
         rewards = [row["reward"] for row in read_jsonl(config.parent / "metrics.jsonl")]
         curves[cfg["reward"]["placement"]][cfg["seed"]] = rewards
     seeds = sorted(set(curves["dense"]) & set(curves["sparse"]))
@@ -63,12 +62,6 @@ def updates_to(rewards: list[float], level: float) -> int:
         if statistics.mean(rewards[i - 4 : i + 1]) >= level:
             return i + 1
     return len(rewards)
-
-
-def interval(differences: list[float]) -> dict[str, float]:
-    mean = statistics.mean(differences)
-    half = STUDENT[len(differences)] * statistics.stdev(differences) / math.sqrt(len(differences))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 if __name__ == "__main__":

@@ -14,14 +14,15 @@ Each is evaluated in episodes of two turns on the 66 held-out problems: pass@1 a
 rival, independent first answers of as many tokens, of which one that passes the shown tests is kept
 (recipes/evaluation/episodes.py). Runs lie below runs/episodes/ in the current folder; one that is finished is not run
 again, one that was stopped goes on. What was measured is stored in tests/bench/results/episodes/. Gains are in points
-of 100, paired by problem, with 95 % bootstrap intervals over problems and seeds. KEY=VALUE goes to every command,
-`recipe.` keys to GRPO alone.
+of 100, with intervals over seeds and families of problems (paired.py). KEY=VALUE goes to every command, `recipe.` keys
+to GRPO alone; such runs have folders and files of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,8 @@ from rich.table import Table
 from recipes.evaluation.episodes import rival
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
-from tests.bench.learning import gain, run_arms
+from tests.bench.learning import PRECISIONS, run_arms
+from tests.bench.paired import gain
 
 RUNS = Path("runs/episodes")
 STORED = Path(__file__).parent / "results" / "episodes"
@@ -47,54 +49,57 @@ TASK = ("task=basics", "task.also_evaluate=[]", "evaluation.greedy=false", "eval
 BASICS = ("task=basics", "task.also_evaluate=[]")
 UNEVALUATED = ("evaluation.before=false", "evaluation.greedy=false")
 GRPO = ("recipes/grpo.py", *BASICS, *UNEVALUATED)
-DRAWN = RUNS / "drawn"
 EASY = ("task.env.generated=1", "task.env.generated_level=1")
 DRAW = ["recipes/eval.py", *BASICS, *EASY, "evaluation.split=train", "evaluation.samples=1", "episode=repair"]
 """The base model's episodes on the hand-written and the easy generated training problems, greedy and drawn once."""
 SFT = ("recipes/sft.py", *BASICS, *EASY, *UNEVALUATED, "evaluation.samples=0", "episode=repair")
 SFT_SETTINGS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4", "recipe.trl.max_steps=60")
 
+INTERVAL = ("mean", "low", "high")
+
 Run = Mapping[str, Any]
 
 
 def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str]]:
     """The scripts of one arm with their arguments, in order; the last one's evaluation is the arm's."""
-    where, own = f"run.dir={folder(arm, seed)}", [o for o in overrides if not o.startswith("recipe.")]
+    where, own = f"run.dir={folder(arm, seed, overrides)}", [o for o in overrides if not o.startswith("recipe.")]
     evaluation = ["recipes/eval.py", *TASK, "episode=repair", f"seed={seed}"]
+    sft, drawn = folder("sft-training", seed, own), folder("drawn", None, own)
     if arm == "base":
         yield [*evaluation, where, *own]
         return
-    sft = RUNS / f"sft-training-seed{seed}"
     after_sft = [f"adapter={sft}"] if arm == "sft_repair" else []
     if arm.startswith("sft"):
-        yield [*DRAW, f"run.dir={DRAWN}", *own]
-        yield [*SFT, *SFT_SETTINGS, f"recipe.answers={DRAWN}", f"seed={seed}", f"run.dir={sft}", *own]
+        yield [*DRAW, f"run.dir={drawn}", *own]
+        yield [*SFT, *SFT_SETTINGS, f"recipe.answers={drawn}", f"seed={seed}", f"run.dir={sft}", *own]
     if arm == "sft":
         yield [*evaluation, f"adapter={sft}", where, *own]
     elif arm == "one_turn":
-        training = RUNS / f"one_turn-training-seed{seed}"
+        training = folder("one_turn-training", seed, overrides)
         yield [*GRPO, f"seed={seed}", f"run.dir={training}", *overrides, "evaluation.samples=0"]
         yield [*evaluation, f"adapter={training}", where, *own]
     else:
         yield [*GRPO, *after_sft, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
 
 
-def folder(arm: str, seed: int) -> Path:
-    """Where the run lies whose evaluation is the arm's."""
-    return RUNS / f"{arm}-seed{seed}"
+def folder(arm: str, seed: int | None, overrides: Sequence[str] = ()) -> Path:
+    """Where the run lies whose evaluation is the arm's; with other settings than the arm's it is another run."""
+    settings = [re.sub(r"[^\w.-]", "_", each) for each in overrides]
+    return RUNS / "-".join([arm, *settings, *([] if seed is None else [f"seed{seed}"])])
 
 
-def store(arm: str, seed: int) -> None:
-    """Write down what the finished runs of an arm measured."""
-    run = folder(arm, seed)
-    before = ("sft", arm) if arm == "sft_repair" else (arm,)
-    trainings = [RUNS / f"{name}-training-seed{seed}" for name in before]
+def store(arm: str, seed: int, overrides: Sequence[str]) -> Path:
+    """Write down what the finished runs of an arm measured; returns the file."""
+    run = folder(arm, seed, overrides)
+    trainings = [folder(f"{arm}-training", seed, overrides)]
+    if arm.startswith("sft"):
+        trainings = [folder("sft-training", seed, [each for each in overrides if not each.startswith("recipe.")])]
     written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
     rows = [row for row in written if row.get("when", "after") == "after" and "turns" in row]
     [summary] = [row for row in read_jsonl(run / "evals.jsonl") if row["when"] != "before" and "turns" in row]
     steps = [row for part in (*trainings, run) for row in read_jsonl(part / "metrics.jsonl")]
     kept = {
-        "arm": arm,
+        "arm": " ".join([arm, *overrides]),
         "seed": seed,
         "precision": read_config(run / "config.yaml")[0]["hardware"]["precision"],
         "updates": len(steps),
@@ -108,7 +113,9 @@ def store(arm: str, seed: int) -> None:
         "rival_by_problem": rivals(rows),
     }
     STORED.mkdir(parents=True, exist_ok=True)
-    write_text(STORED / f"{arm}-{kept['precision']}-seed{seed}.json", json.dumps(kept) + "\n")
+    file = STORED / f"{run.name.removesuffix(f'-seed{seed}')}-{kept['precision']}-seed{seed}.json"
+    write_text(file, json.dumps(kept) + "\n")
+    return file
 
 
 def after(rows: Sequence[Mapping[str, Any]], number: int) -> dict[str, float]:
@@ -137,12 +144,13 @@ def rivals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return results
 
 
-def stored() -> dict[str, list[Run]]:
-    """Stored runs by arm."""
+def stored(precision: str) -> dict[str, list[Run]]:
+    """Stored runs by arm, of those evaluated in one precision."""
     runs: dict[str, list[Run]] = {arm: [] for arm in ARMS}
     for file in sorted(STORED.glob("*-seed*.json")):
         row = json.loads(file.read_text())
-        runs[row["arm"]].append(row)
+        if row["precision"] == precision:
+            runs.setdefault(row["arm"], []).append(row)
     return runs
 
 
@@ -151,14 +159,14 @@ def figures(runs: Sequence[Run]) -> dict[str, Any]:
     over turn 1 with its interval. None where there is no run, or no rival."""
     one, two = ([100 * fmean(run[f"turn_{number}"].values()) for run in runs] for number in (1, 2))
     bought = [100 * run["rival"]["pass@1"]["value"] for run in runs if run["rival"]]
-    paired = gain([(run["turn_1"], run["turn_2"]) for run in runs]) or dict.fromkeys(("mean", "low", "high"))
+    paired = gain([(run["turn_1"], run["turn_2"]) for run in runs]) or {}
     return {
         "seeds": len(runs),
         "turn_1": fmean(one) if one else None,
         "turn_2": fmean(two) if two else None,
         "rival": fmean(bought) if bought else None,
-        **{f"gain_{name}": value for name, value in paired.items()},
-        **{f"over_rival_{name}": value for name, value in (over_rival(runs) or {}).items()},
+        **{f"gain_{name}": paired.get(name) for name in INTERVAL},
+        **{f"over_rival_{name}": (over_rival(runs) or {}).get(name) for name in INTERVAL},
     }
 
 
@@ -181,6 +189,7 @@ def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
         for turn in (1, 2):
             result = trained(runs, arm, turn)
             line |= {f"{arm}_training_turn_{turn}": result and result["mean"]}
+            line |= {f"{arm}_training_turn_{turn}_{name}": result and result[name] for name in INTERVAL[1:]}
     return line
 
 
@@ -212,15 +221,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--precision", choices=PRECISIONS, help="of the evaluation: of what ran last, or bf16")
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
-    status = run_arms(parser, args, ARMS, lambda arm: args.seeds, commands, store)
+    status, last = run_arms(parser, args, ARMS, lambda arm: args.seeds, commands, store)
     if status or (args.dry_run and not args.summary):
         return status
-    runs = stored()
+    precision = args.precision or (json.loads(last.read_text())["precision"] if last else PRECISIONS[0])
+    runs = stored(precision)
     if not any(runs.values()):
-        sys.exit(f"{STORED} has no run: python tests/bench/episodes.py base")
+        sys.exit(f"{STORED} has no run in {precision}: python tests/bench/episodes.py base")
     Console(stderr=True, width=160).print(table(runs))
     print(json.dumps(summary(runs)))
     return 0

@@ -3,8 +3,9 @@
     python tests/bench/gain.py runs/eval/basics/base runs/eval/basics/seed0 runs/eval/basics/seed1 ...
     python tests/bench/gain.py runs/ppo/etk_completion/A@before 'runs/ppo/etk_completion/A@step 6' --score reward
 
-Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. The same problems, so the interval
-is paired: bootstrap over problems and, within each draw, over runs. One JSON line a temperature, in points of 100.
+Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. Gains are paired by problem, with
+intervals over runs and families of problems (paired.py). One JSON line a temperature, in points of 100. Problems that
+one of the evaluations lacks, or did not grade, do not count.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from recipes.records.jsonl import read_jsonl
+from tests.bench.paired import gain
 
 
 def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
@@ -46,23 +48,19 @@ def main() -> None:
     parser.add_argument("--score", choices=("pass", "reward"), default="pass")
     args = parser.parse_args()
     base, *runs = (rates(evaluation, args.score) for evaluation in (args.base, *args.runs))
-    generator = np.random.default_rng(0)
     for temperature, problems in base.items():
-        gains = 100 * np.array([[run[temperature][p] - problems[p] for p in problems] for run in runs])
-        draws = []
-        for _ in range(4000):
-            which = generator.integers(0, gains.shape[0], gains.shape[0])
-            what = generator.integers(0, gains.shape[1], gains.shape[1])
-            draws.append(gains[np.ix_(which, what)].mean())
-        low, high = np.percentile(draws, [2.5, 97.5])
+        pairs = [(problems, run.get(temperature, {})) for run in runs]
+        result = gain(pairs)
+        if result is None:
+            sys.exit(f"temperature {temperature}: no problem was answered in {args.base} and in all of the others")
         line = {
             "temperature": temperature,
-            "problems": gains.shape[1],
+            "problems": result["problems"],
             "base": 100 * float(np.mean(list(problems.values()))),
-            "gains": gains.mean(1).tolist(),
-            "mean_gain": float(gains.mean()),
-            "low": float(low),
-            "high": float(high),
+            "gains": [each["mean"] for pair in pairs if (each := gain([pair]))],
+            "mean_gain": result["mean"],
+            "low": result["low"],
+            "high": result["high"],
         }
         print(json.dumps({k: round(v, 2) if isinstance(v, float) else v for k, v in line.items()}))
 

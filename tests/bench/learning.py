@@ -3,6 +3,7 @@
     python tests/bench/learning.py --dry-run                 print the commands, run nothing
     python tests/bench/learning.py base own own_grpo --seeds 0 1 2
     python tests/bench/learning.py --summary                 the table, and one JSON line, of what is stored
+    python tests/bench/learning.py --summary --ours broad --machine earlier --precision fp32
 
 base           the model as it is
 sft            all weights on references: of the 200 hand-written problems, and of one problem of each generated family
@@ -26,17 +27,21 @@ rejection      SFT on the base model's own right answers alone
 Trained on hand-written and generated problems; held out are the 66 hand-written problems and one problem of each of 200
 further families. Runs lie below runs/learning/ in the current folder; one that is finished is not run again, one that
 was stopped goes on. Of each, the share of right answers to every problem, the minutes of training and the number of
-graded samples are stored in tests/bench/results/learning/. Gains are in points of 100, paired by problem, with 95 %
-bootstrap intervals over problems and seeds. KEY=VALUE goes to every training command.
+graded samples are stored in tests/bench/results/learning/, in a folder for each kind of machine, since rounding alone
+changes a few greedy answers: a run is compared with the base model on its own kind, in its own precision. Gains are in
+points of 100, with intervals over seeds and families of problems (paired.py). KEY=VALUE goes to every training command;
+such runs have folders and files of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +53,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from recipes.cli.in_turn import run_in_turn
+from recipes.cli.schema import native_precision
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
 from tests.bench.ablation import compared, level_of, read
+from tests.bench.paired import gain
 
 RUNS = Path("runs/learning")
 STORED = Path(__file__).parent / "results" / "learning"
@@ -87,6 +94,9 @@ EASY = ("task.env.generated_level=1",)
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
 SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "shipped": 1.0}
 """Of the trained weights where they are averaged with those before; some arms have their own, chosen on validation."""
+PRECISIONS = ("bf16", "fp32")
+OURS = ("two_runs", "avx512_bf16", "bf16")
+"""Arm, machine and precision of the summary where nothing ran."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
@@ -100,9 +110,13 @@ Shares = dict[str, float]
 
 
 def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str]]:
-    """The scripts of one arm with their arguments, in order; the last training run lies in `folder(arm, seed)`."""
-    where = f"run.dir={folder(arm, seed)}"
-    weights = [f"adapter={folder(arm, seed)}"]
+    """The scripts of one arm with their arguments, in order; the last run lies in `folder(arm, seed, overrides)`."""
+
+    def folder_of(name: str) -> Path:
+        return folder(name, seed, overrides)
+
+    where, model = f"run.dir={folder_of(arm)}", folder_of(f"{arm}-model")  # the latter of averaged weights
+    weights = [f"adapter={folder_of(arm)}"]
     if arm in WITH_FURTHER:
         yield DRAW
         yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
@@ -127,24 +141,24 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     elif arm in AVERAGED:
         before = AVERAGED[arm]
         yield from commands(before, seed, overrides)
-        weights = [f"model.path={averaged(arm, seed)}"]
+        weights = [f"model.path={model}"]
         share = f"share={SHARES.get(arm, SHARE)}"
-        yield ["recipes/export.py", f"run={folder(before, seed)}", f"to={averaged(arm, seed)}", share]
+        yield ["recipes/export.py", f"run={folder_of(before)}", f"to={model}", share]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm == "two_runs":
         for training in TWO_RUNS:
             yield from commands(training, seed, overrides)
-        weights = [f"model.path={averaged(arm, seed)}"]
-        run, other = (folder(training, seed) for training in TWO_RUNS)
-        yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={averaged(arm, seed)}"]
+        weights = [f"model.path={model}"]
+        run, other = map(folder_of, TWO_RUNS)
+        yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={model}"]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm == "own_grpo":
         yield from commands("own", seed, overrides)
-        weights = [f"model.path={averaged('own', seed)}", f"adapter={folder(arm, seed)}"]
-        yield [*GRPO, *EASY, f"model.path={averaged('own', seed)}", f"seed={seed}", where, *overrides]
+        weights = [f"model.path={folder_of('own-model')}", *weights]
+        yield [*GRPO, *EASY, f"model.path={folder_of('own-model')}", f"seed={seed}", where, *overrides]
     else:
         yield [*GRPO, *GRPO_ARMS[arm], f"seed={seed}", where, *overrides]
-    yield [*HUMANEVAL, *weights, f"run.dir={folder(arm, seed)}-humaneval"]
+    yield [*HUMANEVAL, *weights, f"{where}-humaneval"]
 
 
 def finished(command: Sequence[str]) -> bool:
@@ -152,7 +166,7 @@ def finished(command: Sequence[str]) -> bool:
     values = dict(word.split("=", 1) for word in command[1:] if "=" in word)
     if command[0] == "recipes/export.py":
         return Path(values["to"]).exists()
-    last = "evals.jsonl" if command[0] == "recipes/eval.py" else "report.html"  # what it writes at its end
+    last = "samples.jsonl" if command[0] == "recipes/eval.py" else "report.html"  # what it writes at its end
     return (Path(values["run.dir"]) / last).exists()
 
 
@@ -165,7 +179,7 @@ AVERAGED = {
     "shipped": "shipped_answers",
 }
 """Arms that average the weights of a training with those before it, and that training."""
-BEFORE = {arm: (training,) for arm, training in AVERAGED.items()}
+BEFORE: dict[str, tuple[str, ...]] = {arm: (training,) for arm, training in AVERAGED.items()}
 BEFORE |= {"own_grpo": ("own_answers",), "two_runs": tuple(TWO_RUNS)}
 """The trainings that an arm needs besides its own."""
 ARMS = ("base", "sft", *AVERAGED, "two_runs", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
@@ -173,42 +187,52 @@ DRAWS = ("own", "broad", "collected", "practice", "shipped", "two_runs", "own_gr
 """Arms that need the base model's answers."""
 
 
-def averaged(arm: str, seed: int) -> Path:
-    """Where the averaged weights of an arm lie."""
-    return RUNS / f"{arm}-model-seed{seed}"
+def folder(arm: str, seed: int, overrides: Sequence[str] = ()) -> Path:
+    """Where a run of an arm lies; with other settings than the arm's it is another run."""
+    return RUNS / "-".join([arm, *(re.sub(r"[^\w.-]", "_", each) for each in overrides), f"seed{seed}"])
 
 
-def folder(arm: str, seed: int) -> Path:
-    return RUNS / f"{arm}-seed{seed}"
+def machine(device: str = "cpu") -> str:
+    """What products are rounded by: the instructions of this CPU, with its faster dtype, or the name of the GPU."""
+    import torch
+
+    if device == "cuda":
+        return re.sub(r"\W+", "_", torch.cuda.get_device_name()).lower()
+    return f"{torch.backends.cpu.get_cpu_capability()}_{native_precision()}".lower()
 
 
-def store(arm: str, seed: int) -> None:
-    """Write down what the finished runs of an arm measured."""
-    run = folder(arm, seed)
+def store(arm: str, seed: int, overrides: Sequence[str]) -> Path:
+    """Write down what the finished runs of an arm measured; returns the file. SystemExit where no answer is found."""
+    run = folder(arm, seed, overrides)
     written = read_jsonl(run / "eval_samples.jsonl") or read_jsonl(run / "samples.jsonl")
     rows = [row for row in written if row.get("when", "after") == "after"]
     shares = by_problem(row for row in rows if row["task_id"].startswith("basics/"))
+    if not shares["greedy"]:
+        sys.exit(f"{run} has no greedy answers: nothing is stored")
     human = by_problem(read_jsonl(Path(f"{run}-humaneval") / "samples.jsonl"))
-    parts = [*(folder(before, seed) for before in BEFORE.get(arm, ())), run]
+    parts = [*(folder(before, seed, overrides) for before in BEFORE.get(arm, ())), run]
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
     seconds, samples = sum(row.get("seconds/total", 0.0) for row in steps), 0.0
     if arm in DRAWS:
         seconds += sum(row["seconds"] for row in read_jsonl(DRAWN / "evals.jsonl"))
         samples += len(read_jsonl(DRAWN / "samples.jsonl"))
-    precision = read_config(run / "config.yaml")[0]["hardware"]["precision"]
+    hardware = read_config(run / "config.yaml")[0]["hardware"]
     kept = {
-        "arm": arm,
+        "arm": " ".join([arm, *overrides]),
         "seed": seed,
-        "precision": precision,
+        "machine": machine(hardware.get("device", "cpu")),
+        "precision": hardware["precision"],
         "minutes": round(seconds / 60, 1),
         "updates": len(steps),
         "graded_samples": int(samples + sum(row.get("graded_samples", 0) for row in steps)),
-        "greedy": shares.get("greedy", {}),
-        "sampled": shares.get("sampled", {}),
-        "humaneval": human.get("greedy", {}),
+        "greedy": shares["greedy"],
+        "sampled": shares["sampled"],
+        "humaneval": human["greedy"],
     }
-    STORED.mkdir(parents=True, exist_ok=True)
-    write_text(STORED / f"{arm}-{precision}-seed{seed}.json", json.dumps(kept) + "\n")
+    file = STORED / kept["machine"] / f"{run.name.removesuffix(f'-seed{seed}')}-{kept['precision']}-seed{seed}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps(kept) + "\n")
+    return file
 
 
 def by_problem(rows: Any) -> dict[str, Shares]:
@@ -227,42 +251,33 @@ def of_set(run: Mapping[str, Any], how: str, name: str) -> Shares:
     return {p: v for p, v in run[how].items() if p.startswith(NEW) == (name == "generated")}
 
 
-def gain(pairs: Sequence[tuple[Shares, Shares]]) -> dict[str, float] | None:
-    """Mean gain in points of 100 with its interval, over the problems that all have; None without any.
-
-    pairs: of each run the shares of the base model and its own.
-    """
-    names = sorted(set.intersection(*(set(shares) for pair in pairs for shares in pair))) if pairs else []
-    if not names:
-        return None
-    gains = 100 * np.array([[run[name] - base[name] for name in names] for base, run in pairs])
-    runs = pairs
-    generator = np.random.default_rng(0)
-    draws = [
-        gains[np.ix_(generator.integers(0, len(runs), len(runs)), generator.integers(0, len(names), len(names)))].mean()
-        for _ in range(4000)
-    ]
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return {"mean": float(gains.mean()), "low": float(low), "high": float(high)}
-
-
-def stored(precision: str) -> dict[str, list[dict[str, Any]]]:
-    """Stored runs by arm, of those evaluated in one precision: rounding alone changes a few greedy answers."""
+def stored(kind: str, precision: str) -> dict[str, list[dict[str, Any]]]:
+    """Stored runs by arm, of those evaluated on one kind of machine in one precision."""
     runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
-    for file in sorted(STORED.glob("*-seed*.json")):
+    for file in sorted((STORED / kind).glob("*-seed*.json")):
         row = json.loads(file.read_text())
         if row["precision"] == precision:
-            runs[row["arm"]].append(row)
+            runs.setdefault(row["arm"], []).append(row)
     return runs
 
 
-def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[str, Any]:
+def anywhere(arm: str, kind: str, precision: str) -> dict[str, float] | None:
+    """The greedy gain of an arm on the hand-written problems over the base model of its own machine and precision:
+    where it is stored for these, else where it is found first."""
+    asked = [(kind, precision), *((d.name, p) for d in sorted(STORED.iterdir()) if d.is_dir() for p in PRECISIONS)]
+    found = (over_base(runs, arm, "greedy", "written") for runs in starmap(stored, asked) if runs["base"])
+    return next(filter(None, found), None)
+
+
+def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str, kind: str, precision: str) -> dict[str, Any]:
     """The figures of the arm `ours` beside its rivals, None where a run is missing."""
     written, generated, human = (over_base(runs, ours, "greedy", name) for name in SETS)
-    rivals = {arm: over_base(runs, arm, "greedy", "written") for arm in ARMS}
+    rivals = {arm: anywhere(arm, kind, precision) for arm in ARMS}
     sampled = [v for run in runs[ours] for v in of_set(run, "sampled", "written").values()]
     return {
         "arm": ours,
+        "machine": kind,
+        "precision": precision,
         "greedy_gain_mean": written and written["mean"],
         "greedy_gain_low": written and written["low"],
         "greedy_gain_high": written and written["high"],
@@ -274,6 +289,7 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str) -> dict[
         "humaneval_low": human and human["low"],
         "humaneval_high": human and human["high"],
         "minutes": max((run["minutes"] for run in runs[ours]), default=None),
+        "updates": [run["updates"] for run in runs[ours]],
         "seeds": len(runs[ours]),
         "samples_ratio_functions": samples_ratio(FUNCTIONS),
         "samples_ratio_second": None,  # robot programs or masked lines with this model: not measured
@@ -292,9 +308,10 @@ def samples_ratio(folder: Path) -> float | None:
 def over_base(
     runs: Mapping[str, Sequence[Mapping[str, Any]]], arm: str, how: str, name: str
 ) -> dict[str, float] | None:
-    """The gain of an arm's runs over the base model."""
+    """The gain of an arm's runs over the base model, of the runs that were evaluated on this set."""
     [base] = runs["base"]
-    return gain([(of_set(base, how, name), of_set(run, how, name)) for run in runs[arm]])
+    pairs = [(of_set(base, how, name), shares) for run in runs[arm] if (shares := of_set(run, how, name))]
+    return gain(pairs)
 
 
 def table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
@@ -313,7 +330,8 @@ def table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
                 means = [float(np.mean(list(shares.values()))) for run in own if (shares := of_set(run, how, name))]
                 cells.append(", ".join(f"{100 * mean:.1f} %" for mean in means) or "-")
             else:
-                cells.append(f"{row['mean']:+.1f} \\[{row['low']:+.1f}, {row['high']:+.1f}]" if row else "-")
+                of = f" ({row['runs']} of {len(own)})" if row and row["runs"] < len(own) else ""
+                cells.append(f"{row['mean']:+.1f} \\[{row['low']:+.1f}, {row['high']:+.1f}]{of}" if row else "-")
         minutes = f"{max(run['minutes'] for run in own):.0f}"
         drawn.add_row(arm, str(len(own)), minutes, str(max(run["graded_samples"] for run in own)), *cells)
     return drawn
@@ -325,12 +343,14 @@ def run_arms(
     known: Sequence[str],
     seeds: Callable[[str], Sequence[int]],
     commands: Callable[[str, int, Sequence[str]], Iterable[list[str]]],
-    store: Callable[[str, int], None],
-) -> int:
+    store: Callable[[str, int, Sequence[str]], Path],
+) -> tuple[int, Path | None]:
     """Run what is left of the arms that `args` names, all of `known` where it names none, and store what they measured.
 
-    Returns the exit status of a command that failed or was stopped, else 0. With args.summary nothing runs.
+    Returns the exit status of a command that failed or was stopped, else 0, and the file that was stored last, None
+    where nothing ran to its end. With args.summary nothing runs.
     """
+    last = None
     overrides = [name for name in args.names if "=" in name]
     arms = [name for name in args.names if "=" not in name] or list(known)
     if unknown := [name for name in arms if name not in known]:
@@ -339,30 +359,34 @@ def run_arms(
     for arm, seed in pairs:
         left = (command for command in commands(arm, seed, overrides) if args.dry_run or not finished(command))
         if status := run_in_turn(left, args.dry_run):
-            return status
+            return status, last
         if not args.dry_run:
-            store(arm, seed)
-    return 0
+            last = store(arm, seed, overrides)
+    return 0, last
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="ARM | KEY=VALUE", help=f"{', '.join(ARMS)}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ours", choices=ARMS[1:], default="own", help="the arm that the JSON line is about")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="the stored runs that are read")
+    parser.add_argument("--ours", help=f"the arm that the JSON line is about: what ran last, or {OURS[0]}")
+    parser.add_argument("--machine", help=f"a folder of results/learning: this kind of machine, or {OURS[1]}")
+    parser.add_argument("--precision", choices=PRECISIONS, help=f"of the evaluation: of what ran last, or {OURS[2]}")
     parser.add_argument("--summary", action="store_true", help="run nothing; the table of what is stored")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
-    status = run_arms(parser, args, ARMS, lambda arm: args.seeds if arm != "base" else [0], commands, store)
+    status, last = run_arms(parser, args, ARMS, lambda arm: args.seeds if arm != "base" else [0], commands, store)
     if status or (args.dry_run and not args.summary):
         return status
-    runs = stored(args.precision)
+    ran = json.loads(last.read_text()) if last else dict(zip(("arm", "machine", "precision"), OURS, strict=True))
+    ours, kind, precision = args.ours or ran["arm"], args.machine or ran["machine"], args.precision or ran["precision"]
+    runs = stored(kind, precision)
     if not runs["base"]:
-        sys.exit(f"{STORED} has no run of base in {args.precision}: python tests/bench/learning.py base")
-    line = summary(runs, args.ours)
+        sys.exit(f"{STORED / kind} has no run of base in {precision}: python tests/bench/learning.py base")
+    if not runs.get(ours):
+        sys.exit(f"{STORED / kind} has no run of {ours} in {precision}; it has {', '.join(a for a in runs if runs[a])}")
     Console(stderr=True, width=180).print(table(runs))
-    print(json.dumps(line))
+    print(json.dumps(summary(runs, ours, kind, precision)))
     return 0
 
 

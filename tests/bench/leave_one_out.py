@@ -22,12 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from recipes.cli.console import print_table
 from recipes.records.jsonl import read_jsonl
-from tests.bench.ablation import interval, with_interval
+from tests.bench.over_seeds import interval, with_interval
 
 NAME = re.compile(r"(dense|without-\w+)-seed(\d+)")
 ALL, LAST = "dense", 10
@@ -51,7 +51,7 @@ def main() -> None:
     rows = [("all" if name == ALL else name, str(len(ends[name])), row) for name, row in result.items()]
     for name, seeds, row in [*rows, *((f"{name} - all", "", row) for name, row in minus.items())]:
         drawn.add_row(name, seeds, *(Text(with_interval(row[measure], 3)) for measure in measures))
-    Console().print(drawn)
+    print_table(drawn)
     print(json.dumps({"last": LAST, "variants": result, "minus_all": minus}))
 
 

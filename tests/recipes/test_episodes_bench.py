@@ -38,11 +38,11 @@ def test_what_a_run_measured_is_stored_and_summed_up(tmp_path, monkeypatch, caps
         episodes.main(["--summary"])
     run_folder(episodes.folder("base", 0), ROWS, "eval")
     run_folder(episodes.folder("repair", 0), [row("basics/a", True), row("basics/b", False, True)], "after")
-    episodes.store("base", 0)
-    episodes.store("repair", 0)
+    episodes.store("base", 0, [])
+    episodes.store("repair", 0, [])
     kept = json.loads((tmp_path / "stored" / "repair-fp32-seed0.json").read_text())
     assert kept["minutes"] == 2.0 and kept["turn_1"] == {"basics/a": 1.0, "basics/b": 0.0}
-    assert episodes.main(["--summary"]) == 0
+    assert episodes.main(["--summary", "--precision", "fp32"]) == 0
     shown = capsys.readouterr()
     line = json.loads(shown.out.splitlines()[-1])
     # of a: 1 of 2, then 2 of 2; of b: 0 of 1, then 1 of 2
