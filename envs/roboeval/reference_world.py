@@ -66,7 +66,7 @@ def words(
     return results
 
 
-def remembering(words: Any) -> Callable[[str], tuple[str, ...]]:
+def remembering(words: Any = words) -> Callable[[str], tuple[str, ...]]:
     """`words`, which splits each text only once."""
     known: dict[str, tuple[str, ...]] = {}
 
@@ -191,7 +191,6 @@ def state_of(world: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], dict[
 def reference_world(
     world: Mapping[str, Any],
     state_of: Any = state_of,
-    words: Any = words,
     remembering: Any = remembering,
     best: Any = best,
     find_person: Any = find_person,
@@ -208,8 +207,7 @@ def reference_world(
     whose reply is the index of an option, ("say", text), ("pick", name), ("place", name), and ("deed",) for what the
     last of these came to, as [room, name]: name is that of a thing or person of the world.
     """
-    (rooms, things, people), room, held = state_of(world), "start_loc", None
-    words = remembering(words)
+    (rooms, things, people), room, held, words = state_of(world), "start_loc", None, remembering()
     looked: dict[str, int] = {}
     reply: Reply = ("ok", None)
     deed = ["", ""]
@@ -224,8 +222,7 @@ def reference_world(
         stocks, times, results = things.get(room, {}), looked.get(room, 0), None
         here = [each for each, (checks, _) in people.get(room, {}).items() if checks <= times]
         if call in ("check", "pick"):
-            present = [each for each, stock in stocks.items() if stock[0] > 0 and stock[1] <= times]
-            results = best(words(name), present, words)
+            results = best(words(name), [each for each, (n, at) in stocks.items() if n > 0 and at <= times], words)
         if call == "check" and results is None and words(name):
             results = best(words(name), here, words) or (here[0] if here and anybody & bag(words(name)) else None)
         reply = ("ok", room if call == "where" else [*rooms] if call == "rooms" else results is not None)

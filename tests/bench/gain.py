@@ -53,10 +53,11 @@ def main() -> None:
         result = gain(pairs)
         if result is None:
             sys.exit(f"temperature {temperature}: no problem was answered in {args.base} and in all of the others")
+        compared = [p for p in problems if all(p in run.get(temperature, {}) for run in runs)]
         line = {
             "temperature": temperature,
             "problems": result["problems"],
-            "base": 100 * float(np.mean(list(problems.values()))),
+            "base": 100 * float(np.mean([problems[p] for p in compared])),
             "gains": [each["mean"] for pair in pairs if (each := gain([pair]))],
             "mean_gain": result["mean"],
             "low": result["low"],
