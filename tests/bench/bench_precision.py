@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python tests/bench/bench_precision.py
 
-Its three linear layers and its head, at the rows of an update and of a step of sampling. The last line is one JSON
-object.
+All products of one forward pass, each as often as the model makes it: the seven of a layer in 30 layers, and the head
+once, at the rows of an update and of a step of sampling. Attention itself is left out. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from torch.nn.functional import linear
 
 from recipes.cli.schema import native_precision
 
-SHAPES = ((576, 576), (576, 1536), (1536, 576), (576, 49152))
+LAYERS = 30
+SHAPES = {(576, 576): 2 * LAYERS, (576, 192): 2 * LAYERS, (576, 1536): 2 * LAYERS, (1536, 576): LAYERS, (576, 49152): 1}
+"""(inner, outer) of a product and how many of them a forward pass makes: queries and outputs, keys and values, the two
+products into the MLP, the one out of it, the head."""
 ROWS = {"update": 2048, "sampling": 32}
 ROUNDS = 7
 
@@ -38,11 +41,11 @@ def main() -> None:
     result = {"native": native_precision(), "threads": torch.get_num_threads()}
     for name, rows in ROWS.items():
         taken = dict.fromkeys((torch.float32, torch.bfloat16), 0.0)
-        for inner, outer in SHAPES:
+        for (inner, outer), count in SHAPES.items():
             for dtype in taken:  # the two in turn, so that other work on the machine meets both
                 a, b = torch.randn(rows, inner, dtype=dtype), torch.randn(outer, inner, dtype=dtype)
-                taken[dtype] += statistics.median(seconds(lambda a=a, b=b: linear(a, b)) for _ in range(ROUNDS))
-        work = 2 * rows * sum(inner * outer for inner, outer in SHAPES) / 1e9
+                taken[dtype] += count * statistics.median(seconds(lambda a=a, b=b: linear(a, b)) for _ in range(ROUNDS))
+        work = 2 * rows * sum(inner * outer * count for (inner, outer), count in SHAPES.items()) / 1e9
         wide, narrow = taken.values()
         print(f"{name:>8}: fp32 {work / wide:4.0f} GFLOP/s, bf16 {work / narrow:4.0f}")
         result[f"{name}_bf16_over_fp32"] = round(narrow / wide, 2)

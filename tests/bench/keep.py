@@ -3,7 +3,7 @@
     python tests/bench/keep.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo -o tests/bench/results/corridor
 
 Writes <output>/<recipe>/<run>/ with metrics.jsonl, evals.jsonl and config.yaml, which tests/bench/ablation.py and
-curves.py read as they read the runs.
+curves.py read as they read the runs. What another run has left there is not overwritten.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -25,10 +26,13 @@ METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "val
 METRICS += ("loss", "loss/policy_avg", "loss/value_avg", "completion_tokens", "seconds/total")
 SETTINGS = ("recipe.name", "recipe.trl.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
 SETTINGS += ("recipe.trl.num_generations", "recipe.trl.learning_rate", "task.name", "task.env.functions", "model.name")
-SETTINGS += ("reward.placement", "seed")
-SETTINGS += ("evaluation",)
+SETTINGS += ("recipe.trl.temperature", "recipe.trl.beta", "recipe.trl.loss_type", "recipe.trl.num_iterations")
+SETTINGS += ("recipe.shaping", "recipe.prefix", "recipe.curriculum", "recipe.refill", "recipe.lookahead")
+SETTINGS += ("task.reward", "task.env.train_size", "task.env.generated", "task.env.practice", "task.env.validation")
+SETTINGS += ("model.path", "model.lora_rank", "hardware.precision", "adapter", "value", "reward", "seed", "evaluation")
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
 EVALUATED += ("measures", "mean_tokens")
+FILES = {"metrics.jsonl": METRICS, "evals.jsonl": EVALUATED}
 
 
 def main() -> None:
@@ -41,21 +45,30 @@ def main() -> None:
 
 
 def keep(run: Path, output: Path) -> None:
+    """Raises SystemExit where another run's figures lie there."""
     cfg = OmegaConf.load(run / "config.yaml")
     kept = OmegaConf.create()
     for key in SETTINGS:
         if (value := OmegaConf.select(cfg, key)) is not None:
             OmegaConf.update(kept, key, value)
     folder = output / cfg.recipe.name / run.name
+    texts = {name: shortened(run / name, columns) for name, columns in FILES.items()}
+    metrics = folder / "metrics.jsonl"
+    if metrics.exists() and metrics.read_text() != texts["metrics.jsonl"]:
+        sys.exit(f"{folder} holds another run: give another --output, or delete it")
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "config.yaml", OmegaConf.to_yaml(kept))
-    for name, columns in (("metrics.jsonl", METRICS), ("evals.jsonl", EVALUATED)):
-        rows = [
-            {k: short(v) for k, v in row.items() if k in columns or k.startswith("scores/")}
-            for row in read_jsonl(run / name)
-        ]
-        if rows:
-            write_text(folder / name, "".join(json.dumps(row) + "\n" for row in rows))
+    for name, text in texts.items():
+        if text:
+            write_text(folder / name, text)
+
+
+def shortened(file: Path, columns: Sequence[str]) -> str:
+    """The file's rows with these columns and the scores, numbers of five digits."""
+    rows = [
+        {k: short(v) for k, v in row.items() if k in columns or k.startswith("scores/")} for row in read_jsonl(file)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def short(value):

@@ -56,12 +56,19 @@ def main() -> None:
 
 
 def ends_of(folders: list[Path]) -> Ends:
+    """Raises SystemExit where runs end after different updates, as where one was stopped."""
     ends: Ends = defaultdict(dict)
+    lengths: dict[int, list[str]] = defaultdict(list)
     for file in sorted(f for folder in folders for f in folder.glob("*/metrics.jsonl")):
         if named := NAME.fullmatch(file.parent.name):
-            rows = [row for row in read_jsonl(file) if "pass_rate" in row][-LAST:]
+            rows = [row for row in read_jsonl(file) if "pass_rate" in row]
+            lengths[rows[-1]["step"]].append(file.parent.name)
+            rows = rows[-LAST:]
             keys = ["pass_rate", *sorted(k for k in rows[-1] if k.startswith("scores/"))]
             ends[named[1]][int(named[2])] = {key: statistics.fmean(row[key] for row in rows) for key in keys}
+    if len(lengths) > 1:
+        ended = "; ".join(f"{', '.join(names)} after {step}" for step, names in sorted(lengths.items()))
+        sys.exit(f"these runs do not end after the same number of updates: {ended}")
     return dict(sorted(ends.items()))
 
 

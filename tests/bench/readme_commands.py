@@ -6,7 +6,9 @@
 Run it in the clone, by the user whose install it is. Commands are taken from README.md: the lines of its code blocks
 and of its results table. A command that still runs after --limit seconds is stopped as Ctrl-C stops it; `make demo` has
 --demo-limit seconds, since later commands read its run. Of each command a row of a Markdown table says how it ended:
-its seconds, its exit status, its last line, the folders and files that it left. The last line is one JSON object.
+its seconds, its exit status, its last line, the folders and files that it left. The last line is one JSON object: a
+command that ended with another status than 0 without being stopped is among `refused`, and among `tracebacks` where it
+printed one. Without tracebacks the status is 0: what needs a GPU is refused where there is none.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ def write_the_readers_files(readme: str) -> list[Path]:
     """What README.md has its reader write: a channel, and problems (here those of basics)."""
     (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     channel, problems = ROOT / "rewards" / "comments.py", ROOT / "mine.jsonl"
+    if there := [str(file) for file in (channel, problems) if file.exists()]:
+        sys.exit(f"{' and '.join(there)} would be overwritten and deleted: run this in a fresh clone")
     channel.write_text(block)
     problems.write_text("".join(file.read_text() for file in sorted((ROOT / "envs/basics/problems").glob("*.jsonl"))))
     return [channel, problems]
@@ -102,13 +106,14 @@ def main() -> None:
     # a shell's background job ignores Ctrl-C, and so would the commands
     signal.signal(signal.SIGINT, signal.default_int_handler)
     readme = (ROOT / "README.md").read_text()
+    chosen = [command for command in commands(readme) if args.only in command]
+    if not chosen:
+        parser.error(f"no command of README.md has {args.only!r} in it")
     written = write_the_readers_files(readme)
     results = []
     print("| command | seconds | exit status | last line | left |\n|---|---|---|---|---|")
     try:
-        for command in commands(readme):
-            if args.only not in command:
-                continue
+        for command in chosen:
             results.append(row := run(command, args.demo_limit if command == "make demo" else args.limit))
             seconds = f"{row['seconds']}{', stopped' if row['stopped'] else ''}"
             last, left = str(row["last"]).replace("|", "\\|"), ", ".join(row["left"]) or "nothing"
@@ -117,7 +122,9 @@ def main() -> None:
         for file in written:
             file.unlink(missing_ok=True)
     tracebacks = [row["command"] for row in results if row["traceback"]]
-    print(json.dumps({"user": os.geteuid(), "commands": len(results), "tracebacks": tracebacks}))
+    refused = [row["command"] for row in results if row["status"] and not row["stopped"]]
+    result = {"user": os.geteuid(), "commands": len(results), "refused": refused, "tracebacks": tracebacks}
+    print(json.dumps(result))
     sys.exit(bool(tracebacks))
 
 

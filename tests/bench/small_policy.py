@@ -34,6 +34,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from envs.basics import PROBLEMS, Basics
 from envs.roboeval.extraction import DEFINITION
 from envs.roboeval.task import MARK, RoboEval
+from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
 
 Row = dict[str, Any]
@@ -130,7 +131,7 @@ def demonstration(row: Row, number: int, key: str, program: str) -> Row:
 
 
 def write_jsonl(file: Path, rows: Iterable[Row]) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_text(file, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def faulty(program: str, faults: Faults, share: float, rng: random.Random) -> str:
