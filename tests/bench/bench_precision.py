@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python tests/bench/bench_precision.py
 
 All products of one forward pass, each as often as the model makes it: the seven of a layer in 30 layers, and the head
-once, at the rows of an update and of a step of sampling. Attention itself is left out. The last line is one JSON object.
+once, at the rows of an update and of a step of sampling. Attention itself is left out. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
