@@ -64,8 +64,7 @@ from tests.bench.faults import answer
 
 BATCH = 64
 PROMPTS = 8
-SYNCODE_US = 21_900
-"""A token, SynCode 0.4.16 with its text-based check, measured once on a machine like this one."""
+DRAWS = 3
 WEIGHTS = {"unit_tests": 0.7, "syntax": 0.1, "lint": 0.1, "dataflow": 0.1}
 Work = Callable[[], Awaitable[Any]]
 
@@ -166,7 +165,6 @@ async def syntax(sandbox: LocalSandbox, codes: Sequence[str], rounds: int, token
             result[key] = round(1e6 * seconds / counts[n % 2], 2)
     result |= ratios("ratio_lark", times[4:], times[:2])
     result |= ratios("ratio_lark_parser_alone", times[4:], times[2:4])
-    result["ratio_syncode_cited"] = round(SYNCODE_US / result["syntax_us_per_token_broken"])
     return result
 
 
@@ -276,16 +274,22 @@ class Policy:
         self.sampler = Sampler(Decoding(max_new_tokens), self.end_ids, 0, copy_dtype=torch.bfloat16)
 
     def draw(self, task: CodeBlockTask, problems: Sequence[Problem], each: int) -> tuple[Times, list[Completion]]:
-        """`each` completions of each problem, and what they took."""
+        """`each` completions of each problem, the same DRAWS times, and what each time took."""
+        import torch
+
         from recipes.data.completions import AnswerComplete, completion_of
 
         asked = [self.tokenizer.apply_chat_template(task.messages(p), add_generation_prompt=True) for p in problems]
         prompts = [ids if isinstance(ids, list) else ids["input_ids"] for ids in asked]
         self.sampler.complete = AnswerComplete(task, self.bytes)
         self.sampler(self.model, prompts[:1], 1)  # compiles kernels, copies weights
-        started, before = time.perf_counter(), cpu_seconds(os.getpid())
-        drawn = self.sampler(self.model, prompts, each)
-        took = Times([time.perf_counter() - started], [cpu_seconds(os.getpid()) - before])
+        took, drawn = Times([], []), []
+        for _ in range(DRAWS):
+            torch.manual_seed(0)  # the same tokens each time
+            started, before = time.perf_counter(), cpu_seconds(os.getpid())
+            drawn = self.sampler(self.model, prompts, each)
+            took.wall.append(time.perf_counter() - started)
+            took.cpu.append(cpu_seconds(os.getpid()) - before)
         return took, [completion_of(ids, self.bytes, task, self.end_ids) for ids in drawn]
 
 

@@ -3,8 +3,9 @@
     python tests/bench/bench_grpo.py [--steps 4] [--prompts 4] [--generations 8] [--tokens 64]
 
 SmolLM2-135M, LoRA, bf16 autocast, CPU. Each side runs in a process of its own, in turn; the reward is made up
-so that half of the groups, or none, are degenerate. Answers do not stop at a code block (stock TRL could not).
-The last line is one JSON object; ratios are ours over stock, medians over steps after the first.
+so that half of the groups, or none, are degenerate. Answers do not stop at a code block (stock TRL could not), nor at
+the end mark of a turn, so that both sides sample and train equally many tokens (`tokens_a_completion`). The last line
+is one JSON object; ratios are ours over stock, medians over steps after the first.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def main() -> None:
         "memory_ratio": results["ours", 0.0]["peak_mib"] / results["stock", 0.0]["peak_mib"],
         "settings": {k: getattr(args, k) for k in ("steps", "prompts", "generations", "tokens")},
         **{f"seconds_{side}_{share}": results[side, share]["seconds"] for side, share in results},
+        "tokens_a_completion": {side: round(results[side, 0.0]["tokens"], 1) for side in SIDES},
     }
     print(json.dumps(result))
 
@@ -61,7 +63,7 @@ def made_up_rewards(problem_ids: list[str], generations: int, share: float) -> l
 
 
 def measure(args: argparse.Namespace) -> dict[str, float]:
-    """Median seconds a step after the first, and this process's peak memory."""
+    """Median seconds a step after the first, this process's peak memory, and tokens of a completion."""
     import torch
     from peft import LoraConfig
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -103,8 +105,12 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     task = Talkative()
     with tempfile.TemporaryDirectory() as out:
         clock = Clock()
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        tokenizer.eos_token = "<|endoftext|>"  # hardly ever drawn within a turn
+        model.generation_config.eos_token_id = tokenizer.eos_token_id
         common = {
-            "model": AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16),
+            "model": model,
             "args": GRPOConfig(
                 output_dir=out,
                 max_steps=args.steps + 1,
@@ -124,7 +130,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
                 gradient_checkpointing=False,
             ),
             "train_dataset": prompt_dataset(task),
-            "processing_class": AutoTokenizer.from_pretrained(folder, padding_side="left"),
+            "processing_class": tokenizer,
             "peft_config": LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
         }
         if args.side == "ours":
@@ -137,7 +143,9 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
         trainer.train()
     steps = [b - a for a, b in zip(clock.marks, clock.marks[1:], strict=False)][1:]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": statistics.median(steps), "peak_mib": peak}
+    logged = [row.get("completions/mean_length", row.get("completion_tokens")) for row in trainer.state.log_history]
+    tokens = statistics.fmean(length for length in logged if length is not None)
+    return {"seconds": statistics.median(steps), "peak_mib": peak, "tokens": tokens}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python tests/bench/bench_ppo.py [--updates 2] [--batch 8] [--tokens 256] [--precision fp32] [--skip-lengths]
 
-SmolLM2-135M on the CPU, sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it).
+SmolLM2-135M on the CPU, sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it). Both
+make passes of `rows-per-pass` rows, and both keep freed memory, as the recipes do.
 bf16 means fp32 weights under autocast, as in conf/hardware/cpu.yaml; stock gets it as `accelerate launch
 --mixed_precision bf16` would give it. "full": all weights, a value model of its own. "lora_shared": LoRA on all linear
 layers; ours with the critic as a head on the policy, stock with the value model that it needs.
@@ -92,8 +93,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     from recipes.cli.memory_use import keep_freed_memory
 
     os.environ["ACCELERATE_MIXED_PRECISION"] = {"bf16": "bf16", "fp32": "no"}[args.precision]
-    if args.side == "ours":
-        keep_freed_memory()  # as the recipes do
+    keep_freed_memory()  # as the recipes do; both sides, since it is a setting of the allocator and not of a trainer
 
     class Clock(TrainerCallback):
         def __init__(self):
@@ -214,8 +214,13 @@ def stock(args, policy, tokenizer, folder, out, clock):
     def head():
         return AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1)
 
+    rows = {
+        "per_device_train_batch_size": args.rows_per_pass,
+        "gradient_accumulation_steps": args.batch // args.rows_per_pass,
+        "local_rollout_forward_batch_size": args.rows_per_pass,
+    }
     trainer = PPOTrainer(
-        args=PPOConfig(**settings(args, out)),
+        args=PPOConfig(**settings(args, out) | rows),
         processing_class=tokenizer,
         model=policy,
         ref_model=None,

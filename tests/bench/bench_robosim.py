@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -153,7 +154,7 @@ robot = Robot()
 
 
 def baseline(chosen: Sequence[Request]) -> None:
-    """A process a world, polled."""
+    """A process a world, polled. Raises RuntimeError where a program that is right ends with an error."""
     with tempfile.TemporaryDirectory() as folder:
         for request in chosen:
             path = Path(folder) / "program.py"
@@ -167,6 +168,8 @@ def baseline(chosen: Sequence[Request]) -> None:
                         if process.poll() is not None:
                             break
                     process.kill()
+                if process.returncode not in (0, -signal.SIGKILL):
+                    raise RuntimeError(f"the baseline cannot run a program that is right: {request.program}")
 
 
 def spent() -> tuple[float, float]:
