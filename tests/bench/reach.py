@@ -21,6 +21,7 @@ import argparse
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,23 +133,28 @@ def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def unsolved(rows: Iterable[dict[str, Any]], samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The problems that no answer passed, of those that have verdicts."""
-    passed = by_problem(samples)["sampled"]
-    return [row for row in rows if passed.get(f"basics/{row['name']}") == 0.0]
+    """The problems of which ANSWERS answers were graded and none passed."""
+    failed = Counter(s["task_id"] for s in samples if s["temperature"] and s["passed"] is False)
+    return [row for row in rows if failed[f"basics/{row['name']}"] == ANSWERS]
 
 
 def summary(
     found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Problems solved by at least one of the answers, greedily, and the share of right answers, by side and writer."""
+    """Problems solved by at least one of the answers, greedily, and the share of right answers, by side and writer, of
+    the problems to which all writers have answers with verdicts."""
     asked = [writer for writer in WRITERS if (writer, SIDES[0]) in found]
     line: dict[str, Any] = {"updates": len(steps), "minutes": sum(s.get("seconds/total", 0.0) for s in steps) / 60}
     line["graded_samples"] = int(sum(s.get("graded_samples", 0) for s in steps))
     for side in SIDES:
+        everywhere = set.intersection(*(set(found[writer, side]["sampled"]) for writer in asked))
+        line[f"{side}_problems"] = len(everywhere)
         for writer in asked:
-            shares, greedy = found[writer, side]["sampled"], found[writer, side]["greedy"]
+            shares, greedy = (
+                {problem: share for problem, share in found[writer, side][how].items() if problem in everywhere}
+                for how in ("sampled", "greedy")
+            )
             name = f"{side}_{writer}"
-            line[f"{side}_problems"] = len(shares)
             line[f"{name}_solved"] = sum(share > 0 for share in shares.values())
             line[f"{name}_greedy"] = sum(share > 0 for share in greedy.values())
             line[f"{name}_sampled_percent"] = 100 * sum(shares.values()) / len(shares)

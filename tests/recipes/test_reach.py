@@ -21,13 +21,15 @@ def finish(folder, samples: list[dict]) -> None:
     (folder / "evals.jsonl").write_text("{}\n")
 
 
-def test_problems_are_kept_that_no_sampled_answer_solves():
-    rows = [{"name": name} for name in ("never", "once", "greedily", "unknown", "missing")]
+def test_problems_are_kept_that_no_sampled_answer_solves(monkeypatch):
+    monkeypatch.setattr(reach, "ANSWERS", 2)
+    rows = [{"name": name} for name in ("never", "once", "greedily", "unknown", "half known", "missing")]
     samples = [
-        *(sample("never", False) for _ in range(3)),
+        *(sample("never", False) for _ in range(2)),
         *(sample("once", passed) for passed in (False, True)),
-        *(sample("greedily", passed, temperature) for passed, temperature in ((False, 1.0), (True, 0.0))),
-        sample("unknown", None),
+        *(sample("greedily", passed, temperature) for passed, temperature in ((False, 1.0), (False, 1.0), (True, 0.0))),
+        *(sample("unknown", None) for _ in range(2)),
+        *(sample("half known", passed) for passed in (False, None)),
     ]
     assert [row["name"] for row in reach.unsolved(rows, samples)] == ["never", "greedily"]
 
@@ -40,11 +42,9 @@ def test_solved_problems_are_counted_by_side_and_writer():
             "greedy": {"a": 1.0},
         },
     )
-    found = {
-        (writer, side): some if (writer, side) == ("after", "train") else none
-        for writer in reach.WRITERS
-        for side in reach.SIDES
-    }
+    found = {(writer, side): none for writer in reach.WRITERS for side in reach.SIDES}
+    found["after", "train"] = some
+    found["again", "train"] = {"sampled": {"a": 0.0, "b": 0.0, "not after": 1.0}, "greedy": {"a": 0.0}}
     line = reach.summary(found, [{"seconds/total": 90.0, "graded_samples": 64}] * 2)
     assert (line["updates"], line["minutes"], line["graded_samples"]) == (2, 3.0, 128)
     assert (line["train_after_solved"], line["train_after_greedy"], line["train_problems"]) == (1, 1, 2)
@@ -75,7 +75,7 @@ def test_a_set_that_is_solved_leaves_nothing_to_train_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reach.RUNS.mkdir(parents=True)
     reach.write_rows(reach.CANDIDATES, [{"name": "once"}, {"name": "never"}])
-    finish(reach.RUNS / "drawn", [sample("once", True), sample("never", False)])
+    finish(reach.RUNS / "drawn", [sample("once", True), *(sample("never", False) for _ in range(16))])
     with pytest.raises(SystemExit, match="1 problems are without a right answer, and --train 48 leaves none"):
         reach.main([])
     assert not reach.CHOSEN.exists()
@@ -85,7 +85,7 @@ def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     names = ["a", "b", "c"]
     reach.write_rows(reach.CANDIDATES, [{"name": name} for name in names])
-    finish(reach.RUNS / "drawn", [sample(name, False) for name in names])
+    finish(reach.RUNS / "drawn", [sample(name, False) for name in names for _ in range(reach.ANSWERS)])
     made = reach.RUNS / "train2-steps100-seed0"
     run = made / "training"
     run.mkdir(parents=True)
