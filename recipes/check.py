@@ -67,6 +67,7 @@ def main(cfg) -> None:
         file = folder / "invalid.jsonl"
         write_jsonl(file, invalid)
         if cfg.pass_rate:
+            require_verdicts(cfg, task, reward, runner)
             measure_pass_rates(cfg, folder, task, reward, runner)
     if invalid:
         count = f"{len(invalid)} failure{'s' if len(invalid) > 1 else ''}"
@@ -117,6 +118,15 @@ def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
     return failures, ungraded
 
 
+def require_verdicts(cfg, task, reward, runner) -> None:
+    """Raises UserError where no channel says whether an answer is right, before a model is loaded."""
+    from recipes.evaluation.task_soundness import judges
+
+    if runner.run(judges(reward, task)) is False:
+        name = cfg.task.name
+        raise UserError(f"pass_rate={cfg.pass_rate}: no channel of task={name} judges whether an answer is right")
+
+
 def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
     """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
     from collections import Counter
@@ -145,9 +155,6 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
     )
     log.info(describe(result.summary))
     graded = [row for row in result.rows if row["reward"] is not None]
-    if graded and all(row["passed"] is None for row in graded):
-        name = cfg.task.name
-        raise UserError(f"pass_rate={cfg.pass_rate}: no channel of task={name} judges whether an answer is right")
     samples = Counter(row["task_id"] for row in graded)
     passed = Counter(row["task_id"] for row in graded if row["passed"])
     file = folder / "pass_rates.jsonl"

@@ -28,6 +28,14 @@ def planted_wrong(problem: Problem) -> str:
     return WRONG_PROGRAM if problem.entry_point is None else WRONG_FUNCTION.format(name=problem.entry_point)
 
 
+async def judges(reward: Reward, task: Task) -> bool | None:
+    """Whether a channel says of an answer to the first training problem that it is right or wrong; None where the
+    answer could not be graded."""
+    problem = task.problems("train")[0]
+    [grade] = await reward.grade([problem], [as_answer(task, problem, planted_wrong(problem))])
+    return None if grade is None else grade.passed is not None
+
+
 async def examine(
     reward: Reward, task: Task, problems: Sequence[Problem]
 ) -> tuple[list[dict[str, Any]], list[str], list[Grade | None]]:

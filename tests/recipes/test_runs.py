@@ -71,6 +71,17 @@ def test_a_sweep_leaves_one_run_directory_a_job_and_eval_reads_an_adapter(tiny_m
     assert len(rows) == 4 * 3
 
 
+def test_pass_rates_of_a_task_that_judges_nothing_are_refused_before_the_model_loads(tiny_model, tmp_path):
+    check = [str(ROOT / "recipes" / "check.py"), "pass_rate=2", f"run.dir={tmp_path / 'check'}"]
+    small = [f"model.path={tiny_model}", "task.env.train_size=6", "+task.reward.unit_tests.enabled=false"]
+    done = python(*check, *small, "evaluation.split=train", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "error: pass_rate=2: no channel of task=basics judges whether an answer is right"
+    )
+    assert not (tmp_path / "check" / "pass_rates.jsonl").exists() and "samples at" not in done.stderr + done.stdout
+
+
 def test_measured_pass_rates_choose_what_is_trained_on(tiny_model, tmp_path):
     small = [f"model.path={tiny_model}", "model.lora_rank=4", "hardware.precision=fp32", "task.max_new_tokens=6"]
     few = ["task.env.train_size=6"]

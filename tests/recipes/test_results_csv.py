@@ -1,0 +1,35 @@
+"""Evaluations that end at the same time share results.csv: one heading, and a line of each."""
+
+import csv
+import multiprocessing
+
+from omegaconf import OmegaConf
+
+from recipes.evaluation.exports import COLUMNS, MEASURED, append_results
+
+PROCESSES, FILES = 4, 300
+
+
+def write(folder, number, together):
+    cfg = OmegaConf.create({"run": {"name": f"run{number}"}, "model": {"path": "some/model"}, "adapter": None})
+    summary = {"task": "basics", "pass@k": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}}}
+    for each in range(FILES):
+        together.wait()
+        append_results(folder / f"{each}.csv", cfg, [summary])
+
+
+def test_lines_of_several_processes_stand_below_one_heading(tmp_path):
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(PROCESSES)
+    processes = [context.Process(target=write, args=(tmp_path, number, together)) for number in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    for each in range(FILES):
+        with (tmp_path / f"{each}.csv").open(newline="") as lines:
+            header, *rows = csv.reader(lines)
+        assert header == [*COLUMNS, *MEASURED]
+        assert sorted(row[0] for row in rows) == [f"run{number}" for number in range(PROCESSES)]
+        assert {row[header.index("pass@1")] for row in rows} == {"0.5"}
