@@ -18,7 +18,8 @@ practice       the same with the problems of envs/basics/practice/harder/ beside
 two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of
                both, recipes/export.py other=RUN
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
-own_grpo       own, then GRPO with rewards on tokens
+own_grpo       own, then GRPO with rewards on tokens, 20 updates
+two_runs_grpo  two_runs, then the same, 60 updates
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
 stock_grpo     GRPO as TRL has it: rewards on the last token, divided by the group's deviation
@@ -91,6 +92,8 @@ GRPO_ARMS = {
 }
 EASY = ("task.env.generated_level=1",)
 """Problems that a policy of this size may solve sometimes."""
+AFTER = {"own_grpo": ("own", ()), "two_runs_grpo": ("two_runs", ("recipe.trl.max_steps=60", "task.env.validation=0.2"))}
+"""Arms that go on with GRPO: the arm before, and what they set besides."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
 SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "shipped": 1.0}
 """Of the trained weights where they are averaged with those before; some arms have their own, chosen on validation."""
@@ -152,10 +155,11 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         run, other = map(folder_of, TWO_RUNS)
         yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={model}"]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
-    elif arm == "own_grpo":
-        yield from commands("own", seed, overrides)
-        weights = [f"model.path={folder_of('own-model')}", *weights]
-        yield [*GRPO, *EASY, f"model.path={folder_of('own-model')}", f"seed={seed}", where, *overrides]
+    elif arm in AFTER:
+        before, settings = AFTER[arm]
+        yield from commands(before, seed, overrides)
+        weights = [f"model.path={folder_of(f'{before}-model')}", *weights]
+        yield [*GRPO, *EASY, *settings, weights[0], f"seed={seed}", where, *overrides]
     else:
         yield [*GRPO, *GRPO_ARMS[arm], f"seed={seed}", where, *overrides]
     yield [*HUMANEVAL, *weights, f"{where}-humaneval"]
@@ -180,10 +184,10 @@ AVERAGED = {
 }
 """Arms that average the weights of a training with those before it, and that training."""
 BEFORE: dict[str, tuple[str, ...]] = {arm: (training,) for arm, training in AVERAGED.items()}
-BEFORE |= {"own_grpo": ("own_answers",), "two_runs": tuple(TWO_RUNS)}
+BEFORE |= {"own_grpo": ("own_answers",), "two_runs": tuple(TWO_RUNS), "two_runs_grpo": tuple(TWO_RUNS)}
 """The trainings that an arm needs besides its own."""
-ARMS = ("base", "sft", *AVERAGED, "two_runs", "own_grpo", "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "shipped", "two_runs", "own_grpo", "rejection")
+ARMS = ("base", "sft", *AVERAGED, "two_runs", *AFTER, "grpo", "grpo_prefix", "stock_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "practice", "shipped", "two_runs", *AFTER, "rejection")
 """Arms that need the base model's answers."""
 
 
