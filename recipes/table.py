@@ -163,7 +163,7 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "split": evaluation.get("split", "test"),
         "problems": evaluation["problems"],
         "mean_tokens": evaluation["mean_tokens"],
-        "graded_samples": pairs.get("graded_samples", 0) + sampled(config, len(steps)),
+        "graded_samples": pairs.get("graded_samples", 0) + sampled(config, steps),
         "minutes": seconds / 60,
         **base_share(evaluation),
         **outcomes(evaluation.get("verdicts") or {}),
@@ -220,9 +220,11 @@ def pairs_summary(config: Record) -> Record:
     return json.loads(summary.read_text()) if summary.exists() else {}
 
 
-def sampled(config: Record, steps: int) -> int:
-    """How many answers a run sampled, graded and learnt from in `steps` updates."""
-    return steps * (setting(config, "recipe.prompts_per_step") or 0) * completions_per_prompt(config)
+def sampled(config: Record, steps: Sequence[Record]) -> int:
+    """How many answers a run sampled, graded and learnt from in these rows of metrics.jsonl: those of a rollout once,
+    however many updates are made of it (recipe.trl.num_iterations)."""
+    rollouts = -(-len(steps) // int(setting(config, "recipe.trl.num_iterations") or 1))
+    return rollouts * (setting(config, "recipe.prompts_per_step") or 0) * completions_per_prompt(config)
 
 
 def table(rows: list[Record], task: str) -> Table:

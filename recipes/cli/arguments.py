@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -17,9 +17,13 @@ from recipes.cli.errors import UserError
 
 
 def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
-    """A function that reads arguments KEY=VALUE into a dataclass; it raises UserError for another argument."""
+    """A function that reads arguments KEY=VALUE into a dataclass; it raises UserError for another argument.
+
+    Values are YAML, but those of fields that are texts stand letter by letter (1e-4 stays 1e-4); null is None there.
+    """
 
     keys = [field.name for field in fields(schema)]
+    texts = {name for name, kind in get_type_hints(schema).items() if kind in (str, str | None)}
 
     def read(arguments: Sequence[str]) -> Any:
         for argument in arguments:
@@ -32,7 +36,11 @@ def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
                 close = difflib.get_close_matches(key, keys, 2)
                 meant = f"; did you mean {' or '.join(close)}?" if close else f"; keys: {', '.join(keys)}"
                 raise UserError(f"there is no {key}{meant}")
-        return OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_cli(list(arguments)))
+        pairs = [(argument, *argument.partition("=")[::2]) for argument in arguments]
+        cfg = OmegaConf.from_cli([argument for argument, key, _ in pairs if key not in texts])
+        for key, text in ((key, text) for _, key, text in pairs if key in texts):
+            cfg[key] = None if text == "null" else text
+        return OmegaConf.merge(OmegaConf.structured(schema), cfg)
 
     return read
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from recipes.cli.processes import Interrupted, run_group
+from recipes.cli.processes import STOPPED, Interrupted, run_group
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ def run_in_turn(commands: Iterable[Sequence[str]], dry_run: bool = False) -> int
             status = run_group([sys.executable, str(file), *arguments])
         except Interrupted as error:
             print("stopped; the same command goes on with what is left", file=sys.stderr)
-            return error.status
+            return error.status or STOPPED
         if status:
             print(f"error: exit status {status} of the command above; those after it are not run", file=sys.stderr)
             return status

@@ -148,10 +148,12 @@ def _keys_below(node: Any, prefix: str) -> Iterator[str]:
 
 
 def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
-    """Set run.name where no override does."""
+    """Set run.name where no override does. A name that a file of conf/ gives as it is (debug/fast.yaml) stays, but for
+    what a sweep varies."""
     if not any(key_of(o) == "run.name" for o in overrides):
         interpolated = INTERPOLATION.findall(str(as_dict(cfg.run, resolve=False)["name"]))
-        cfg.run.name = run_name(cfg.run.name, overrides, cfg.run.swept, interpolated)
+        naming = overrides if interpolated else [o for o in overrides if key_of(o) in cfg.run.swept]
+        cfg.run.name = run_name(cfg.run.name, naming, cfg.run.swept, interpolated)
 
 
 def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = IN_NAME) -> str:

@@ -38,6 +38,9 @@ _decided: list[str] = []
 """What a launcher has decided otherwise than the profile, as overrides."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
+STOPPED = 130
+"""Exit status of several commands where a signal ended one of them, as a shell has it for Ctrl-C; that one itself ends
+with 0 where it has saved all."""
 WITHOUT_SERVER = ("sft", "dpo", "check")
 """Recipes that do not sample with vLLM."""
 PATIENCE = timedelta(hours=24)
@@ -252,15 +255,25 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
 
 
 def command_line(cfg: DictConfig) -> str:
-    """The command that goes on in this run's directory, whoever started the processes this time."""
-    arguments = [a for a in sys.argv if a != f"recipe={cfg.recipe.name}"]
+    """The command that starts in this run's directory, whoever started the processes this time."""
+    return _command(cfg, sys.argv)
+
+
+def _command(cfg: DictConfig, words: Sequence[str]) -> str:
+    arguments = [a for a in words if a != f"recipe={cfg.recipe.name}"]
     more = [*_decided, f"run.name={cfg.run.name}"] if _decided else []
     return shlex.join(["python", *arguments, *more])
 
 
+def same_command(cfg: DictConfig) -> str:
+    """How a message names what goes on from what a run has saved, which run.if_exists=replace would remove."""
+    return "the same command" if cfg.run.if_exists == "resume" else "the same command with run.if_exists=resume"
+
+
 def resume_command(cfg: DictConfig) -> str:
-    """What a user types to resume this run."""
-    command = command_line(cfg)
+    """What a user types to resume this run; run.if_exists may stand in a file of conf/ too, as in debug/fast.yaml."""
+    kept = [word for word in sys.argv if key_of(word) != "run.if_exists"]
+    command = _command(cfg, kept if cfg.run.if_exists == "resume" else [*kept, "run.if_exists=resume"])
     if cfg.hardware.num_machines > 1:
         return f"sbatch launch/slurm_nodes.sh {command.removeprefix('python ')}"
     return command
@@ -303,8 +316,8 @@ def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> i
             for rank, failure in killed.items():
                 by = signal.Signals(-failure.exitcode).name
                 print(
-                    f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); the same "
-                    f"command goes on from the last checkpoint in {cfg.run.dir}",
+                    f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); "
+                    f"{same_command(cfg)} goes on from the last checkpoint in {cfg.run.dir}",
                     file=sys.stderr,
                 )
             return 1

@@ -61,6 +61,7 @@ RANGES: dict[str, Range] = {
     "recipe.audit": at_least(0),
     "recipe.problems": at_least(1),
     "recipe.kl_horizon": ABOVE_0,
+    "recipe.kl_target": ABOVE_0,
     "recipe.grading_chunk": at_least(0),
     "recipe.refill_rounds": at_least(0),
     "recipe.lookahead": one_of(0, 1),

@@ -30,6 +30,7 @@ from recipes.cli.processes import (
     name_idle_gpu,
     processes,
     resume_command,
+    same_command,
     settle,
     share_cores,
     start_processes,
@@ -148,13 +149,13 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
         except KeyboardInterrupt:
             saved = [*Path(cfg.run.dir, "checkpoints").glob("checkpoint-*"), *Path(cfg.run.dir, ".answers").glob("*")]
             saved += [*Path(cfg.run.dir).glob("samples.jsonl")] if cfg.recipe.name == "pairs" else []
-            goes_on = f"goes on from what is saved in {cfg.run.dir}" if saved else "starts again"
-            _stop(f"stopped; the same command {goes_on}", 130)
+            goes_on = f"{same_command(cfg)} goes on from what is saved in {cfg.run.dir}"
+            _stop(f"stopped; {goes_on if saved else 'the same command starts again'}", 130)
         except (UserError, TaskError, OmegaConfBaseException) as error:
             _stop(" ".join(str(error).split()), 2)
         except Exception as error:
             if _disk_is_full(Path(cfg.run.dir)):
-                _stop(f"no space left on the disk of {cfg.run.dir}; free some and run the same command to go on", 1)
+                _stop(f"no space left on the disk of {cfg.run.dir}; free some, then {same_command(cfg)} goes on", 1)
             if _is_out_of_memory(error):
                 _stop(_out_of_memory(cfg), 1)
             if processes() == 1 or not _lost_another(error):

@@ -27,7 +27,7 @@ from omegaconf import DictConfig
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, is_override, key_of, name_run, one_line
-from recipes.cli.processes import Interrupted, run_group
+from recipes.cli.processes import STOPPED, Interrupted, run_group
 from recipes.cli.schema import CONF
 
 
@@ -52,7 +52,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     try:
         hydra_main(job_of(script, flags, written))
     except (Interrupted, KeyboardInterrupt) as error:
-        status = error.status if isinstance(error, Interrupted) else 130
+        status = (isinstance(error, Interrupted) and error.status) or STOPPED
         print("stopped; run the same command again for the remaining jobs", file=sys.stderr)
     (folder / "swept.json").write_text(json.dumps(swept))
     table = [sys.executable, str(Path(CONF).parent / "recipes" / "table.py"), f"sweep={folder}"]

@@ -87,6 +87,8 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
             _require_replaceable(cfg, folder)
             hold(folder)
             _set_aside(folder)
+    elif is_main and (foreign := [name for name in WRITTEN if name not in SETUP_FILES and (folder / name).exists()]):
+        raise UserError(f"run.dir={folder} holds {foreign[0]} without a config.yaml, so it is not a run's: set run.dir")
     if is_main:
         folder.mkdir(parents=True, exist_ok=True)
         hold(folder)
@@ -170,7 +172,7 @@ def remove_if_setup_fails(folder: Path, is_main: bool = True) -> Iterator[None]:
     """
     try:
         yield
-    except Exception:
+    except BaseException:  # Ctrl-C too
         if is_main and (folder / REPLACED).exists():
             _put_back(folder)
             release(folder)

@@ -28,6 +28,8 @@ EXAMPLE_METRICS = ("loss", "mean_token_accuracy", "preferred", "margin")
 """What a step shows on the terminal where a run learns from examples (SFT, DPO)."""
 EVALUATION = ("when", "step", "task", "temperature")
 """Keys of a row of evals.jsonl or eval_samples.jsonl that tell which evaluation it is of."""
+BEFORE_UPDATE = ("rollout", "rollout_again", "continuations", "grade")
+"""Parts of a step that are not its update, as metrics of seconds."""
 CLOCK = ("seconds/", "tokens_per_second", "memory/")
 """Beginnings of the names of metrics that differ between two runs of the same seed."""
 
@@ -75,6 +77,11 @@ class RunLog(TrainerCallback):
         """Record the answers of an evaluation, with their verdicts."""
         self._append("eval_samples.jsonl", rows)
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count these seconds, of an evaluation between two steps, as a step's."""
+        self._last_row += seconds
+        self._started += seconds
+
     def on_train_begin(self, args, state, control, **kwargs):
         self._started = self._last_row = time.perf_counter()
         self._first_step = state.global_step
@@ -85,7 +92,7 @@ class RunLog(TrainerCallback):
         time_s = time.perf_counter()
         row = {"step": state.global_step, **run_metrics(logs)}
         row["seconds/total"] = time_s - self._last_row
-        sampling = row.get("seconds/wait", row.get("seconds/rollout", 0.0) + row.get("seconds/grade", 0.0))
+        sampling = row.get("seconds/wait", sum(row.get(f"seconds/{part}", 0.0) for part in BEFORE_UPDATE))
         row["seconds/update"] = max(0.0, row.pop("seconds/update_and_rollout", row["seconds/total"]) - sampling)
         self._last_row = time_s
         memory_use.settle(current_phase())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from omegaconf import DictConfig
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 from transformers.integrations import integration_utils
 
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
+from recipes.cli.schema import CONF
 from recipes.data.curriculum import CurriculumSettings
 from recipes.sampling.prefix import PrefixSettings
 from recipes.trainers.reinforce import BASELINES
@@ -16,6 +20,18 @@ REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
 """Values of recipe.trl.report_to that are an extra of this package (pyproject.toml)."""
 LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
 """Losses of TRL's GRPOTrainer, which looks at the name at the first update alone."""
+WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "grpo": {"importance_sampling_level": ("token", "sequence")},
+    "sft": {"loss_type": ("nll", "dft", "chunked_nll")},
+    "dpo": {
+        "loss_type": (
+            *("sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot"),
+            *("aot_unpaired", "apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm"),
+        ),
+        "f_divergence_type": ("reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"),
+    },
+}
+"""Words of TRL's fields, by recipe, which TRL itself looks at in the first loss."""
 FILTERS = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 """Fields of TRL's that change the distribution to sample from, and the values that do not."""
 SCALES = ("none", "group", "batch", True, False)
@@ -38,6 +54,15 @@ def check_reporting(cfg: DictConfig) -> None:
             f"recipe.trl.report_to={name}: its package is not installed; pip install {source}, or set "
             "recipe.trl.report_to=none"
         )
+
+
+def check_words(cfg: DictConfig) -> None:
+    """Raise UserError for a word in `recipe.trl` that TRL would refuse once the model has loaded."""
+    for name, words in WORDS.get(cfg.recipe.name, {}).items():
+        given = cfg.recipe.trl.get(name)
+        for word in [] if given is None else [given] if isinstance(given, str) else list(given):
+            if word not in words:
+                raise UserError(f"recipe.trl.{name}={word}: choose {', '.join(words)}")
 
 
 def check_keep(cfg: DictConfig) -> None:
@@ -187,6 +212,8 @@ def check_ppo(cfg: DictConfig) -> None:
     _check_episode(cfg)
     if recipe.name == "ppo" and cfg.value.name == "montecarlo":
         _check_monte_carlo(cfg)
+    if recipe.name == "ppo":
+        _check_value_used(cfg)
     if recipe.name == "ppo" and recipe.ratio == "sequence" and cfg.value.name not in ("shared", "montecarlo"):
         raise UserError(
             f"value={cfg.value.name}: recipe.ratio=sequence takes a completion's total reward as its advantage and has "
@@ -226,6 +253,25 @@ def check_ppo(cfg: DictConfig) -> None:
         )
     if recipe.sampler not in ("fast", "generate"):
         raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")
+
+
+def _check_value_used(cfg: DictConfig) -> None:
+    """Raise UserError for a setting of the value that has no effect, where it differs from its file's."""
+    own: Any = OmegaConf.load(Path(CONF) / "value" / f"{cfg.value.name}.yaml")
+    unused: tuple[str, ...] = ()
+    if cfg.value.name != "montecarlo":
+        unused, reason = ("continuations", "cuts"), "value=montecarlo alone draws continuations"
+    else:
+        unused, reason = (
+            ("learning_rate", "warmup_updates", "vf_coef", "cliprange_value"),
+            "there is no critic to train",
+        )
+    if cfg.recipe.ratio == "sequence":
+        unused = ("learning_rate", "warmup_updates", "vf_coef", "cliprange_value", "lam", *unused)
+        reason = "recipe.ratio=sequence has neither critic nor values"
+    for name in unused:
+        if cfg.value[name] != own.get(name, 0):
+            raise UserError(f"value.{name}={cfg.value[name]} has no effect: {reason}; leave it out")
 
 
 def _check_monte_carlo(cfg: DictConfig) -> None:

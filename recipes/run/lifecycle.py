@@ -39,14 +39,14 @@ from recipes.run.build import (
     ready,
 )
 from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
-from recipes.run.checks import check_keep, check_reporting
+from recipes.run.checks import check_keep, check_reporting, check_words
 from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
 from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.memory.advice import plan_or_refuse
 from recipes.tools.memory.contents import ONLINE
 from recipes.tools.memory.prompt_lengths import check_context
-from recipes.tools.progress import Best, best
+from recipes.tools.progress import Best, best, finished_step
 from rewards.compose import Reward
 
 KEPT = 1.5
@@ -87,6 +87,7 @@ def prepare(
         UserError: a setting, the data or this machine does not allow the run.
     """
     check_reporting(cfg)
+    check_words(cfg)
     check_keep(cfg)
     task = build_task(cfg, "train", *evaluated_split(cfg))
     also = _answered(cfg, task, [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate])
@@ -108,6 +109,7 @@ def prepare(
     log_to(folder)
     with remove_if_setup_fails(folder, state.is_main_process):
         _require_whole(latest_checkpoint(folder))
+        _require_checkpoint(cfg, folder)
         sandbox = build_sandbox(cfg)
         reward = build_reward(cfg, sandbox)
         others = [(other, other.reward(sandbox)) for other in also]
@@ -153,6 +155,22 @@ def _require_whole(checkpoint: Path | None) -> None:
         )
 
 
+def _require_checkpoint(cfg: DictConfig, folder: Path) -> None:
+    """Raises UserError where a run is to go on whose checkpoints have been removed."""
+    steps, end = cfg.recipe.trl.max_steps, finished_step(folder, read_config(folder / "config.yaml")[0])
+    if end is not None and end < steps and latest_checkpoint(folder) is None:
+        raise UserError(
+            f"recipe.trl.max_steps={steps}: {folder} ends at step {end} and has no checkpoint to go on from; set "
+            f"recipe.trl.max_steps={end}, run.name, or run.if_exists=replace to start again"
+        )
+
+
+def _only_final_is_left(run: Run) -> bool:
+    """Whether a run has come to its end, which `_require_checkpoint` has looked at, and has no checkpoint any more."""
+    config = read_config(run.folder / "config.yaml")[0]
+    return latest_checkpoint(run.folder) is None and finished_step(run.folder, config) is not None
+
+
 def _require_a_step(cfg: DictConfig, task: Task) -> None:
     """Raises UserError where the task has fewer training problems than a step takes, or nothing to imitate."""
     problems = task.problems("train")
@@ -181,6 +199,11 @@ def fit(run: Run, trainer: Any) -> None:
     trainer.add_callback(WarnOfGamedTests(run.folder))
     with listening(), asyncio.Runner() as runner:
         stages = Stages(run.cfg, run.folder, trainer, run.task, run.reward, run.others, runner, run.log, run.episode)
+        if _only_final_is_left(run):
+            log.info("%s is finished and its checkpoints are removed: nothing to train", run.folder)
+            stages.report()
+            release(run.folder)
+            return
         if every := run.cfg.evaluation.every:
             trainer.add_callback(EvaluateEvery(stages, every, run.cfg.evaluation.every_task))
         source = run.cfg.evaluation.before_from
@@ -217,16 +240,23 @@ def fit(run: Run, trainer: Any) -> None:
 
 
 def best_step(run: Run) -> Best | None:
-    """The best step that the run has evaluated so far."""
-    return best(run.folder, read_config(run.folder / "config.yaml")[0])
+    """The best step of the training that the run has evaluated so far."""
+    return best(run.folder, read_config(run.folder / "config.yaml")[0], trained=True)
 
 
 def keep_best(run: Run, trainer: Any) -> None:
     """Put the weights of the best evaluated step into final/, if they are better than the last ones."""
     results = best_step(run)
+    overall = best(run.folder, read_config(run.folder / "config.yaml")[0])
+    if results and overall and overall.step == 0:
+        log.warning(
+            "run.keep=best: no step is better than the model before training, %s %.3f; final/ has the best of the "
+            "training's own steps",
+            *(overall.measure, overall.share["value"]),
+        )
     checkpoint = run.folder / "checkpoints" / f"{PREFIX}{results.step}" if results else None
     if results is None or checkpoint is None or not checkpoint.is_dir() or results.step == trainer.state.global_step:
-        log.info("run.keep=best: final/ has the last weights; no evaluated step whose weights are kept is better")
+        log.info("run.keep=best: final/ has the last weights; no earlier step whose weights are kept is better")
         return
     trainer.restore(checkpoint)
     trainer.save_final(run.folder / "final")

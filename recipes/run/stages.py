@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -76,12 +77,14 @@ class EvaluateEvery(TrainerCallback):
         step = state.global_step
         if step % self.every or step >= state.max_steps or control.should_training_stop:
             return
+        begun = time.perf_counter()
         try:
             with phase("evaluation", interruptible=True):
                 self.stages.evaluate(f"step {step}", own=not self.others_too)
         except Stopped:
             control.should_save = control.should_training_stop = True
         else:
+            self.stages.log.leave_out(time.perf_counter() - begun)
             if self.stages.cfg.run.keep == "best" and self.stages.is_best(step):
                 self.stages.trainer.keep_step, control.should_save = step, True
 
@@ -129,8 +132,9 @@ class Stages:
             shutil.rmtree(self.folder / kept_answers.FOLDER, ignore_errors=True)  # all is recorded
 
     def is_best(self, step: int) -> bool:
-        """Whether no other evaluated step is better on the run's own task; all processes read the same file."""
-        results = best(self.folder, read_config(self.folder / "config.yaml")[0])
+        """Whether no other evaluated step of the training is better on the run's own task; all processes read the same
+        file."""
+        results = best(self.folder, read_config(self.folder / "config.yaml")[0], trained=True)
         return results is None or results.step == step
 
     def _evaluate(self, when: str, step: int, done: list[Record], weights: Any, evaluations: list[tuple]) -> None:

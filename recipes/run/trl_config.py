@@ -99,6 +99,8 @@ ENDS = "the model's end token and the task end an answer; leave it out"
 ONE_ROLLOUT = "a rollout is the completions of one step; recipe.prompts_per_step decides how many"
 NO_CRITIC = "REINFORCE has no critic; leave it out"
 IMPORTANCE = "the ratio is to the log-probabilities that vLLM drew with; leave it out"
+OWN_LOSS = "the recipe's loss does not know it; leave it out"
+OWN_LOOP = "the recipe's own training loop does not know it; leave it out"
 CHAT = "evaluation, chat and export would not have it; change the model's own chat template"
 EXAMPLES = "examples are tokenized as the policy is asked, before TRL sees them; leave it out"
 STEPS = "trainings count steps; set recipe.trl.max_steps"
@@ -107,6 +109,10 @@ EVERYWHERE = {
     "eval_strategy": "evaluation.every evaluates during the training; set that",
     "eval_steps": "evaluation.every evaluates during the training; set that",
     "resume_from_checkpoint": "the same command again resumes a run; leave it out",
+    "eval_on_start": "evaluation.before evaluates before the training; set that",
+    "save_strategy": "a run is resumed from its checkpoints; recipe.trl.save_steps says how often they are saved",
+    "save_only_model": "a checkpoint holds what it takes to resume exactly; leave it out",
+    "logging_strategy": "metrics.jsonl has a row a step; leave it out",
 }
 """Fields of TRL's that no recipe uses, and what to do instead."""
 UNUSED: dict[str, dict[str, str]] = {
@@ -137,8 +143,15 @@ UNUSED: dict[str, dict[str, str]] = {
         "vllm_importance_sampling_cap": IMPORTANCE,
         "vllm_importance_sampling_clip_max": IMPORTANCE,
         "vllm_importance_sampling_clip_min": IMPORTANCE,
+        "num_completions_to_print": "recipes/look.py shows completions; leave it out",
+        "label_smoothing_factor": OWN_LOSS,
     },
     "ppo": {
+        "neftune_noise_alpha": OWN_LOSS,
+        "label_smoothing_factor": OWN_LOSS,
+        "torch_empty_cache_steps": OWN_LOOP,
+        "ds3_gather_for_generation": "PPO keeps weights whole; leave it out",
+        "gradient_checkpointing_kwargs": "hardware.gradient_checkpointing decides it; leave it out",
         "sft_model_path": MODEL,
         "reward_model_path": MODEL,
         "model_adapter_name": MODEL,
@@ -162,7 +175,7 @@ def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
     """Raises UserError where a field would be ignored and has another value than TRL's own."""
     reason = UNUSED.get(cfg.recipe.name, {}).get(name)
     if name in EVERYWHERE:
-        reason, default = EVERYWHERE[name], None
+        reason, default = EVERYWHERE[name], default if EVERYWHERE[name] is not STEPS else None
     by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
     if reason is None or value == default or (reason is SAMPLING and by_trl):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from recipes.cli.console import log, print_table, started_as
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
-from recipes.records.checkpoint_folders import PREFIX, checkpoints, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
 from recipes.records.directory import differing
 from recipes.records.jsonl import Record, finite, read_config, read_jsonl, setting
 
@@ -65,8 +66,8 @@ def readable_config(file: Path) -> Record:
 def standing(folder: Path, config: Record) -> Standing:
     """Where one training stands."""
     step, planned = step_of(latest_checkpoint(folder)), int(setting(config, "recipe.trl.max_steps") or 0)
-    ended = (folder / "final").is_dir() and (folder / "report.html").exists()
-    finished = ended and (step >= planned or not checkpoints(folder))
+    end = finished_step(folder, config)
+    step, finished = max(step, end or 0), end is not None and end >= planned
     words = shlex.split(str(config.get("command") or ""))
     script = next((i for i, word in enumerate(words) if word.endswith(".py")), None)
     command, refusal = shlex.join(words), ""
@@ -77,6 +78,19 @@ def standing(folder: Path, config: Record) -> Standing:
         command += more
     written = max((file.stat().st_mtime for file in folder.glob("*.*") if file.is_file()), default=0.0)
     return Standing(folder, step, planned, finished, command, refusal, time.time() - written)
+
+
+def finished_step(folder: Path, config: Record) -> int | None:
+    """The step that a run was trained to, evaluated at and reported of, as final/ and evals.jsonl have it, whatever
+    checkpoints are left; None where it has not come to such an end."""
+    state = folder / "final" / "trainer_state.json"
+    if not state.exists() or not (folder / "report.html").exists():
+        return None
+    end = int(json.loads(state.read_text())["global_step"])
+    evaluated = [int(row["step"]) for row in read_jsonl(folder / "evals.jsonl") if row.get("when") == "after"]
+    if setting(config, "run.keep") == "best":  # final/ may have the weights of an earlier step
+        return max(evaluated, default=end)
+    return end if not evaluated or max(evaluated) >= end else None
 
 
 def _resumed(words: Sequence[str], config: Record) -> tuple[str, str]:
@@ -111,8 +125,11 @@ class Best:
     weights: str
 
 
-def best(folder: Path, config: Record) -> Best | None:
-    """The best evaluated step, the earliest of equals; None where fewer than two steps were evaluated."""
+def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
+    """The best evaluated step, the earliest of equals; None where fewer than two steps were evaluated.
+
+    trained: leave out the model before training.
+    """
     task = setting(config, "task.name")
     rows = [row for row in read_jsonl(folder / "evals.jsonl") if row.get("task") == task]
     if not rows:
@@ -128,7 +145,8 @@ def best(folder: Path, config: Record) -> Best | None:
         return row["pass@k"]["1"] if judged else {"value": row["reward"]}
 
     by_step = {int(row["step"]): share(row) for row in measured}
-    step = max(by_step, key=lambda number: (by_step[number]["value"], -number))
+    steps = [number for number in by_step if number] if trained else list(by_step)
+    step = max(steps, key=lambda number: (by_step[number]["value"], -number))
     last = by_step[max(by_step)]["value"]
     how = "greedy" if most.get("temperature") == 0 else f"{most.get('samples')} at {most.get('temperature'):g}"
     name = f"pass@1, {how}" if judged else f"reward, {how}"

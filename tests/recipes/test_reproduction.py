@@ -197,7 +197,7 @@ def test_a_command_that_is_stopped_and_ends_well_ends_the_others_too(tmp_path, m
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop_when_ready, daemon=True).start()
-    assert run_in_turn([script(tmp_path, "a.py", saves), script(tmp_path, "b.py", "")]) == 0
+    assert run_in_turn([script(tmp_path, "a.py", saves), script(tmp_path, "b.py", "")]) == 130
     assert not Path("b.py.ran").exists() and "the same command goes on" in capfd.readouterr().err
 
 

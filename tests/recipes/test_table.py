@@ -61,6 +61,11 @@ def test_what_was_before_training_is_no_result_and_runs_of_one_name_are_told_apa
     assert (ppo["graded_samples"], ppo["minutes"], sft["minutes"]) == (12, 2.0, 3.0)
 
 
+def test_answers_of_a_rollout_count_once_however_many_updates_are_made_of_it():
+    recipe = {"name": "grpo", "prompts_per_step": 2, "trl": {"num_generations": 4, "num_iterations": 2}}
+    assert table.sampled({"recipe": recipe}, [{"step": step} for step in range(1, 8)]) == 4 * 2 * 4
+
+
 def test_in_a_file_a_table_has_room_for_its_names(tmp_path, capsys):
     """Of 80 columns the figures leave none for the names of runs, by which they are told apart."""
     for name in ("a-long-name-of-a-run-with-many-settings-1", "a-long-name-of-a-run-with-many-settings-2"):

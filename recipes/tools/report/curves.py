@@ -50,6 +50,8 @@ KNOWN: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Section, then metric, then its name on the page and what it is."""
 PHASES = ("rollout", "grade", "wait", "update")
+SAMPLED_AGAIN = ("rollout_again", "continuations")
+"""Further parts of a rollout: behind prefixes, and for Monte Carlo values."""
 NOT_DRAWN = {"step", "groups_skipped", "groups_total", *(f"seconds/{phase}" for phase in (*PHASES, "grading"))}
 """Metrics that the page shows in another form."""
 
@@ -115,6 +117,9 @@ def phases(rows: list[Record]) -> Record | None:
         values = [row[f"seconds/{phase}"] for row in rows if finite(row.get(f"seconds/{phase}"))]
         if values:
             spent[phase] = sum(values)
+    again = [row.get(f"seconds/{part}") for row in rows for part in SAMPLED_AGAIN]
+    if seconds := sum(value for value in again if finite(value)):
+        spent["rollout"] = spent.get("rollout", 0.0) + seconds
     in_turn = spent.get("rollout", 0.0) + spent.get("grade", 0.0)
     if spent.get("wait", in_turn) < 0.99 * in_turn:  # rollout and grading ran beside the update, which waited for them
         spent = {phase: value for phase, value in spent.items() if phase not in ("rollout", "grade")}

@@ -1,0 +1,148 @@
+"""How a run goes on: what a message says to type, what is finished, what is kept, what a stop leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from recipes.cli import schema
+from recipes.cli.errors import UserError
+from recipes.cli.overrides import compose
+from recipes.cli.processes import resume_command, same_command
+from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fails
+from recipes.records.jsonl import read_config, read_jsonl
+from recipes.records.lock import release
+from recipes.records.log import RunLog
+from recipes.tools.progress import best, finished_step, standing
+from tests import warm
+from tests.recipes.test_eval import ROOT, ROWS
+
+
+@pytest.fixture(autouse=True)
+def _schemas():
+    schema.register()
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        (["task=basics"], "grpo.py task=basics"),
+        (["task=basics", "run.if_exists=replace"], "grpo.py task=basics run.if_exists=resume"),
+        (["run.if_exists=refuse", "seed=1"], "grpo.py seed=1 run.if_exists=resume"),
+        (["+debug=fast"], "grpo.py +debug=fast run.if_exists=resume"),
+    ],
+)
+def test_the_command_that_goes_on_removes_nothing(given, printed, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["grpo.py", *given])
+    cfg = compose(["recipe=grpo", *given])
+    assert resume_command(cfg) == f"python {printed}"
+    assert same_command(cfg).endswith("run.if_exists=resume") == printed.endswith("resume")
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "sft.py"), "task=humaneval", f"model.path={tiny_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
+    command += ["recipe.trl.max_steps=2", "recipe.trl.save_steps=1", "evaluation.before=false"]
+    command += ["evaluation.samples=0", "task.max_new_tokens=4", "task.also_evaluate=[]", "run.dir=run"]
+    warm.run(command, cwd=tmp_path, check=True)
+    run = tmp_path / "run"
+    shutil.rmtree(run / "checkpoints")
+    written = (run / "metrics.jsonl").read_text(), (run / "final" / "adapter_model.safetensors").read_bytes()
+    assert len(written[0].splitlines()) == 2
+    again = warm.run(command, cwd=tmp_path, check=True)
+    assert "is finished and its checkpoints are removed" in again.stdout
+    longer = warm.run([*command, "recipe.trl.max_steps=3"], cwd=tmp_path)
+    assert longer.returncode == 2 and "ends at step 2 and has no checkpoint to go on from" in longer.stderr
+    assert written == ((run / "metrics.jsonl").read_text(), (run / "final" / "adapter_model.safetensors").read_bytes())
+
+
+def a_run(folder, final: int | None, after: list[int], keep: str = "last", planned: int = 40):
+    (folder / "checkpoints" / "checkpoint-40").mkdir(parents=True)
+    recipe = {"name": "grpo", "trl": {"max_steps": planned}}
+    (folder / "config.yaml").write_text(
+        json.dumps({"recipe": recipe, "task": {"name": "basics"}, "run": {"keep": keep}})
+    )
+    (folder / "report.html").touch()
+    if final is not None:
+        (folder / "final").mkdir()
+        (folder / "final" / "trainer_state.json").write_text(json.dumps({"global_step": final}))
+    rows = [{"when": "after", "step": step, "task": "basics", "pass@k": {"1": {"value": 0.5}}} for step in after]
+    (folder / "evals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("final", "after", "keep", "finished"),
+    [
+        (40, [20, 40], "last", True),
+        (40, [], "last", True),  # evaluated never
+        (20, [20], "last", False),  # prolonged, and stopped after its last step
+        (40, [20], "last", False),  # or in the evaluation at its end
+        (20, [40], "best", True),
+        (20, [20], "best", False),
+        (None, [], "last", False),
+    ],
+)
+def test_a_prolonged_run_is_finished_when_its_new_end_is_evaluated(final, after, keep, finished, tmp_path):
+    folder = a_run(tmp_path / "run", final, after, keep)
+    config = read_config(folder / "config.yaml")[0]
+    assert standing(folder, config).finished is finished
+    assert (finished_step(folder, config) == 40) is finished
+
+
+def test_the_best_step_to_keep_is_one_of_the_training(tmp_path):
+    folder = a_run(tmp_path / "run", 40, [])
+    rows = [
+        {"when": when, "step": step, "task": "basics", "pass@k": {"1": {"value": value}}}
+        for when, step, value in (("before", 0, 0.5), ("step 20", 20, 0.4), ("after", 40, 0.3))
+    ]
+    (folder / "evals.jsonl").write_text("".join(json.dumps(row | {"temperature": 0.0}) + "\n" for row in rows))
+    config = read_config(folder / "config.yaml")[0]
+    assert (best(folder, config).step, best(folder, config, trained=True).step) == (0, 20)
+
+
+def test_the_seconds_of_a_step_are_its_own(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("recipes.records.log.time.perf_counter", lambda: clock[0])
+    log, state = RunLog(tmp_path, 0), SimpleNamespace(global_step=1, max_steps=2, is_world_process_zero=True)
+    log.on_train_begin(None, SimpleNamespace(global_step=0), None)
+    clock[0] = 10.0
+    spent = {"seconds/rollout": 3.0, "seconds/rollout_again": 1.0, "seconds/continuations": 2.0, "seconds/grade": 0.5}
+    log.on_log(None, state, None, {"reward": 1.0, **spent})
+    clock[0] = 110.0  # of these an evaluation takes 95
+    log.leave_out(95.0)
+    state.global_step = 2
+    log.on_log(None, state, None, {"reward": 1.0})
+    first, second = read_jsonl(tmp_path / "metrics.jsonl")
+    assert (first["seconds/total"], first["seconds/update"]) == (10.0, 3.5)
+    assert (second["seconds/total"], second["seconds/update"]) == (5.0, 5.0)
+
+
+def test_ctrl_c_during_set_up_puts_back_the_run_that_was_to_be_replaced(tmp_path):
+    folder = tmp_path / "run"
+    open_run_dir(compose(["recipe=grpo", f"run.dir={folder}", "seed=1"]))
+    (folder / "final").mkdir()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        remove_if_setup_fails(
+            open_run_dir(compose(["recipe=grpo", f"run.dir={folder}", "seed=2", "run.if_exists=replace"]))
+        ),
+    ):
+        raise KeyboardInterrupt
+    assert (folder / "final").is_dir() and "seed: 1\n" in (folder / "config.yaml").read_text()
+    assert not (folder / REPLACED).exists()
+    release(folder)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "evals.jsonl", "checkpoints"])
+def test_a_folder_with_somebody_elses_records_is_no_run(name, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / name).mkdir() if name == "checkpoints" else (tmp_path / name).write_text('{"loss": 1}\n')
+    with pytest.raises(UserError, match=f"holds {name} without a config.yaml, so it is not a run's: set run.dir"):
+        open_run_dir(compose(["recipe=grpo", f"run.dir={tmp_path}"]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["notes.txt", name])
