@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from envs.indentation import without_indent
 from envs.sandbox import FunctionCase, Job, Limits, Outcome, Sandbox, StdioCase
 
 Split = Literal["train", "validation", "test"]
@@ -77,7 +78,7 @@ class Problem:
         return Job(
             id=job_id or self.id,
             kind=kind,
-            code=head + code if (head := self.head(code)) else _without_indent(code),
+            code=head + code if (head := self.head(code)) else without_indent(code)[0],
             entry_point=self.entry_point,
             cases=self.cases,
             tol=self.tol,
@@ -86,16 +87,6 @@ class Problem:
             as_json=self.as_json,
             limits=self.limits,
         )
-
-
-def _without_indent(code: str) -> str:
-    """The code without the blanks that its first line begins with, where every line has them."""
-    lines = code.splitlines(keepends=True)
-    first = next((line for line in lines if line.strip()), "")
-    blanks = first[: len(first) - len(first.lstrip(" \t"))]
-    if not blanks or not all(line.startswith(blanks) for line in lines if line.strip()):
-        return code
-    return "".join(line.removeprefix(blanks) for line in lines)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text: list[str] = []
-    length = 0
+    length = end = 0
     byte_chars: list[tuple[int, int]] = []  # for each byte of the stream, the characters (start, end) it may belong to
     pending = 0
     pieces = [token_bytes[i] for i in token_ids]
@@ -96,8 +96,12 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
         out = decoder.decode(stream[position : position + 1], final=position + 1 == len(stream))
         pending += 1
         if out:
-            byte_chars.extend([(length, length + len(out))] * pending)
-            pending = 0
+            unread = len(decoder.getstate()[0])  # this byte may begin the next character
+            broken = len(out) - 1 if not unread and len(out) > 1 else len(out)
+            # of several characters the last is this byte's, and those before stand for bytes that are no UTF-8
+            byte_chars.extend([(length, length + broken)] * (pending - unread - (broken < len(out))))
+            byte_chars.extend([(length + broken, length + len(out))] * (broken < len(out)))
+            pending = unread
             text.append(out)
             length += len(out)
     offsets = []
@@ -106,9 +110,12 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
         if piece:
             covered = byte_chars[start : start + len(piece)]
             offsets.append((covered[0][0], covered[-1][1]))
+        elif start < len(byte_chars) and byte_chars[start][0] < end:  # within a character
+            offsets.append(byte_chars[start])
         else:
             here = byte_chars[start][0] if start < len(byte_chars) else length
             offsets.append((here, here))
+        end = offsets[-1][1]
         start += len(piece)
     return "".join(text), offsets
 

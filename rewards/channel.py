@@ -16,8 +16,8 @@ class Completion:
 
     text: the completion without special tokens.
     token_ids: the T ids, including the end of sequence if it was drawn.
-    offsets: T pairs (start, end) in characters of `text`; for special tokens start == end. Neither starts nor ends ever
-        decrease.
+    offsets: T pairs (start, end) in characters of `text`; for special tokens start == end, except within a character
+        that other tokens share. Neither starts nor ends ever decrease.
     code_span: (start, end) in characters of the code that the task extracted; None if there is no code.
     finished: False if the length limit cut the completion.
     closed: True if the code stands in a complete fenced block.

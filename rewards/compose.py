@@ -92,13 +92,20 @@ def check_results(name: str, results: Any, completions: int) -> None:
             raise TaskError(
                 f"task.reward.{name}: score returned {result!r} for a completion; it must be a ChannelResult or None"
             )
-        if not math.isfinite(result.score):
-            raise TaskError(f"task.reward.{name}: the score is {result.score}; it must be a number")
+        if not _is_number(result.score):
+            raise TaskError(f"task.reward.{name}: the score is {result.score!r}; it must be a number")
+        for span in result.spans:
+            if not (hasattr(span.start, "__index__") and hasattr(span.end, "__index__") and _is_number(span.value)):
+                raise TaskError(f"task.reward.{name}: {span} must have two places, as integers, and a number")
         total = math.fsum(span.value for span in result.spans)
         if result.spans and not math.isclose(total, result.score, rel_tol=1e-4, abs_tol=1e-4):
             raise TaskError(
                 f"task.reward.{name}: the score is {result.score:g} and its spans sum to {total:g}; they must be equal"
             )
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__float__") and math.isfinite(value)
 
 
 class Reward:
@@ -113,7 +120,8 @@ class Reward:
             tokens equally, code or not: the baseline that dense is compared with.
 
     Raises:
-        ValueError: channels and weights have different names; a weight is negative or no number, or none is above 0.
+        ValueError: channels and weights have different names; a weight is negative or no number, or none is above 0;
+            the placement is unknown.
     """
 
     def __init__(
@@ -128,6 +136,8 @@ class Reward:
             raise ValueError(
                 f"weights {dict(weights)}: each must be a number, none may be below 0, and one must be above 0"
             )
+        if placement not in PLACEMENTS:
+            raise ValueError(f"placement={placement}: choose {', '.join(PLACEMENTS)}")
         self.channels, self.weights, self.placement = dict(channels), dict(weights), placement
 
     async def ready(self, problems: Sequence[Problem]) -> None:

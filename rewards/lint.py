@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from typing import Any
 from ruff import find_ruff_bin
 
 from envs.command_rows import answer, command, read_rows
+from envs.indentation import without_indent
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion, Span
 
@@ -82,6 +83,8 @@ class Linter:
         for name in ("select", "ignore", "builtins"):
             if isinstance(value := getattr(self, name), str):
                 raise ValueError(f"lint.linter.{name}={value}: it must be a list, such as [{value}]")
+            if wrong := [each for each in value if not isinstance(each, str)]:
+                raise ValueError(f"lint.linter.{name}: {wrong[0]!r} is no text")
 
     async def findings(self, texts: Sequence[str]) -> list[list[Finding] | None]:
         """Findings of each text, in order of place; [] if the text does not parse, None if it crashes Ruff.
@@ -177,15 +180,22 @@ class Lint:
     best = 0.0
 
     def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):
+        if not isinstance(weights, Mapping):
+            raise ValueError(f"lint.weights={weights}: it must be a mapping from rules to numbers, such as {{F: 0.4}}")
         self.weights, self.cap, self.linter = dict(weights), cap, linter or Linter()
         for name, value in {"cap": cap, **{f"weights.{rule}": weight for rule, weight in self.weights.items()}}.items():
-            if not (math.isfinite(value) and value >= 0):
+            if not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"lint.{name}={value}: it must be a number, 0 or more; penalties are taken away")
         for rule in self.weights:
             if not any(rule.startswith(chosen) or chosen.startswith(rule) for chosen in self.linter.select):
                 raise ValueError(
                     f"lint.weights.{rule}={self.weights[rule]}: no finding can have this weight, since "
                     f"lint.linter.select is {', '.join(self.linter.select)}; add {rule} there"
+                )
+            if ignored := [name for name in self.linter.ignore if rule.startswith(name)]:
+                raise ValueError(
+                    f"lint.weights.{rule}={self.weights[rule]}: no finding can have this weight, since "
+                    f"lint.linter.ignore has {ignored[0]}; remove one of the two"
                 )
 
     async def ready(self, problems: Sequence[Problem]) -> None:
@@ -200,7 +210,11 @@ class Lint:
         setups = [problems[i].setup for i in with_code]
         heads = [setup and f"{setup}\n" for setup in setups]
         begun = [problems[i].head(completions[i].code or "") for i in with_code]
-        programs = [f"{given}{completions[i].code}" for i, given in zip(with_code, begun, strict=True)]
+        codes = [completions[i].code or "" for i in with_code]
+        alone = [without_indent("" if given else code) for code, given in zip(codes, begun, strict=True)]
+        programs = [
+            f"{given}{code}" if given else own for code, given, (own, _) in zip(codes, begun, alone, strict=True)
+        ]
         results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code") for _ in completions]
         try:
             findings = await self._findings(heads, programs)
@@ -209,8 +223,8 @@ class Lint:
             for i in with_code:
                 results[i] = None
             return results
-        for i, given, own in zip(with_code, begun, findings, strict=True):
-            results[i] = self._result(completions[i], _behind(len(given), own))
+        for i, given, (_, place), found in zip(with_code, begun, alone, findings, strict=True):
+            results[i] = self._result(completions[i], _moved(place, _behind(len(given), found)))
         return results
 
     async def _findings(self, heads: Sequence[str | None], codes: Sequence[str]) -> list[list[Finding] | None]:
@@ -251,6 +265,11 @@ def _behind(given: int, findings: list[Finding] | None) -> list[Finding] | None:
     if findings is None:
         return None
     return [replace(f, start=f.start - given, end=f.end - given) for f in findings if f.start >= given]
+
+
+def _moved(place: Callable[[int], int], findings: list[Finding] | None) -> list[Finding] | None:
+    """Findings at the places in the code of those in the code without its indent."""
+    return findings and [replace(f, start=place(f.start), end=place(max(f.start, f.end - 1)) + 1) for f in findings]
 
 
 async def _check(path: str) -> None:

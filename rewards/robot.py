@@ -25,9 +25,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from envs.indentation import without_indent
 from envs.roboeval import MODES, SHAKINGS, Exploration, Judgement, Place, Request, explore, judge
 from envs.roboeval.behaviour import Marks, marks
 from envs.roboeval.closed_world import NAMES
+from envs.roboeval.extraction import DEFINES
 from envs.roboeval.instructions import named_share
 from envs.roboeval.reference_world import START
 from envs.roboeval.references import Reference, Task, WorldRun, references, run_in
@@ -260,11 +262,17 @@ def _text_span(completion: Completion, place: Place) -> tuple[int, int]:
 def _offsets(completion: Completion, place: tuple[int, int]) -> tuple[int, int]:
     """Characters (start, end) of a place of the whole program in the completion's text; empty if the place lies in the
     line that the prompt gave."""
-    assert completion.code is not None
+    code = completion.code or ""
     start, end = _code_span(completion)
-    given = len(program_of(completion.code)) - len(completion.code)
-    first, last = (min(max(start, start + offset - given), end) for offset in place)
-    return first, max(first, last)
+    given, indented = len(program_of(code)) - len(code), DEFINES.search(code) is not None
+    _, place_in_code = without_indent(code)
+
+    def in_text(offset: int) -> int:
+        own = place_in_code(max(0, offset)) if indented else offset - given
+        return min(max(start, start + own), end)
+
+    first, last = in_text(place[0]), in_text(place[1] - 1) + 1
+    return first, max(first, min(last, end)) if place[0] < place[1] else first
 
 
 def _charged_spans(

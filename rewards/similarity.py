@@ -150,7 +150,11 @@ async def _bleu(path: str) -> None:
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
     budget, language = row.get("budget"), row.get("language", "c++")
     file = row.get("file", "")
-    if not (budget is None or (type(budget) is int and budget > 0)) or language not in COMMENTS:
+    if (
+        not (budget is None or (type(budget) is int and budget > 0))
+        or not isinstance(language, str)
+        or language not in COMMENTS
+    ):
         return {"error": f"budget must be a positive integer or null, language one of {', '.join(COMMENTS)}"}
     if not isinstance(file, str):
         return {"error": "file must be text: the name of the reference's file"}

@@ -31,6 +31,8 @@ MAX_LINE = 1 << 24
 """Largest number of a line in a record of coverage."""
 MAX_RECORD = 1 << 20
 """Characters of a record of coverage."""
+MOST_CHECKS = 500
+"""Checks whose asserts are kept apart in memory."""
 DOES_NOT_PARSE = ("SyntaxError", "IndentationError", "TabError")
 """How the notes of outcomes begin whose code could not be loaded at all."""
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -47,8 +49,8 @@ class UnitTests:
         sandbox: where the code runs.
         fractional: True pays the share of passed tests, where tests that the prompt shows pay nothing by themselves
             (paid_share). False pays 1 only if all pass; a script is then not run on further inputs after a wrong
-            answer, unless `locate` needs all of them. The tests of a check are its asserts on the entry point; if the
-            check fails, they are run again one by one.
+            answer, unless `locate` needs all of them. The tests of a check are its asserts that call the entry point;
+            if the check fails, they are run again one by one, and at least one counts as failed.
         locate: True puts the penalty of failing tests on the lines that they point at; each failing completion runs
             once more.
         held_out: share of a problem's tests that is never paid, for problems with at least two tests
@@ -73,6 +75,7 @@ class UnitTests:
         if not 0 <= held_out < 1:
             raise ValueError(f"held_out={held_out}: the share of unpaid tests must be at least 0 and below 1")
         self.sandbox, self.fractional, self.locate, self.held_out = sandbox, fractional, locate, held_out
+        self._single: dict[tuple[str, str], list[Problem]] = {}
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """One result for each completion; of a problem with parts it comes from the results of its parts."""
@@ -155,7 +158,7 @@ class UnitTests:
         """The outcomes, with the passed asserts of failed checks counted; each runs alone, as a check ends at its first
         failure. A program that ran out of time or memory has none: it would do so again for each."""
         failed = [i for i, o in enumerate(outcomes) if jobs[i].kind == "check" and o.verdict == "fail"]
-        single = [(i, problem) for i in failed for problem in each(problems[i])]
+        single = [(i, problem) for i in failed for problem in self._each(problems[i])]
         ran = await self.sandbox.run([p.job(jobs[i].code, f"{jobs[i].id}/{n}") for n, (i, p) in enumerate(single)])
         counted = list(outcomes)
         for i in failed:
@@ -163,8 +166,19 @@ class UnitTests:
             if len(cases) > 1:
                 verdict: Verdict = "fail" if all(o.graded for o in cases) else "error"
                 ok = tuple(o.verdict == "pass" for o in cases)
+                if all(ok):  # right for each first call alone, and for no later one
+                    ok = (*ok[:-1], False)
                 counted[i] = replace(outcomes[i], verdict=verdict, passed=sum(ok), total=len(ok), cases=ok)
         return counted
+
+    def _each(self, problem: Problem) -> list[Problem]:
+        """`each`, made once for a problem; checks may be long."""
+        key = (problem.id, problem.check_src or "")
+        if key not in self._single:
+            if len(self._single) >= MOST_CHECKS:
+                self._single.clear()
+            self._single[key] = each(problem)
+        return self._single[key]
 
     async def _run_held_out(
         self, held_out: Mapping[int, Problem], completions: Sequence[Completion], results: list[ChannelResult | None]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.data import data_files, file_rows, hub_rows
+from envs.indentation import without_indent
 from envs.json_lines import Row, read_json_lines
 from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
@@ -134,9 +135,10 @@ class RoboEval:
 
 
 def program_of(code: str) -> str:
-    """The whole program of extracted code, with the definition line, which the prompt may have given."""
+    """The whole program of extracted code, with the definition line, which the prompt may have given; without an indent
+    of all its lines."""
     if DEFINES.search(code):
-        return code
+        return without_indent(code)[0]
     return f"{DEFINITION}{code}" if code.startswith("\n") else f"{DEFINITION}\n{code}"
 
 

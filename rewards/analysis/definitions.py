@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from envs.indentation import without_indent
 from rewards.analysis.code_tokens import tokens
 
-LINE = re.compile(r"[^\n]*\n?")
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
 DEFINES = re.compile(r"(?:async[ \t]+)?def[ \t]+(\w+)")
 OPENS = ("(", "[", "{")
 CLOSES = (")", "]", "}", "#")
@@ -24,7 +26,13 @@ def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mappin
     parses: whether Python can read the code, which the sandbox finds out. Then lines within a string or within brackets
         do not count; in other code nobody can tell which these are.
     """
-    inside = _inside(code) if parses else []
+    own, place = without_indent(code)
+    found = _definitions(own, names, _inside(own) if parses else [])
+    return {name: (place(start), place(max(start, end - 1)) + 1) for name, (start, end) in found.items()}
+
+
+def _definitions(code: str, names: Sequence[str], inside: Sequence[tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    begins = [begin for begin, _ in inside]
     found: dict[str, tuple[int, int]] = {}
     name: str | None = None
     start, decorated = 0, None
@@ -32,7 +40,8 @@ def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mappin
         line = match.group().lstrip("\f")
         if not line.strip() or line[0].isspace() or line.startswith(CLOSES):
             continue
-        if any(begin < match.start() < end for begin, end in inside):
+        before = bisect_left(begins, match.start())  # strings and outermost brackets do not overlap
+        if before and match.start() < inside[before - 1][1]:
             continue
         if name is not None:
             found[name] = (start, _end(code, start, match.start()))
@@ -48,10 +57,11 @@ def definitions(code: str, names: Sequence[str], parses: bool = False) -> Mappin
 
 
 def _inside(code: str) -> list[tuple[int, int]]:
-    """Characters (start, end) of each string of several lines, and of each outermost pair of brackets."""
+    """Characters (start, end) of each string of several lines that stands in no brackets, and of each outermost pair of
+    brackets, in their order."""
     found, depth, opened = [], 0, 0
     for token in tokens(code):
-        if "\n" in token.text:
+        if not depth and ("\n" in token.text or "\r" in token.text):
             found.append((token.start, token.end))
         elif token.text in OPENS:
             opened = opened if depth else token.start
@@ -65,7 +75,7 @@ def _inside(code: str) -> list[tuple[int, int]]:
 
 def _end(code: str, start: int, end: int) -> int:
     """Without the blank lines and the comments of the first column behind the definition."""
-    lines = code[start:end].rstrip().split("\n")
-    while lines[-1].startswith("#") or not lines[-1].strip():
-        lines.pop()
-    return start + len("\n".join(lines).rstrip())
+    text = code[start:end].rstrip()
+    while (cut := max(text.rfind("\n"), text.rfind("\r"))) >= 0 and text.startswith("#", cut + 1):
+        text = text[:cut].rstrip()
+    return start + len(text)

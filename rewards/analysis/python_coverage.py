@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -103,7 +104,11 @@ def _checks(source: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
 
 
 def _compiled(statement: ast.stmt) -> Any:
-    return compile(ast.Module([statement], []), "<test>", "exec")
+    return compile(ast.Module([statement], []), "<test>", "exec", dont_inherit=True)
+
+
+def _program(code: str) -> Any:
+    return compile(code, FILE_NAME, "exec", dont_inherit=True)  # not with the future imports of this file
 
 
 def _entry(scope: dict[str, Any], name: str) -> Any:
@@ -117,16 +122,17 @@ def _entry(scope: dict[str, Any], name: str) -> Any:
 def cover(row: dict[str, Any]) -> Recorder:
     """Run the tests of a row: `code`, `setup`, and `inputs` (stdin), `calls` (of `entry_point`) or `check_src`."""
     recorder = Recorder()
-    scope: dict[str, Any] = {"__name__": "__main__" if "inputs" in row else "solution"}
     if "inputs" in row:
         for text in row["inputs"]:
             sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
-            recorder.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), {"__name__": "__main__"}), script=True)
+            recorder.run(lambda: exec(_program(row["code"]), {"__name__": "__main__"}), script=True)
         return recorder
+    sys.modules["solution"] = module = types.ModuleType("solution")  # where dataclasses look for their annotations
+    scope = vars(module)
     exec(row["setup"] or "", scope)
     scope.pop(row["entry_point"], None)
     loading = Recorder()
-    loading.run(lambda: exec(compile(row["code"], FILE_NAME, "exec"), scope))
+    loading.run(lambda: exec(_program(row["code"]), scope))
     if loading.raised[0] is not None:
         return loading
     if "calls" in row:

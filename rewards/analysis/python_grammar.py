@@ -87,6 +87,25 @@ def complete(text: str) -> bool:
         return _parses(text)
 
 
+def not_compiled(program: str) -> int | None:
+    """Index of the character at which Python refuses a complete program that its grammar allows; None where it takes
+    it. An error without a place lies on the last character."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(program, "<completion>", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", program)
+            row, column = error.lineno or 0, error.offset or 1
+            if not 0 < row <= len(lines):
+                return max(0, len(program) - 1)
+            place = sum(map(len, lines[: row - 1])) + max(0, column - 1)
+            return min(place, max(0, len(program) - 1))
+        except (ValueError, MemoryError, RecursionError, OverflowError):
+            return None
+    return None
+
+
 def _parses(text: str) -> bool:
     try:
         compile(text, "<completion>", "exec", ONLY_AST, dont_inherit=True)

@@ -45,8 +45,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 MARK = "Score:"
 LIKE_MARK = re.compile(r"(?:\s*c\s)?[\W_]*score[\s*_`'\"]*:(?!:)", re.IGNORECASE)
 """The beginning of a line that states a score, perhaps commented or emphasised."""
-LIKE_MARK_NOTE = re.compile(r"(?://|/\*|#|!).*?\bscore[\s*_`'\"]*:(?!:)", re.IGNORECASE)
-"""The beginning of a comment that states a score anywhere."""
+COMMENT = re.compile(r"//|/\*|#|!")
+STATES = re.compile(r"\bscore[\s*_`'\"]*:(?!:)", re.IGNORECASE)
+"""What a comment that states a score has anywhere."""
 QUESTION = {
     "expected": "How well does the candidate do what the reference does? Answer with one digit from 0 (not at all) "
     "to 9 (the same).",
@@ -253,7 +254,7 @@ class Judge:
     def _block(self, code: str) -> str:
         """Code in a fence that the code cannot close, without lines and comments that look like the judge's answer."""
         lines = [line for line in self._cut(code).splitlines() if not LIKE_MARK.match(line)]
-        split = [(line, LIKE_MARK_NOTE.split(line, maxsplit=1)[0]) for line in lines]
+        split = [(line, _without_score(line)) for line in lines]
         lines = [rest for line, rest in split if rest.strip() or rest == line]
         return "\n".join([_fence(code), *lines, _fence(code)])
 
@@ -290,6 +291,12 @@ class Judge:
         ids_BT, mask_BT = self._padded([row[shared:] for row in rows])
         prefix = prefix.expand(len(rows), -1)
         return torch.cat([prefix, ids_BT], 1), torch.cat([torch.ones_like(prefix), mask_BT], 1), cache
+
+
+def _without_score(line: str) -> str:
+    """The line up to a comment that states a score."""
+    comment = COMMENT.search(line)
+    return line[: comment.start()] if comment and STATES.search(line, comment.end()) else line
 
 
 class _NumberComplete(StoppingCriteria):

@@ -8,8 +8,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
 
 from recipes.cli import schema
+from recipes.cli.arguments import keys_of
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.cli.processes import resume_command, same_command
@@ -17,6 +19,7 @@ from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fa
 from recipes.records.jsonl import read_config, read_jsonl
 from recipes.records.lock import release
 from recipes.records.log import RunLog
+from recipes.table import TableConfig
 from recipes.tools.progress import best, finished_step, standing
 from tests import warm
 from tests.recipes.test_eval import ROOT, ROWS
@@ -59,6 +62,22 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp
     longer = warm.run([*command, "recipe.trl.max_steps=3"], cwd=tmp_path)
     assert longer.returncode == 2 and "ends at step 2 and has no checkpoint to go on from" in longer.stderr
     assert written == ((run / "metrics.jsonl").read_text(), (run / "final" / "adapter_model.safetensors").read_bytes())
+
+
+def test_a_quick_trial_is_the_run_debug():
+    for more in ([], ["recipe.trl.learning_rate=1e-5"], ["reward=sparse", "seed=3"]):
+        assert compose(["recipe=grpo", "+debug=fast", *more]).run.dir == "runs/grpo/basics/debug"
+    jobs = {compose(["recipe=grpo", "+debug=fast", f"seed={n}", "run.swept=[seed]"]).run.dir for n in (0, 1)}
+    assert len(jobs) == 2
+
+
+def test_texts_of_a_command_stand_letter_by_letter():
+    read = keys_of(TableConfig)
+    for text in ("1e-4", "007", "yes", "a: b", "[x]", "${x}"):
+        assert OmegaConf.to_container(read([f"match={text}"]), resolve=False)["match"] == text
+    assert read(["task=null"]).task is None and read(["task=basics"]).task == "basics"
+    with pytest.raises(UserError, match="there is no mach; did you mean match"):
+        read(["mach=x"])
 
 
 def a_run(folder, final: int | None, after: list[int], keep: str = "last", planned: int = 40):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
+from trl.trainer import dpo_trainer, sft_trainer
 
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware
-from recipes.run.checks import check_grpo, check_ppo
+from recipes.run.checks import WORDS, check_grpo, check_ppo, check_words
 from tests.recipes.test_configs import compose, trl_config
 
 
@@ -101,6 +103,13 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
         ("grpo", "num_train_epochs=3", "recipe.trl.num_train_epochs=3 has no place here: trainings count steps"),
         ("ppo", "eval_strategy=steps", "recipe.trl.eval_strategy=steps has no place here: evaluation.every"),
         ("sft", "resume_from_checkpoint=x", "recipe.trl.resume_from_checkpoint=x has no place here: the same command"),
+        ("sft", "save_strategy=no", "recipe.trl.save_strategy=no has no place here: a run is resumed"),
+        ("grpo", "save_only_model=true", "recipe.trl.save_only_model=True has no place here"),
+        ("dpo", "logging_strategy=epoch", "recipe.trl.logging_strategy=epoch has no place here"),
+        ("ppo", "eval_on_start=true", "recipe.trl.eval_on_start=True has no place here"),
+        ("ppo", "neftune_noise_alpha=5", "recipe.trl.neftune_noise_alpha=5 has no place here"),
+        ("ppo", "label_smoothing_factor=0.1", "recipe.trl.label_smoothing_factor=0.1 has no place here"),
+        ("grpo", "num_completions_to_print=5", "recipe.trl.num_completions_to_print=5 has no place here"),
         ("ppo", "stop_token=eos", "recipe.trl.stop_token=eos has no place here"),
         ("reinforce", "sft_model_path=x", "recipe.trl.sft_model_path=x has no place here"),
     ],
@@ -114,6 +123,45 @@ def test_fields_of_sampling_count_where_trl_samples(tmp_path):
     shared = compose("+recipe.trl.top_k=50", "hardware.zero_stage=3", "hardware.precision=fp32")
     assert trl_config(shared, tmp_path).top_k == 50
     assert trl_config(compose("+recipe.trl.top_k=0"), tmp_path).top_k == 0  # TRL's own value
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["value=montecarlo", "value.warmup_updates=5"], "value.warmup_updates=5 has no effect: there is no critic"),
+        (["value=montecarlo", "value.learning_rate=1e-4"], "value.learning_rate=0.0001 has no effect"),
+        (["recipe.ratio=sequence", "value.vf_coef=3"], "value.vf_coef=3.0 has no effect: recipe.ratio=sequence"),
+        (["recipe.ratio=sequence", "value.lam=0.5"], "value.lam=0.5 has no effect"),
+        (["value=shared", "value.cuts=5"], "value.cuts=5 has no effect: value=montecarlo alone"),
+    ],
+)
+def test_settings_of_a_value_that_nothing_reads_are_refused(overrides, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        check_ppo(compose(*overrides, recipe="ppo"))
+    for fits in (["value=montecarlo", "value.lam=0.5"], ["recipe.ratio=sequence"], ["value.lam=0.5"]):
+        check_ppo(compose(*fits, recipe="ppo"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "message"),
+    [
+        ("dpo", "recipe.trl.loss_type=[sigmoid,foo]", "recipe.trl.loss_type=foo: choose sigmoid, hinge"),
+        ("dpo", "+recipe.trl.f_divergence_type=foo", "recipe.trl.f_divergence_type=foo: choose reverse_kl"),
+        ("sft", "+recipe.trl.loss_type=foo", "recipe.trl.loss_type=foo: choose nll, dft"),
+        ("grpo", "+recipe.trl.importance_sampling_level=foo", "choose token, sequence"),
+    ],
+)
+def test_words_that_trl_looks_at_in_the_first_loss_are_refused(recipe, override, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        check_words(compose(override, recipe=recipe))
+    check_words(compose(recipe=recipe))
+
+
+def test_the_words_are_those_of_trl():
+    sources = {"dpo": dpo_trainer, "sft": sft_trainer}
+    for recipe, module in sources.items():
+        known = re.findall(r"loss_type == \"(\w+)\"", inspect.getsource(module))
+        assert known and set(known) <= set(WORDS[recipe]["loss_type"])
 
 
 def test_a_fixed_order_and_a_curriculum_do_not_go_together():

@@ -136,5 +136,10 @@ def test_an_answer_that_ends_too_early(sandbox):
 def test_a_text_that_brings_the_parser_down_is_found_in_its_batch():
     box = LocalSandbox(1, Limits(cpu_s=1.0))
     texts = ["x = 1", "x = (", "y = [" + "1, " * 3_000_000 + "?]", "x = )"]
-    assert asyncio.run(judge(box, texts)) == [(None, True), (None, False), FATAL, (4, False)]
+    assert [each and each[:2] for each in asyncio.run(judge(box, texts))] == [
+        (None, True),
+        (None, False),
+        FATAL[:2],
+        (4, False),
+    ]
     asyncio.run(box.close())
