@@ -135,7 +135,8 @@ def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tin
     assert [path.name for path in folder.iterdir()] == ["mine"]
     (folder / "evals.jsonl").write_text("{}\n")
     assert run(recipe, *wrong).returncode == 2
-    assert {"evals.jsonl", "config.yaml"} <= {path.name for path in folder.iterdir()}
+    assert {path.name for path in folder.iterdir()} == {"mine", "evals.jsonl"}
+    assert (folder / "evals.jsonl").read_text() == "{}\n"
 
 
 def test_ctrl_c_ends_a_command_that_is_no_run_without_a_traceback(capsys):
