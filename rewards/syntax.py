@@ -31,8 +31,8 @@ PROGRAM = (
     + """
 import json
 def judged(text):
-    if complete(text):
-        return [None, True, not_compiled(text)]
+    if (fault := not_compiled(text)) is None or complete(text):
+        return [None, True, fault]
     return [first_illegal(text), False, None]
 print(json.dumps(list(map(judged, json.load(sys.stdin)))))
 """

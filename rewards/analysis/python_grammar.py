@@ -88,8 +88,8 @@ def complete(text: str) -> bool:
 
 
 def not_compiled(program: str) -> int | None:
-    """Index of the character at which Python refuses a complete program that its grammar allows; None where it takes
-    it. An error without a place lies on the last character."""
+    """Index of the character at which Python refuses a program, whether or not its grammar allows it; None where it
+    takes it. An error without a place lies on the last character."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -102,7 +102,7 @@ def not_compiled(program: str) -> int | None:
             place = sum(map(len, lines[: row - 1])) + max(0, column - 1)
             return min(place, max(0, len(program) - 1))
         except (ValueError, MemoryError, RecursionError, OverflowError):
-            return None
+            return max(0, len(program) - 1)
     return None
 
 
