@@ -113,7 +113,7 @@ def test_what_ran_is_what_is_summed_up_and_other_settings_are_another_run(tmp_pa
 def test_its_commands_compose_and_an_unknown_arm_is_named(capsys):
     assert learning.main(["--dry-run", "--seeds", "0"]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("recipes/grpo.py") == 4 and "share=0.5" in printed and "recipe.references=false" in printed
+    assert printed.count("recipes/grpo.py") == 5 and "share=0.5" in printed and "recipe.references=false" in printed
     with pytest.raises(SystemExit):
         learning.main(["best"])
     assert "'best' is no arm" in capsys.readouterr().err

@@ -117,8 +117,7 @@ def phases(rows: list[Record]) -> Record | None:
         values = [row[f"seconds/{phase}"] for row in rows if finite(row.get(f"seconds/{phase}"))]
         if values:
             spent[phase] = sum(values)
-    again = [row.get(f"seconds/{part}") for row in rows for part in SAMPLED_AGAIN]
-    if seconds := sum(value for value in again if finite(value)):
+    if seconds := sum(row.get(f"seconds/{part}") or 0.0 for row in rows for part in SAMPLED_AGAIN):
         spent["rollout"] = spent.get("rollout", 0.0) + seconds
     in_turn = spent.get("rollout", 0.0) + spent.get("grade", 0.0)
     if spent.get("wait", in_turn) < 0.99 * in_turn:  # rollout and grading ran beside the update, which waited for them
