@@ -86,7 +86,10 @@ def finished_step(folder: Path, config: Record) -> int | None:
     state = folder / "final" / "trainer_state.json"
     if not state.exists() or not (folder / "report.html").exists():
         return None
-    end = int(json.loads(state.read_text())["global_step"])
+    try:
+        end = int(json.loads(state.read_text())["global_step"])
+    except (ValueError, LookupError, TypeError):  # cut by a copy
+        return None
     evaluated = [int(row["step"]) for row in read_jsonl(folder / "evals.jsonl") if row.get("when") == "after"]
     if setting(config, "run.keep") == "best":  # final/ may have the weights of an earlier step
         return max(evaluated, default=end)
