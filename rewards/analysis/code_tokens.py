@@ -37,6 +37,7 @@ C_BLOCK = r"/\*.*?(?:\*/|\Z)"
 C_COMMENT = rf"//(?:\\(?:\r\n|[\r\n])|[^\r\n])*|{C_BLOCK}"
 """Comments of C, C++ and CUDA."""
 FREE_COMMENT = r"![^\r\n]*"
+LINE_END = re.compile(r"[\r\n]|\Z")
 LINE_START = r"(?:\A|(?<=[\r\n]))"
 """The beginning of a line; lines may end with a carriage return alone."""
 FIXED_COMMENT = rf"(?<![\r\n][^\r\n]{{5}}){FREE_COMMENT}|{LINE_START}[cCdD*][^\r\n]*"
@@ -79,7 +80,14 @@ def _matches(code: str, language: str, file: str) -> Iterator[re.Match[str]]:
     comments_by_ending = FORTRAN_COMMENTS if language == "fortran" else {}
     comment = comments_by_ending.get(PurePosixPath(file).suffix, COMMENTS[language])
     pattern = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{STRING[language]}|{SYMBOL}))")
-    return (match for match in pattern.finditer(code) if match["token"] is not None)
+    without = re.compile(f"(?s:(?P<comment>{comment})|(?P<token>{SYMBOL}))")
+    place, unclosed = 0, {'"': 0, "'": 0}
+    while match := (without if place < unclosed.get(code[place : place + 1], 0) else pattern).search(code, place):
+        place, first = match.end(), match.start()
+        if first >= unclosed.get(match["token"], len(code)):  # no string begins there, and none at the escaped quotes behind it
+            unclosed[match["token"]] = next(LINE_END.finditer(code, first)).start()
+        if match["token"] is not None:
+            yield match
 
 
 def words(text: str) -> list[Token]:

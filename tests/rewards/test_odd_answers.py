@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envs.indentation import without_indent
 from envs.roboeval.task import program_of
 from envs.sandbox import FunctionCase
 from envs.task import Problem, TaskError
+from rewards.analysis.code_tokens import COMMENTS, STRING, SYMBOL, tokens
 from rewards.analysis.definitions import definitions
 from rewards.analysis.held_out_tests import divide, each
 from rewards.attribution import locate
@@ -101,6 +105,15 @@ def test_an_indented_robot_program_is_whole():
     assert program_of("".join(f"  {line}" for line in program.splitlines(keepends=True))) == program
     assert program_of(f"\f{program}") == f"\f{program}"
     assert program_of("    go_to('a')\n") == program
+
+
+@pytest.mark.parametrize("language", list(STRING))
+@given(st.text("\"'\\\n\r #/*!ca1", max_size=60))
+def test_strings_that_never_end_are_tokens_as_before(language, code):
+    """A quote behind which no string ends is looked at once in a line, which leaves the tokens as they are."""
+    pattern = re.compile(f"(?s:(?P<comment>{COMMENTS[language]})|(?P<token>{STRING[language]}|{SYMBOL}))")
+    plain = [match.span() for match in pattern.finditer(code) if match["token"] is not None]
+    assert [(token.start, token.end) for token in tokens(code, language)] == plain
 
 
 def test_parts_end_at_lone_carriage_returns():
