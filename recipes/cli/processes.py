@@ -272,8 +272,10 @@ def same_command(cfg: DictConfig) -> str:
 
 def resume_command(cfg: DictConfig) -> str:
     """What a user types to resume this run; run.if_exists may stand in a file of conf/ too, as in debug/fast.yaml."""
-    kept = [word for word in sys.argv if key_of(word) != "run.if_exists"]
-    command = _command(cfg, kept if cfg.run.if_exists == "resume" else [*kept, "run.if_exists=resume"])
+    words = sys.argv
+    if cfg.run.if_exists != "resume":
+        words = [*(word for word in words if key_of(word) != "run.if_exists"), "run.if_exists=resume"]
+    command = _command(cfg, words)
     if cfg.hardware.num_machines > 1:
         return f"sbatch launch/slurm_nodes.sh {command.removeprefix('python ')}"
     return command
