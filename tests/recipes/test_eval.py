@@ -144,14 +144,19 @@ def test_another_task_is_evaluated_during_a_training_and_checkpoints_of_some_ste
     }
 
 
+def sft_of_rows(tiny_model: Path, folder: Path, *overrides: str) -> list[str]:
+    """The command of a short SFT on ROWS, one to train on, with a checkpoint a step, in the directory folder/run."""
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
+    command = [sys.executable, str(ROOT / "recipes" / "sft.py"), "task=humaneval", f"model.path={tiny_model}"]
+    command += ["hardware.precision=fp32", f"task.env.path={folder / 'rows.jsonl'}", "task.env.train_size=1"]
+    command += ["recipe.trl.save_steps=1", "evaluation.before=false", "evaluation.samples=0", "task.max_new_tokens=4"]
+    return [*command, "task.also_evaluate=[]", "run.dir=run", *overrides]
+
+
 def test_the_weights_of_the_best_evaluated_step_are_kept(tiny_model, tmp_path):
     """No answer is right, so all steps are equal and the first is best; its checkpoint outlives save_total_limit."""
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
-    command = [sys.executable, str(ROOT / "recipes" / "sft.py"), "task=humaneval", f"model.path={tiny_model}"]
-    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
-    command += ["recipe.trl.max_steps=3", "recipe.trl.save_steps=1", "recipe.trl.save_total_limit=1"]
-    command += ["evaluation.every=1", "evaluation.before=false", "evaluation.samples=0", "task.max_new_tokens=4"]
-    command += ["task.also_evaluate=[]", "run.dir=run", "run.keep=best"]
+    command = sft_of_rows(tiny_model, tmp_path, "recipe.trl.max_steps=3", "recipe.trl.save_total_limit=1")
+    command += ["evaluation.every=1", "run.keep=best"]
     done = warm.run(command, cwd=tmp_path, check=True)
     assert "final/ has the weights of step 1, pass@1, greedy 0.000" in done.stdout
     run = tmp_path / "run"

@@ -22,7 +22,7 @@ from recipes.records.log import RunLog
 from recipes.table import TableConfig
 from recipes.tools.progress import best, finished_step, standing
 from tests import warm
-from tests.recipes.test_eval import ROOT, ROWS
+from tests.recipes.test_eval import sft_of_rows
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +49,7 @@ def test_the_command_that_goes_on_removes_nothing(given, printed, monkeypatch):
 
 
 def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp_path):
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS.values()))
-    command = [sys.executable, str(ROOT / "recipes" / "sft.py"), "task=humaneval", f"model.path={tiny_model}"]
-    command += ["hardware.precision=fp32", f"task.env.path={tmp_path / 'rows.jsonl'}", "task.env.train_size=1"]
-    command += ["recipe.trl.max_steps=2", "recipe.trl.save_steps=1", "evaluation.before=false"]
-    command += ["evaluation.samples=0", "task.max_new_tokens=4", "task.also_evaluate=[]", "run.dir=run"]
+    command = sft_of_rows(tiny_model, tmp_path, "recipe.trl.max_steps=2")
     warm.run(command, cwd=tmp_path, check=True)
     run = tmp_path / "run"
     shutil.rmtree(run / "checkpoints")
