@@ -135,7 +135,7 @@ def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def unsolved(rows: Iterable[dict[str, Any]], samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The problems of which ANSWERS answers were graded and none passed."""
     failed = Counter(s["task_id"] for s in samples if s["temperature"] and s["passed"] is False)
-    return [row for row in rows if failed[f"basics/{row['name']}"] == ANSWERS]
+    return [row for row in rows if failed[row["id"]] == ANSWERS]
 
 
 def summary(

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from envs.basics import Basics, families
 from recipes.records.jsonl import read_jsonl
 from tests.bench import reach
 
@@ -23,7 +24,7 @@ def finish(folder, samples: list[dict]) -> None:
 
 def test_problems_are_kept_that_no_sampled_answer_solves(monkeypatch):
     monkeypatch.setattr(reach, "ANSWERS", 2)
-    rows = [{"name": name} for name in ("never", "once", "greedily", "unknown", "half known", "missing")]
+    rows = [{"id": f"basics/{name}"} for name in ("never", "once", "greedily", "unknown", "half known", "missing")]
     samples = [
         *(sample("never", False) for _ in range(2)),
         *(sample("once", passed) for passed in (False, True)),
@@ -31,7 +32,15 @@ def test_problems_are_kept_that_no_sampled_answer_solves(monkeypatch):
         *(sample("unknown", None) for _ in range(2)),
         *(sample("half known", passed) for passed in (False, None)),
     ]
-    assert [row["name"] for row in reach.unsolved(rows, samples)] == ["never", "greedily"]
+    assert [row["id"] for row in reach.unsolved(rows, samples)] == ["basics/never", "basics/greedily"]
+
+
+def test_candidates_have_the_ids_that_their_answers_are_stored_under(tmp_path):
+    rows = [families.row(family, 0) for family in families.split(200, 0)[0][:3]]
+    reach.write_rows(tmp_path / "candidates.jsonl", rows)
+    task = Basics(path=str(tmp_path / "candidates.jsonl"), train_size=0)
+    answers = [{"task_id": p.id, "passed": False, "temperature": 1.0} for p in task.problems("test")] * reach.ANSWERS
+    assert reach.unsolved(rows, answers) == rows
 
 
 def test_solved_problems_are_counted_by_side_and_writer():
