@@ -83,7 +83,7 @@ def test_imitation_trains_on_the_same_references_and_asks_the_model_before_no_se
 def test_a_set_that_is_solved_leaves_nothing_to_train_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reach.RUNS.mkdir(parents=True)
-    reach.write_rows(reach.CANDIDATES, [{"name": "once"}, {"name": "never"}])
+    reach.write_rows(reach.CANDIDATES, [{"id": "basics/once"}, {"id": "basics/never"}])
     finish(reach.RUNS / "drawn", [sample("once", True), *(sample("never", False) for _ in range(16))])
     with pytest.raises(SystemExit, match="1 problems are without a right answer, and --train 48 leaves none"):
         reach.main([])
@@ -93,7 +93,8 @@ def test_a_set_that_is_solved_leaves_nothing_to_train_on(tmp_path, monkeypatch):
 def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = ["a", "b", "c"]
-    reach.write_rows(reach.CANDIDATES, [{"name": name} for name in names])
+    rows = [{"id": f"basics/{name}"} for name in names]
+    reach.write_rows(reach.CANDIDATES, rows)
     finish(reach.RUNS / "drawn", [sample(name, False) for name in names for _ in range(reach.ANSWERS)])
     made = reach.RUNS / "train2-steps100-seed0"
     run = made / "training"
@@ -111,4 +112,4 @@ def test_finished_runs_are_read_and_not_made_again(tmp_path, monkeypatch, capsys
     assert reach.main(["--train", "2"]) == 0
     line = json.loads(capsys.readouterr().out)
     assert line["train_after_solved"] == 1 and line["train_again_solved"] == line["test_after_solved"] == 0
-    assert [row["name"] for row in read_jsonl(reach.CHOSEN)] == names
+    assert read_jsonl(reach.CHOSEN) == rows
