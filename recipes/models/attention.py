@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -28,6 +27,9 @@ from transformers.masking_utils import sdpa_mask
 
 AMPERE = (8, 0)
 """The compute capability from which on CUDA has flash attention."""
+SHORT = 256
+"""Tokens up to which PyTorch's attention on CPUs, backward pass included, takes less time in float32 than in bf16: a
+fifth of it at 32 tokens, less than half at 128, four fifths at 256 (tests/bench/results/speed.md)."""
 
 
 def attention_for(device: str) -> str:
@@ -80,35 +82,52 @@ def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, 
     device = query.device.type
     if torch.is_autocast_enabled(device):  # here, so that the backward pass can make the copies below again
         query, key, value = (states.to(torch.get_autocast_dtype(device)) for states in (query, key, value))
-    start, sizes = segments
-    ends = list(accumulate(sizes, initial=start))
-
-    def alone(first: int, end: int) -> torch.Tensor:
-        q, k, v = (states[:, :, first:end] for states in (query, key, value))
-        return usual(module, q, k, v, None, **kwargs)[0]
-
-    if not start:
-        return torch.cat([alone(a, b) for a, b in pairwise(ends) if b > a], 1), None
+    # pieces by split, whose backward pass puts their gradients together once; slices would add up rows of zeros
+    lengths = [segments[0], *segments[1]]
+    prompt, *completions = zip(*(states.split(lengths, 2) for states in (query, key, value)), strict=True)
     how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
-    behind = [_behind(query, key, value, start, a, b, how) for a, b in pairwise(ends) if b > a]
-    return torch.cat([alone(0, start), *behind], 1), None
+
+    def alone(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k, v = _wide(q.shape[2], query, q, k, v)
+        return usual(module, q, k, v, None, **kwargs)[0].to(query.dtype)
+
+    with torch.autocast(device, enabled=False):  # which would narrow what is widened
+        out = [alone(*prompt)] if segments[0] else []
+        for piece, length in zip(completions, segments[1], strict=True):
+            if length:
+                out.append(_behind(prompt, piece, how) if segments[0] else alone(*piece))
+    return torch.cat(out, 1), None
 
 
-def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str, Any]) -> torch.Tensor:
-    """Attention of the tokens from `first` to `end` to the prompt and to themselves: (B, end - first, H, D).
+Pieces = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Query (B, H, T, D), key and value (B, KV, T, D) of some of a row's tokens."""
+
+
+def _wide(tokens: int, query: torch.Tensor, *states: torch.Tensor) -> list[torch.Tensor]:
+    """`states` in float32 where the backward pass through `tokens` tokens is faster so."""
+    short = query.device.type == "cpu" and query.requires_grad and tokens <= SHORT
+    return [each.float() for each in states] if short else list(states)
+
+
+def _behind(prompt: Pieces, piece: Pieces, how: dict[str, Any]) -> torch.Tensor:
+    """Attention of a completion's tokens to the prompt and to themselves: (B, T, H, D).
 
     Heads that share keys are folded into the query length, so that keys are not repeated, and what is put together here
     is not kept for the backward pass but made again, unless gradient checkpointing makes everything again.
     """
-    rows, heads, _, width = query.shape
-    kv_heads, size = key.shape[1], end - first
-    folded = query[:, :, first:end].reshape(rows, kv_heads, heads // kv_heads * size, width)
+    query, (_, shared_key, shared_value), (_, key, value) = piece[0], prompt, piece
+    rows, heads, size, width = query.shape
+    kv_heads = key.shape[1]
+    (folded,) = _wide(size, query, query.reshape(rows, kv_heads, heads // kv_heads * size, width))
 
-    def seen(states: torch.Tensor) -> torch.Tensor:
-        return torch.cat([states[:, :, :prompt], states[:, :, first:end]], 2)
+    def seen(*both: torch.Tensor) -> torch.Tensor:
+        return _wide(size, query, torch.cat(both, 2))[0]
 
-    keys, values = seen(key), seen(value)
-    sources = {keys.data_ptr(): key.detach(), values.data_ptr(): value.detach()}
+    keys, values = seen(shared_key, key), seen(shared_value, value)
+    sources = {
+        keys.data_ptr(): (shared_key.detach(), key.detach()),
+        values.data_ptr(): (shared_value.detach(), value.detach()),
+    }
     shape = keys.shape
 
     def pack(kept: torch.Tensor) -> torch.Tensor | int:
@@ -116,13 +135,13 @@ def _behind(query, key, value, prompt: int, first: int, end: int, how: dict[str,
         return kept.data_ptr() if kept.data_ptr() in sources and kept.shape == shape else kept.detach()
 
     def unpack(kept: torch.Tensor | int) -> torch.Tensor:
-        return seen(sources[kept]) if isinstance(kept, int) else kept
+        return seen(*sources[kept]) if isinstance(kept, int) else kept
 
-    mask = _causal_behind(prompt, size, heads // kv_heads, query.device)
+    mask = _causal_behind(shared_key.shape[2], size, heads // kv_heads, query.device)
     # the innermost hooks alone are asked, so these would take from checkpointing what it wants to drop
     with nullcontext() if others_keep() else saved_tensors_hooks(pack, unpack):
         out = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, **how)
-    return out.reshape(rows, heads, size, width).transpose(1, 2)
+    return out.reshape(rows, heads, size, width).transpose(1, 2).to(query.dtype)
 
 
 def others_keep() -> bool:

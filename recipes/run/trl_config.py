@@ -265,6 +265,8 @@ def _offline_batches(cfg: DictConfig) -> dict[str, Any]:
     return {
         "per_device_train_batch_size": at_once,
         "gradient_accumulation_steps": rows // (at_once * processes()),
+        # SFT uses the output matrix outside of the forward pass, where DDP does not see it
+        "ddp_find_unused_parameters": False if cfg.recipe.name == "sft" else None,
     }
 
 

@@ -356,12 +356,18 @@ def full_attention(config: Any) -> bool:
     return not getattr(config, "sliding_window", None)
 
 
-@torch.no_grad()
 def require_plain_head(model: PreTrainedModel | PeftModel) -> None:
-    """Raise ValueError for a model whose logits are not just hidden states times the output matrix (soft-capped)."""
+    """Raise ValueError for a model without a plain head (`has_plain_head`)."""
+    if not has_plain_head(model):
+        kind = causal_lm(model).config.model_type
+        raise ValueError(f"{kind} models change their logits after the output matrix: not supported")
+
+
+@torch.no_grad()
+def has_plain_head(model: PreTrainedModel | PeftModel) -> bool:
+    """Whether a model's logits are just hidden states times the output matrix, and not, for example, soft-capped."""
     plain = causal_lm(model)
     ids = torch.arange(1, 5, device=plain.device)[None]
     whole = plain(input_ids=ids, use_cache=False).logits.float()
     ours = plain.get_output_embeddings()(plain.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
-    if not torch.allclose(whole, ours, rtol=1e-2, atol=1e-2):
-        raise ValueError(f"{plain.config.model_type} models change their logits after the output matrix: not supported")
+    return torch.allclose(whole, ours, rtol=1e-2, atol=1e-2)

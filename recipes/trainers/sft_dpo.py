@@ -1,14 +1,14 @@
 """TRL's SFT and DPO trainers with checkpoints that appear whole or not at all, as the online trainers have; SFT without
-padding where the model's attention allows it."""
+padding, and without reading what all examples begin with more than once, where the model's attention allows it."""
 
 from __future__ import annotations
 
-import dataclasses
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 from trl import DPOConfig, DPOTrainer, SFTTrainer
 
@@ -17,7 +17,19 @@ from recipes.data.training_data import of_turns
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
-from recipes.trainers.log_probs import attend_by_segment, attends_by_segment, causal_lm, full_attention
+from recipes.trainers.log_probs import (
+    CHUNK,
+    attend_by_segment,
+    attends_by_segment,
+    causal_lm,
+    full_attention,
+    has_plain_head,
+    pack,
+    without_head,
+)
+
+WORTH_SHARING = 16
+"""Tokens of a common beginning from which on reading it once saves more than the attention to it costs."""
 
 
 class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
@@ -35,33 +47,97 @@ class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type:
 
 
 class SftTrainer(Offline, SFTTrainer):
-    """Cross-entropy on the answers. The examples of a pass stand in one row without padding, and each attends to itself
-    alone, where the model's attention can do that; the loss and its gradient are those of padded rows."""
-
-    data_collator: Any
+    """Cross-entropy on the answers. The examples of a pass stand in one row without padding, behind what all of them
+    begin with, and each attends to that and to itself; the loss, its gradient and the metrics are those of TRL's padded
+    rows. Those are trained on where the model's attention cannot do that, under ZeRO-3, and for another loss."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        if not (hasattr(self.data_collator, "padding_free") and full_attention(causal_lm(self.model).config)):
-            return
-        attend_by_segment(self.model)
-        if attends_by_segment(self.model):
-            self.data_collator = dataclasses.replace(self.data_collator, padding_free=True)
-            causal_lm(self.model).base_model.register_forward_pre_hook(_lengths_for_mask, with_kwargs=True)
+        given = self.args
+        self.packs = (
+            given.loss_type in ("nll", "chunked_nll")
+            and not (given.packing or given.padding_free or given.use_liger_kernel or given.label_smoothing_factor)
+            and not (self.aux_loss_enabled or self.is_fsdp_enabled or _spreads_weights(self.accelerator))
+            and full_attention(causal_lm(self.model).config)
+            and type(causal_lm(self.model).get_output_embeddings()) is nn.Linear  # not of quantized weights
+            and has_plain_head(self.model)
+        )
+        if self.packs:
+            attend_by_segment(self.model)
+            self.packs = attends_by_segment(self.model)
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        if not self.packs or return_outputs or not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        mask, metrics = inputs["attention_mask"], self._metrics["train"]
+        with self.accelerator.autocast():
+            loss, entropy, first = _loss_of_answers(model, inputs["input_ids"], mask, inputs["labels"])
+        trained = (inputs["labels"][:, 1:] != -100).sum()
+        sums = self.accelerator.gather(torch.stack([entropy, first, trained, mask.sum()]).reshape(1, -1)).sum(0)
+        metrics["entropy"].append((sums[0] / sums[2]).item())
+        metrics["mean_token_accuracy"].append((sums[1] / sums[2]).item())
+        self._total_train_tokens += int(sums[3].item())
+        metrics["num_tokens"] = [self._total_train_tokens]
+        if num_items_in_batch is None:
+            return loss / trained
+        # it counts the tokens of all processes, over which the gradient is a mean
+        several = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+        return loss * several / num_items_in_batch
 
 
-def _lengths_for_mask(decoder: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
-    """What the decoder is called with for a row of several examples: their lengths in place of a mask.
+def _spreads_weights(accelerator: Any) -> bool:
+    plugin = accelerator.state.deepspeed_plugin
+    return plugin is not None and plugin.zero_stage == 3
 
-    An example begins where the positions, (1, T), are 0.
+
+def _loss_of_answers(
+    model: nn.Module, ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sums over the trained tokens: cross-entropy, in nats and with a gradient; entropy; how many of them the model
+    would choose first.
+
+    ids, mask, labels: (B, T), padded at the right; labels are -100 where nothing is trained, as in the first column.
     """
-    positions = kwargs.get("position_ids")
-    if positions is None or kwargs.get("attention_mask") is not None or not decoder.training or len(positions) != 1:
-        return None
-    starts = [*(positions[0] == 0).nonzero().flatten().tolist(), positions.shape[1]]
-    no_mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=positions.device)  # so that transformers makes none
-    segments = (0, tuple(end - start for start, end in pairwise(starts)))
-    return args, kwargs | {"segments": segments, "attention_mask": no_mask}
+    lengths = mask.sum(1)
+    same = ((ids == ids[0]) & (labels == -100)).all(0)[: int(lengths.min()) - 1]
+    shared = int(same.int().cumprod(0).sum()) if len(ids) > 1 else 0
+    shared = shared if shared >= WORTH_SHARING else 0
+    behind = mask.bool().clone()
+    behind[:, :shared] = False  # it stands at the beginning of the row, once
+    inputs, predicts = pack(shared, (lengths - shared).tolist(), ids.device, by_segment=True)
+    targets = labels[behind]
+    trained = targets != -100
+    with without_head(model) as head:
+        row = torch.cat([ids[0, :shared], ids[behind]])[None]
+        hidden = model(input_ids=row, use_cache=False, logits_to_keep=predicts[trained], **inputs).logits[0]
+    return _loss_of_tokens(head, hidden, targets[trained])
+
+
+def _loss_of_tokens(
+    head: nn.Linear, hidden: torch.Tensor, ids: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The three sums of `_loss_of_answers` from hidden states (N, d) and the ids (N,) that follow them. CHUNK of them
+    meet the output matrix at once, and the backward pass makes their logits again.
+    """
+    weight, device = head.weight, hidden.device.type
+    if torch.is_autocast_enabled(device):  # once, not for each chunk and each time
+        weight = weight.to(torch.get_autocast_dtype(device))
+    measured: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def chunk(start: int, h: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        logits = nn.functional.linear(h.to(weight.dtype), weight, head.bias).float()
+        normaliser = logits.logsumexp(-1)
+        chosen = logits.gather(-1, i[:, None]).squeeze(-1)
+        if start not in measured:  # the backward pass needs the loss alone
+            with torch.no_grad():
+                entropy = normaliser - (torch.exp(logits - normaliser[:, None]) * logits).sum(-1)
+                measured[start] = entropy.sum(), (logits.argmax(-1) == i).sum()
+        return (normaliser - chosen).sum()
+
+    parts = zip(range(0, max(len(ids), 1), CHUNK), hidden.split(CHUNK), ids.split(CHUNK), strict=True)
+    losses = [checkpoint(chunk, *part, use_reentrant=False, preserve_rng_state=False) for part in parts]
+    entropy, first = (torch.stack(each).sum() for each in zip(*measured.values(), strict=True))
+    return torch.stack(losses).sum(), entropy, first
 
 
 class DpoTrainer(Offline, DPOTrainer):

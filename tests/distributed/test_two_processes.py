@@ -51,18 +51,16 @@ def train_once_and_twice(recipe: str, tiny_model: Path, tmp_path: Path, *extra: 
     script = str(ROOT / "recipes" / f"{recipe}.py")
     # the likeliest token: both must sample the same answers, whatever their random states
     extra = (*extra, f"recipe.{'trl.' if recipe == 'grpo' else ''}top_p=0.000001")
-    single = [
-        sys.executable,
-        script,
-        *overrides(tiny_model, tmp_path / "one", f"hardware.rows_per_device={2 * rows}", *extra),
-    ]
+    one, two = (
+        overrides(tiny_model, tmp_path / name, f"hardware.rows_per_device={own}", *extra)
+        for name, own in (("one", 2 * rows), ("two", rows))
+    )
+    run_once_and_twice([sys.executable, script, *one], [sys.executable, script, *two], tmp_path)
+
+
+def run_once_and_twice(single: list[str], double: list[str], tmp_path: Path) -> None:
     done = warm.run(single, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-8000:]
-    double = [
-        sys.executable,
-        script,
-        *overrides(tiny_model, tmp_path / "two", f"hardware.rows_per_device={rows}", *extra),
-    ]
     for rank, process in enumerate(launch(double, tmp_path)):
         process.join()
         assert process.exitcode == 0, (tmp_path / f"rank{rank}" / "stderr").read_text()[-8000:]
@@ -142,6 +140,23 @@ def test_a_ppo_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_pa
     assert [r["step"] for r in rows_two] == [1, 2]
     for a, b in zip(rows_one, rows_two, strict=True):
         for key in ("reward", "pass_rate", "objective/kl", "loss/policy_avg", "loss/value_avg", "grad_norm"):
+            assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-5), key
+
+
+def test_an_sft_update_equals_one_process_with_twice_the_batch(tiny_model, tmp_path):
+    """Four examples, so that each update has all of them; their answers differ in length, and so do the two passes."""
+    settings = ["recipe.batch_size=4", "task.env.train_size=4", "recipe.trl.max_steps=2", "hardware.optimizer=sgd"]
+    settings += ["recipe.trl.learning_rate=0.1", "recipe.trl.lr_scheduler_type=constant", "task.also_evaluate=[]"]
+    settings += [f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32"]
+    settings += ["evaluation.samples=0", "evaluation.greedy=false"]
+    script = [sys.executable, str(ROOT / "recipes" / "sft.py"), *settings]
+    one, two = ([*script, f"run.dir={tmp_path / name}"] for name in ("one", "two"))
+    run_once_and_twice(one, two, tmp_path)
+    same_weights(tiny_model, tmp_path)
+    rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
+    assert len(rows_two) == 2
+    for a, b in zip(rows_one, rows_two, strict=True):
+        for key in ("loss", "grad_norm", "entropy", "mean_token_accuracy"):
             assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-5), key
 
 

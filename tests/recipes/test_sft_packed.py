@@ -10,7 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from recipes.records.log import RunLog
-from recipes.trainers.log_probs import attends_by_segment, causal_lm
+from recipes.trainers import sft_dpo
+from recipes.trainers.log_probs import causal_lm
 from recipes.trainers.sft_dpo import SftTrainer
 
 TURNS = [
@@ -22,15 +23,15 @@ TURNS = [
 SAME = {"rtol": 1e-4, "atol": 1e-6}
 
 
-def made(kind, tiny_model, folder, lora: bool, checkpointing: bool):
-    examples = Dataset.from_dict({"prompt": [a for a, _ in TURNS], "completion": [b for _, b in TURNS]})
+def made(kind, tiny_model, folder, lora: bool, checkpointing: bool, beginning: str = "", **settings):
+    prompts, answers = [beginning + a for a, _ in TURNS], [b for _, b in TURNS]
+    examples = Dataset.from_dict({"prompt": prompts, "completion": answers})
     torch.manual_seed(0)
     more = {"run_log": RunLog(folder, 4)} if kind is SftTrainer else {}
     return kind(
         model=AutoModelForCausalLM.from_pretrained(tiny_model, attn_implementation="sdpa"),
         args=SFTConfig(
             output_dir=str(folder),
-            per_device_train_batch_size=4,
             max_steps=2,
             optim="sgd",  # Adam would make rounding of a small gradient as large as a step
             learning_rate=0.1,
@@ -41,6 +42,7 @@ def made(kind, tiny_model, folder, lora: bool, checkpointing: bool):
             logging_steps=1,
             save_strategy="no",
             disable_tqdm=True,
+            **{"per_device_train_batch_size": 4} | settings,
         ),
         train_dataset=examples,
         processing_class=AutoTokenizer.from_pretrained(tiny_model),
@@ -49,40 +51,74 @@ def made(kind, tiny_model, folder, lora: bool, checkpointing: bool):
     )
 
 
+def lengths_read(trainer) -> list[tuple[int, tuple[int, ...]]]:
+    """Trains, and returns with which lengths the decoder was called: what examples share, and what each has more."""
+    seen = []
+
+    def note(module, args, kwargs):
+        seen.append(kwargs["segments"])
+        assert len(kwargs["input_ids"]) == 1 and kwargs["attention_mask"].numel() == 1
+
+    hook = causal_lm(trainer.model).base_model.register_forward_pre_hook(note, with_kwargs=True)
+    trainer.train()
+    hook.remove()
+    return seen
+
+
 @pytest.mark.parametrize("lora", [True, False])
 @pytest.mark.parametrize("checkpointing", [True, False])
-def test_an_update_is_that_of_padded_rows(lora, checkpointing, tiny_model, tmp_path):
-    ours, theirs = (made(kind, tiny_model, tmp_path, lora, checkpointing) for kind in (SftTrainer, SFTTrainer))
-    assert attends_by_segment(ours.model)
+@pytest.mark.parametrize("shares", [True, False])
+def test_an_update_is_that_of_padded_rows(lora, checkpointing, shares, tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(sft_dpo, "CHUNK", 3)
+    monkeypatch.setattr(sft_dpo, "WORTH_SHARING", 8)
+    beginning = "Return a list of them, or nothing: " if shares else ""
+    ours, theirs = (
+        made(kind, tiny_model, tmp_path, lora, checkpointing, beginning) for kind in (SftTrainer, SFTTrainer)
+    )
     (batch,) = list(ours.get_train_dataloader())
-    assert batch["input_ids"].shape[0] == 1 and "attention_mask" not in batch
-    for trainer in (ours, theirs):
-        trainer.train()
+    lengths = batch["attention_mask"].sum(1)
+    both = lengths_read(ours)
+    theirs.train()
+    for shared, more in both:
+        assert (shared >= sft_dpo.WORTH_SHARING) if shares else shared == 0
+        assert sorted(shared + n for n in more) == sorted(lengths.tolist())
     for (name, own), (_, stock) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
         torch.testing.assert_close(own, stock, msg=lambda text, name=name: f"{name}: {text}", **SAME)
     own, stock = ([row for row in t.state.log_history if "loss" in row] for t in (ours, theirs))
+    assert len(own) == len(both) == 2
     for key in ("loss", "grad_norm", "mean_token_accuracy", "entropy", "num_tokens"):
         assert [row[key] for row in own] == pytest.approx([row[key] for row in stock], rel=1e-3), key
 
 
-def test_examples_do_not_see_each_other(tiny_model, tmp_path):
-    """The hidden states of a row of three are those of the three alone; without lengths they are not."""
+def test_several_passes_make_one_update(tiny_model, tmp_path):
+    """With one example a pass and four passes an update: the mean is over all tokens, not over passes."""
+    ours, theirs = (
+        made(kind, tiny_model, tmp_path, True, False, per_device_train_batch_size=1, gradient_accumulation_steps=4)
+        for kind in (SftTrainer, SFTTrainer)
+    )
+    for trainer in (ours, theirs):
+        trainer.train()
+    for own, stock in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+        torch.testing.assert_close(own, stock, **SAME)
+
+
+@pytest.mark.parametrize("setting", [{"loss_type": "dft"}, {"label_smoothing_factor": 0.1}])
+def test_another_loss_is_trls(setting, tiny_model, tmp_path):
+    assert not made(SftTrainer, tiny_model, tmp_path, True, False, **setting).packs
+
+
+def test_labels_in_what_examples_share_are_trained_in_each(tiny_model, tmp_path):
+    """A beginning of which a part is trained is shared up to that part."""
     trainer = made(SftTrainer, tiny_model, tmp_path, lora=False, checkpointing=False)
-    decoder = causal_lm(trainer.model).base_model.train()
-    parts = [torch.tensor([5, 6, 7]), torch.tensor([8, 9]), torch.tensor([6, 5, 4, 3])]
-    ids, positions = torch.cat(parts)[None], torch.cat([torch.arange(len(part)) for part in parts])[None]
-    seen: list[dict] = []
-    attention = decoder.layers[0].self_attn
-    hook = attention.register_forward_pre_hook(lambda *call: seen.append(call[2]), with_kwargs=True)
+    ids = torch.tensor([[*range(5, 25), 3, 4], [*range(5, 25), 9, 0]])
+    mask = torch.tensor([[1] * 22, [1] * 21 + [0]])
+    labels = ids.masked_fill(mask == 0, -100)
+    labels[:, :18] = -100
+    loss, _, _ = sft_dpo._loss_of_answers(trainer.model, ids, mask, labels)
     with torch.no_grad():
-        row = decoder(input_ids=ids, position_ids=positions, use_cache=False).last_hidden_state
-        alone = [decoder(input_ids=part[None], use_cache=False).last_hidden_state for part in parts]
-        mixed = decoder(input_ids=ids, use_cache=False).last_hidden_state
-    hook.remove()
-    assert [call.get("segments") for call in seen] == [(0, (3, 2, 4)), None, None, None, None]
-    assert seen[0]["attention_mask"].numel() == 1  # none of the whole row was made
-    torch.testing.assert_close(row, torch.cat(alone, 1), **SAME)
-    assert not torch.allclose(row, mixed, **SAME)
+        logps = trainer.model(input_ids=ids, attention_mask=mask).logits.log_softmax(-1)
+    alone = -logps[:, :-1].gather(-1, ids[:, 1:, None]).squeeze(-1)[labels[:, 1:] != -100].sum()
+    torch.testing.assert_close(loss.detach(), alone, **SAME)
 
 
 def test_attention_that_takes_no_lengths_keeps_padded_rows(tiny_model, tmp_path):
@@ -96,7 +132,8 @@ def test_attention_that_takes_no_lengths_keeps_padded_rows(tiny_model, tmp_path)
         processing_class=trainer.processing_class,
         run_log=RunLog(tmp_path, 4),
     )
-    assert not padded.data_collator.padding_free
+    assert not padded.packs
+    padded.train()
 
 
 def test_a_raised_max_steps_has_the_new_schedules_rate_at_once(tiny_model, tmp_path):
