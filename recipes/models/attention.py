@@ -8,7 +8,7 @@ heads, which of CUDA's kernels only flash attention takes; it is not there, so t
 `packed_sdpa`, for rows of a prompt and several completions (recipes/trainers/log_probs.py): the prompt attends to
 itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
 other computed and thrown away: with eight completions as long as their prompt, three quarters of all. Rows of examples
-that have no prompt in common (recipes/trainers/sft_dpo.py) are the same with a prompt of no tokens.
+that begin alike (recipes/trainers/sft_dpo.py) are the same; where they share nothing, the prompt has no tokens.
 """
 
 from __future__ import annotations
