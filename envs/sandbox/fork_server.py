@@ -60,6 +60,10 @@ class WorkerLost(RuntimeError):
     """The worker died, hung or failed; its job may be given to another worker."""
 
 
+class Hung(WorkerLost):
+    """A worker has not answered in time."""
+
+
 class Worker:
     """One fork server and the socket to it.
 
@@ -85,7 +89,10 @@ class Worker:
         own_end.setblocking(False)
         self.group = memory_group.create() if tier != "none" else None
         given = [] if self.group is None else [self.group.parent]
-        with worker_end:
+        with worker_end, contextlib.ExitStack() as undone:
+            undone.callback(own_end.close)
+            if self.group is not None:
+                undone.callback(self.group.remove)
             # -I would ignore PYTHONHASHSEED; with this environment -s -S isolate equally well
             command = [sys.executable, "-s", "-S", str(PROGRAM), str(worker_end.fileno())]
             self.process = subprocess.Popen(
@@ -98,6 +105,7 @@ class Worker:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
+            undone.pop_all()
         self.control = own_end
         self.tier, self.libraries, self.processor, self.trees = tier, libraries, processor, tuple(trees)
         self.no_trees = ""
@@ -157,14 +165,17 @@ class Worker:
         return ended
 
     async def _reply(self, patience: float) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
+        # a loop that was blocked until after the deadline finds both the answer and the timer: the answer counts
+        answer = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(self.control, 1 << 16))
         try:
-            async with asyncio.timeout(patience):
-                data = await loop.sock_recv(self.control, 1 << 16)
-        except TimeoutError as error:
-            raise WorkerLost("a worker hung") from error
+            await asyncio.wait({answer}, timeout=patience)
+            if not answer.done():
+                raise Hung("a worker hung")
+            data = answer.result()
         except OSError as error:
             raise WorkerLost(f"a worker was lost: {error}") from error
+        finally:
+            answer.cancel()
         reply = json.loads(data) if data else {"broken": "a worker died"}
         if "broken" in reply:
             raise WorkerLost(reply["broken"])
@@ -207,7 +218,9 @@ class Memory:
     def __init__(self, data: bytes = b"", appended: bool = False) -> None:
         self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
         if data:
-            os.pwrite(self.fd, data, 0)
+            written = 0
+            while written < len(data):  # below a limit on files of this process a part is written, then OSError
+                written += os.pwrite(self.fd, data[written:], written)
         if appended:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 

@@ -35,9 +35,9 @@ PACKAGES = [
 SOURCES = ("/usr/src", "/usr/local/src")
 CACHES = """
 HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_DATASETS_CACHE HF_ASSETS_CACHE HF_MODULES_CACHE TRANSFORMERS_CACHE
-XDG_CACHE_HOME XDG_DATA_HOME TORCH_HOME
+XDG_CACHE_HOME XDG_DATA_HOME TORCH_HOME CODEGRAIN_CACHE
 """
-"""Variables that name folders of the hub's and the data sets' caches."""
+"""Variables that name folders of the hub's, the data sets' and this project's caches."""
 
 
 def hidden_folders(readable: Iterable[str]) -> list[str]:

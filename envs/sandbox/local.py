@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from envs.sandbox import import_probe, seccomp, verdict
-from envs.sandbox.fork_server import Memory, Worker, WorkerLost
+from envs.sandbox.fork_server import Hung, Memory, Worker, WorkerLost
 from envs.sandbox.libraries import Unreadable, folders_of
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase
 
@@ -181,14 +181,19 @@ class LocalSandbox:
             await asyncio.sleep(0.002)
 
     async def _start(self, processor: int | None) -> Worker:
-        reasons = []
-        for tier in self.tiers:
+        reasons: list[str] = []
+        tiers = list(self.tiers)
+        while tiers:
+            tier = tiers.pop(0)
             try:
                 worker = await import_probe.start(
                     tier, self.packages, processor, list(filter(os.path.isdir, self.trees))
                 )
             except (seccomp.Unavailable, Unreadable, WorkerLost) as error:
-                reasons.append(f"{tier}: {error}")
+                reason = f"{tier}: {error}"
+                if isinstance(error, Hung) and reason not in reasons:
+                    tiers.insert(0, tier)  # once more: a slow disk says nothing of the tier
+                reasons.append(reason)
                 continue
             if not self._chosen and tier == "none":
                 log.warning("programs run UNCONFINED, with this process's rights (%s)", "; ".join(reasons))
@@ -226,7 +231,7 @@ class LocalSandbox:
         If a program loses MAX_TRIES workers and a harmless program does not lose its worker, the program is the cause;
         otherwise the machine is.
         """
-        reason, started = "", 0.0
+        reason, started, blamed = "", 0.0, 0
         for _ in range(MAX_TRIES):
             if job.tree is not None and not os.path.isdir(job.tree.path):
                 return verdict.not_graded(job, f"no folder {job.tree.path}")
@@ -252,7 +257,7 @@ class LocalSandbox:
                 return verdict.not_graded(job, str(error))
             except (WorkerLost, OSError) as error:  # OSError: the machine is out of memory or descriptors
                 self._lose(worker)
-                reason = str(error)
+                reason, blamed = str(error), blamed + isinstance(error, WorkerLost)
                 log.warning("sandbox worker lost on job %s: %s", job.id, error)
                 continue
             except BaseException:
@@ -264,7 +269,7 @@ class LocalSandbox:
             self._give(worker)
             return outcome
         harmless = _harmless(job.kind, max(time.monotonic() - started, 1.0))
-        if job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
+        if blamed == MAX_TRIES and job.id != harmless.id and (await self._run_one(harmless)).verdict == "pass":
             note = f"lost its worker {MAX_TRIES} times ({reason}), which a harmless program does not"
             return verdict.outcome(job, "killed", [False] * job.total, 0.0, note)
         return verdict.not_graded(job, reason)

@@ -47,8 +47,8 @@ ATTRIBUTES = (0x40086602, 0x401C5820)
 NEWER = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
 """Calls whose names libseccomp may not know, with their numbers, which are equal on all processors."""
 CLONE_THREAD = 0x10000
-SET_DUMPABLE = 4
-"""PR_SET_DUMPABLE of prctl."""
+SET_DEATH_SIGNAL, SET_DUMPABLE = 1, 4
+"""PR_SET_PDEATHSIG, with which a program could outlive its server, and PR_SET_DUMPABLE of prctl."""
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """Flags of clone for new namespaces: mounts, control groups, host name, IPC, users, processes, network."""
 OWNERS_AND_SIGNALS = (8, 10, 15)
@@ -86,7 +86,8 @@ def filters(callers_uid: bool = False, hosts_disk: bool = False) -> dict[str, by
             rules.add_rule(denied, "ioctl", Arg(1, pyseccomp.EQ, request))
         if hosts_disk:
             rules.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "fallocate")  # the C library writes instead
-            rules.add_rule(denied, "prctl", Arg(0, pyseccomp.EQ, SET_DUMPABLE))
+            for option in (SET_DEATH_SIGNAL, SET_DUMPABLE):
+                rules.add_rule(denied, "prctl", Arg(0, pyseccomp.EQ, option))
         rules.add_rule(denied, "prlimit64", Arg(0, pyseccomp.NE, 0))  # limits of other processes
         if sockets:
             for family in set(range(64)) - set(FAMILIES):

@@ -164,6 +164,22 @@ def _classes_asked_for(source: str) -> set[str]:
     return {each.id for kind in asked if kind is not None for each in ast.walk(kind) if isinstance(each, ast.Name)}
 
 
+@functools.lru_cache(maxsize=1024)
+def _bound(source: str) -> set[str]:
+    """Names that a test imports, defines or assigns itself."""
+    import ast
+
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
 def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
     program.restore_streams()
     module = sys.modules["check"] = program.new_module("check")
@@ -175,7 +191,9 @@ def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
     except Exception as error:
         return ["error", f"the test itself is broken: {program.describe(error)}"]
     names = _names(test) if candidate.classes else set()
-    lacking = [n for n in candidate.classes if n in names and n not in space and not hasattr(builtins, n)]
+    bound = _bound(job["check"]) if names else set()
+    known = bound.union(space, dir(builtins))
+    lacking = [n for n in candidate.classes if n in names and n not in known]
     if lacking:
         if asked := sorted(_classes_asked_for(job["check"]).intersection(lacking)):
             return ["error", f"the test asks for the program's own class {asked[0]}, which stays in the program"]

@@ -19,6 +19,7 @@ from typing import Any
 import codec
 
 SOURCE = "<solution>"
+BYTE_ORDER_MARK = "\ufeff"
 CHANNEL = 3
 """Descriptor of the results, or of the socket to the check process."""
 HEADER = 1 << 16
@@ -186,7 +187,13 @@ def load(job: dict, module: types.ModuleType) -> None:
     if job["setup"]:
         exec(compile(job["setup"], "<setup>", "exec", dont_inherit=True), module.__dict__)
         module.__dict__.pop(job.get("entry", ""), None)
-    exec(compile(job["code"], SOURCE, "exec", dont_inherit=True), module.__dict__)
+    solution = compile(job["code"].removeprefix(BYTE_ORDER_MARK), SOURCE, "exec", dont_inherit=True)
+    frame: types.FrameType | None = sys._getframe()
+    below = 1  # exec itself counts
+    while frame is not None:
+        below, frame = below + 1, frame.f_back
+    sys.setrecursionlimit(sys.getrecursionlimit() + below)  # a program has as many frames of its own as in Python
+    exec(solution, module.__dict__)
 
 
 def entry_of(job: dict, module: types.ModuleType):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, fork_server, run_sync
-from envs.sandbox.fork_server import WorkerLost
+from envs.sandbox.fork_server import Worker, WorkerLost
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,6 +46,36 @@ def test_nothing_to_do(sandbox):
     [outcome] = run_sync(sandbox, [Job(id="a", kind="function", code="def f(): pass", entry_point="f")])
     assert outcome.verdict == "error" and "needs FunctionCase cases" in outcome.note
     assert run_sync(sandbox, [Job("b", "stdio", "print(1)")])[0].verdict == "error"
+
+
+def test_an_answer_counts_that_a_blocked_loop_finds_after_the_deadline(sandbox, monkeypatch, caplog):
+    """Both the answer and the timer are due when the loop goes on, as behind a long step of training."""
+    monkeypatch.setattr(fork_server, "GRACE_S", 0.0)
+
+    async def scenario():
+        slow = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x"
+        task = asyncio.create_task(sandbox.run([echo(1, slow, limits=Limits(wall_s=1.0))]))
+        await asyncio.sleep(0.2)
+        time.sleep(1.5)
+        return await task
+
+    [outcome] = asyncio.run(scenario())
+    assert outcome.verdict == "pass" and "lost" not in caplog.text
+
+
+def test_a_worker_that_does_not_start_leaves_nothing(sandbox, monkeypatch):
+    [outcome] = run_sync(sandbox, [echo(1)])
+    before = len(os.listdir("/proc/self/fd"))
+
+    def fails(*args, **kwargs):
+        raise BlockingIOError("no process")
+
+    monkeypatch.setattr(fork_server.subprocess, "Popen", fails)
+    worker = next(iter(sandbox._all))
+    for _ in range(3):
+        with pytest.raises(BlockingIOError):
+            Worker(worker.tier, worker.libraries)
+    assert len(os.listdir("/proc/self/fd")) == before and outcome.verdict == "pass"
 
 
 def test_cancelling_stops_the_programs(sandbox, processes_of):

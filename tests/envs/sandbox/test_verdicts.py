@@ -37,6 +37,19 @@ def test_notes_name_the_exception_and_the_line(grade):
     assert grade.script("print(1)\n1/0", ("", "1")).note == "case 1: ZeroDivisionError: division by zero (line 2)"
 
 
+def test_a_program_may_recurse_as_deep_as_in_python(grade):
+    """It counts itself, from the module on: the frames below it are the sandbox's."""
+    deepest = "def f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\nprint(f(1))"
+    alone = subprocess.run([sys.executable, "-I", "-c", deepest], capture_output=True, text=True, check=True)
+    assert int(grade.program(deepest).stdout) >= int(alone.stdout) > 900
+    limit = "import sys\nsys.setrecursionlimit(sys.getrecursionlimit())\ndef f(n): return n and f(n - 1)\nf(990)"
+    assert grade.script(limit, ("", "")).verdict == "pass"
+
+
+def test_a_byte_order_mark_is_no_mistake(grade):
+    assert grade.call("\ufeffdef f(x): return x", ((1,), 1)).verdict == "pass"
+
+
 def test_later_cases_run_after_an_exception(grade):
     outcome = grade.call("def f(x):\n    return 1 // x\n", ((0,), 0), ((1,), 1))
     assert outcome.cases == (False, True)

@@ -112,3 +112,16 @@ def test_a_test_that_asks_for_the_programs_own_class_is_not_graded(grade, asked)
     code = "class Low(Exception): pass\ndef f(x):\n    if x < 0: raise Low\n    return Low()"
     outcome = grade.check(code, asked)
     assert outcome.verdict == "error" and "own class Low" in outcome.note
+
+
+@pytest.mark.parametrize(
+    ("name", "test"),
+    [
+        ("Fraction", "from fractions import Fraction\nassert isinstance(f(1), Fraction)"),
+        ("json", "import json\ntry: f(1)\nexcept json.JSONDecodeError: pass\nassert f(1) == 2"),
+        ("Stop", "class Stop(Exception): pass\ntry: r = f(1)\nexcept Stop: r = 1\nassert r == 1"),
+    ],
+)
+def test_a_class_named_like_something_of_the_tests_own_excuses_nothing(name, test, grade):
+    assert grade.check("def f(n): return 7", test).verdict == "fail"
+    assert grade.check(f"class {name}: pass\ndef f(n): return 7", test).verdict == "fail"
