@@ -175,7 +175,9 @@ class Worker:
         except OSError as error:
             raise WorkerLost(f"a worker was lost: {error}") from error
         finally:
-            answer.cancel()
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait({answer})  # until the loop lets go of the descriptor, whose number may come again
         reply = json.loads(data) if data else {"broken": "a worker died"}
         if "broken" in reply:
             raise WorkerLost(reply["broken"])
@@ -217,10 +219,13 @@ class Memory:
 
     def __init__(self, data: bytes = b"", appended: bool = False) -> None:
         self.fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)
-        if data:
+        try:
             written = 0
-            while written < len(data):  # below a limit on files of this process a part is written, then OSError
+            while written < len(data):  # below a limit on this process's files a part is written, then comes OSError
                 written += os.pwrite(self.fd, data[written:], written)
+        except OSError:
+            os.close(self.fd)
+            raise
         if appended:
             fcntl.fcntl(self.fd, fcntl.F_SETFL, os.O_APPEND)
 

@@ -84,9 +84,8 @@ def _matches(code: str, language: str, file: str) -> Iterator[re.Match[str]]:
     place, unclosed = 0, {'"': 0, "'": 0}
     while match := (without if place < unclosed.get(code[place : place + 1], 0) else pattern).search(code, place):
         place, first = match.end(), match.start()
-        if first >= unclosed.get(
-            match["token"], len(code)
-        ):  # no string begins there, and none at the escaped quotes behind it
+        # where no string begins, none begins at the escaped quotes behind it either
+        if first >= unclosed.get(match["token"], len(code)):
             unclosed[match["token"]] = next(LINE_END.finditer(code, first)).start()
         if match["token"] is not None:
             yield match

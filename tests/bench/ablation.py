@@ -46,7 +46,7 @@ class Curve:
     """One run: the metric of each update, and how many samples an update grades."""
 
     def __init__(self, folder: Path, metric: str, window: int):
-        self.window = window
+        self.run, self.window = folder, window
         cfg = yaml.safe_load((folder / "config.yaml").read_text())
         recipe = cfg["recipe"]
         self.samples = recipe["prompts_per_step"] * (completions_per_prompt(cfg) or 1)
@@ -70,7 +70,9 @@ class Curve:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+", help="directories of run directories")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", help="directories of run directories; a run of a later one goes first"
+    )
     parser.add_argument("--metric", default="reward")
     parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
     parser.add_argument("--window", type=int, default=WINDOW, help=f"updates that are averaged; {WINDOW}")
@@ -89,14 +91,16 @@ def main() -> None:
 
 
 def read(folders: Sequence[Path], metric: str, window: int = WINDOW) -> dict[tuple[str, str], Runs]:
-    """The runs below `folders` by recipe and task, each as long as the shortest of them."""
+    """The runs below `folders` by recipe and task, each as long as the shortest of them. A run takes the place of one
+    with the same placement and seed in a folder before its own. SystemExit where one folder has two of them."""
     matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
     for config in (c for folder in folders for c in sorted(folder.glob("*/config.yaml"))):
         curve = Curve(config.parent, metric, window)
-        if curve.seed in matches[curve.key][curve.placement]:
-            sys.exit(
-                f"{config.parent}: a second run of {curve.placement} with seed {curve.seed}; name one folder of them"
-            )
+        before = matches[curve.key][curve.placement].get(curve.seed)
+        if before is not None and before.run.parent == curve.run.parent:
+            sys.exit(f"{curve.run}: a second run of {curve.placement} with seed {curve.seed} in its folder: remove one")
+        if before is not None:
+            print(f"{curve.run} in place of {before.run}", file=sys.stderr)
         matches[curve.key][curve.placement][curve.seed] = curve
     for runs in matches.values():
         curves = [curve for seeds in runs.values() for curve in seeds.values()]

@@ -26,7 +26,7 @@ from tests.recipes.channels import PARITY
 
 TIGHT = "hardware.memory_gib=1 force=true"
 """With room for twice the plan freed memory would be kept, and more held than is alive."""
-SHORT = "evaluation.samples=0 evaluation.greedy=false task.also_evaluate=[] recipe.trl.save_steps=0"
+SHORT = "evaluation.samples=0 evaluation.greedy=false task.also_evaluate=[] recipe.trl.save_steps=1000"
 COMMON = f"{TIGHT} {SHORT} task=basics seed=0"
 ONLINE = f"{COMMON} recipe.trl.temperature=3 recipe.trl.max_steps=2 {' '.join(PARITY)}"
 """Noise earns no reward, and GRPO has no pass for groups that all earn the same: parity of the tokens pays some."""
@@ -71,7 +71,7 @@ def measure(recipe: str, overrides: str) -> dict[str, tuple[float, float]]:
     """GiB measured and planned, by phase."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, f"recipes/{recipe}.py", *overrides.split(), f"run.dir={folder}/run"]
-        subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         run = Path(folder) / "run"
         rows = [*read_jsonl(run / "metrics.jsonl"), *read_jsonl(run / "evals.jsonl")]
         measured, planned = by_phase(rows, json.loads((run / "plan.json").read_text()))

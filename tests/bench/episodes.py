@@ -8,7 +8,7 @@ base        the model as it is
 repair      GRPO in episodes of two turns (episode=repair)
 one_turn    GRPO on answers of one turn, for as many updates
 sft         SFT of all weights on right answers, also behind failed answers of the model's and the replies to them
-sft_repair  GRPO in episodes of two turns after that
+sft_repair  GRPO in episodes of two turns after that, 15 updates
 
 Each is evaluated in episodes of two turns on the 66 held-out problems: pass@1 after turn 1 and after turn 2, and the
 rival, independent first answers of as many tokens, of which one that passes the shown tests is kept
@@ -79,7 +79,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         yield [*GRPO, f"seed={seed}", f"run.dir={training}", *overrides, "evaluation.samples=0"]
         yield [*evaluation, f"adapter={training}", where, *own]
     else:
-        yield [*GRPO, *after_sft, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
+        steps = ["recipe.trl.max_steps=15"] if arm == "sft_repair" else []
+        yield [*GRPO, *steps, *after_sft, "evaluation.samples=4", "episode=repair", f"seed={seed}", where, *overrides]
 
 
 def folder(arm: str, seed: int | None, overrides: Sequence[str] = ()) -> Path:

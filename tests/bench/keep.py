@@ -53,8 +53,7 @@ def keep(run: Path, output: Path) -> None:
             OmegaConf.update(kept, key, value)
     folder = output / cfg.recipe.name / run.name
     texts = {name: shortened(run / name, columns) for name, columns in FILES.items()}
-    metrics = folder / "metrics.jsonl"
-    if metrics.exists() and metrics.read_text() != texts["metrics.jsonl"]:
+    if any((folder / name).exists() and (folder / name).read_text() != text for name, text in texts.items()):
         sys.exit(f"{folder} holds another run: give another --output, or delete it")
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "config.yaml", OmegaConf.to_yaml(kept))

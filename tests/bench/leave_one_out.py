@@ -5,8 +5,8 @@
 
 A run whose directory is called without-CHANNEL-seedN has that channel at weight 0: its score is measured and pays
 nothing. Those called dense-seedN have all. Printed is what the answers of the last ten updates are like: pass rate and
-every channel's score, means over seeds with 95 % bootstrap intervals, then each minus all channels, seed by seed. The
-last line is one JSON object.
+every channel's score, means over seeds with 95 % intervals (Student's t), then each minus all channels, seed by seed.
+The last line is one JSON object.
 """
 
 from __future__ import annotations

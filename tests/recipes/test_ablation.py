@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sys
 
 import pytest
@@ -76,11 +77,18 @@ def test_learnings_summary_reads_the_stored_runs(runs, tmp_path, monkeypatch):
     assert learning.samples_ratio(tmp_path / "nowhere") is None
 
 
-def test_a_second_run_of_one_placement_and_seed_is_refused(runs):
-    other = runs / "again"
-    write(other, "dense", 0, [0.5] * 20)
-    with pytest.raises(SystemExit, match="a second run of dense with seed 0"):
-        ablation.read([runs, other], "share")
+def test_a_second_run_of_one_placement_and_seed_is_refused_in_one_folder(runs):
+    shutil.copytree(runs / "dense-seed0", runs / "again")
+    with pytest.raises(SystemExit, match="a second run of dense with seed 0 in its folder"):
+        ablation.read([runs], "share")
+
+
+def test_a_run_of_a_later_folder_goes_first(runs, capsys):
+    """As run_ablation.py unlocated compares: the sparse runs of one folder, the dense ones of the other."""
+    write(runs / "other", "dense", 0, [0.5] * 20)
+    [both] = ablation.read([runs, runs / "other"], "share").values()
+    assert both["dense"][0].values[:3] == [0.5] * 3 and both["sparse"][0].run.parent == runs
+    assert f"in place of {runs}" in capsys.readouterr().err
 
 
 def test_intervals_over_seeds_cover_the_truth_as_often_as_they_say():

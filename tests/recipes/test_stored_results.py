@@ -56,3 +56,13 @@ def test_readme_commands_deletes_no_file_that_was_there(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match=r"mine\.jsonl would be overwritten"):
         readme_commands.write_the_readers_files("```python\nx = 1\n```")
     assert (tmp_path / "mine.jsonl").read_text() == "my own problems\n"
+
+
+def test_an_evaluation_is_not_overwritten_either(tmp_path):
+    """A run of recipes/eval.py has no metrics.jsonl."""
+    for name, reward in (("a", 0.5), ("b", 0.25)):
+        run = a_run(tmp_path / name / "base", reward)
+        (run / "metrics.jsonl").rename(run / "evals.jsonl")
+    keep(tmp_path / "a" / "base", tmp_path / "kept")
+    with pytest.raises(SystemExit, match="base holds another run"):
+        keep(tmp_path / "b" / "base", tmp_path / "kept")

@@ -70,7 +70,7 @@ def f():
 """
 HIDDEN = """
 import ctypes
-def f(): return 1 if ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) else 2
+def f(): return 1 if all(ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) for option in (1, 4)) else 2
 """
 ALLOCATE = "def fill(number): os.posix_fallocate(number, 0, 64 << 20)\n"
 WRITE = "def fill(number):\n    for _ in range(63): os.write(number, bytes(1 << 20))\n"

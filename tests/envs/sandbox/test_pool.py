@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, fork_server, run_sync
-from envs.sandbox.fork_server import Worker, WorkerLost
+from envs.sandbox import FunctionCase, Job, Limits, LocalSandbox, fork_server, import_probe, run_sync
+from envs.sandbox.fork_server import Hung, Worker, WorkerLost
 
 ROOT = Path(__file__).parents[3]
 
@@ -76,6 +77,44 @@ def test_a_worker_that_does_not_start_leaves_nothing(sandbox, monkeypatch):
         with pytest.raises(BlockingIOError):
             Worker(worker.tier, worker.libraries)
     assert len(os.listdir("/proc/self/fd")) == before and outcome.verdict == "pass"
+
+
+def test_one_slow_start_does_not_lower_the_tier(monkeypatch):
+    real, tried = import_probe.start, []
+
+    async def slow_at_first(tier, *args):
+        tried.append(tier)
+        if len(tried) == 1:
+            raise Hung("a worker hung")
+        return await real(tier, *args)
+
+    monkeypatch.setattr(import_probe, "start", slow_at_first)
+    box = LocalSandbox(1)
+    assert [outcome.verdict for outcome in run_sync(box, [echo(1)])] == ["pass"]
+    asyncio.run(box.close())
+    assert tried[1] == tried[0]
+
+
+def test_a_wait_that_ended_leaves_the_descriptor_alone():
+    """Its number may come again at once, for the next worker's socket."""
+    silent = object.__new__(Worker)
+    silent.control, other = socket.socketpair()
+    silent.control.setblocking(False)
+
+    async def scenario() -> bytes:
+        with pytest.raises(Hung):
+            await silent._reply(0.01)
+        number = silent.control.fileno()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with other, ours, theirs:
+            os.dup2(ours.fileno(), number)
+            asyncio.get_running_loop().call_later(0.05, theirs.send, b"answer")
+            async with asyncio.timeout(5):
+                return await asyncio.get_running_loop().sock_recv(silent.control, 10)
+
+    with silent.control:
+        assert asyncio.run(scenario()) == b"answer"
 
 
 def test_cancelling_stops_the_programs(sandbox, processes_of):

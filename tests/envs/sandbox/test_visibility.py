@@ -125,7 +125,8 @@ def test_a_checkout_and_the_caches_below_usr_are_not_seen(tmp_path, how):
     hub.parent.mkdir()
     hub.write_text("x")
     first = f"mount --bind {tmp_path} /usr/local/games; mount --bind {hub.parent} /usr/local/etc"
-    variables = {"PYTHONPATH": "/usr/local/games", "HF_HOME": "/usr/local/etc"}
+    cache = "HF_HOME" if how == "checkout" else "CODEGRAIN_CACHE"
+    variables = {"PYTHONPATH": "/usr/local/games", cache: "/usr/local/etc"}
     if how == "editable":
         (tmp_path / "site").mkdir()
         (tmp_path / "site" / "project.pth").write_text("/usr/local/games\n")
