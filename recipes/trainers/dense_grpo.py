@@ -45,14 +45,7 @@ from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import Sampler, sampler_of
 from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.group_advantages import GroupAdvantages
-from recipes.trainers.log_probs import (
-    Entropy,
-    Rows,
-    attend_by_segment,
-    full_attention,
-    packed_logps,
-    require_plain_head,
-)
+from recipes.trainers.log_probs import Entropy, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt, prefix_metrics
 from recipes.trainers.micro_batches import (
     MEANS_OVER_ROWS,
@@ -62,6 +55,7 @@ from recipes.trainers.micro_batches import (
     micro_batches,
     padded_rows,
 )
+from recipes.trainers.packing import Rows, attend_by_segment, full_attention
 from recipes.trainers.turns import turn_metrics
 from rewards.compose import Reward
 
@@ -286,7 +280,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         packs = full_attention(self.policy.config) and not self._zero3
         self.packing_max_tokens = packing_max_tokens if packs else 0
         if self.packing_max_tokens:
-            attend_by_segment(self.policy, self.ref_model)
+            attend_by_segment(self.accelerator.device, self.policy, self.ref_model)
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with

@@ -42,8 +42,9 @@ from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
-from recipes.trainers.log_probs import attend_by_segment, causal_lm, full_attention, require_plain_head
+from recipes.trainers.log_probs import require_plain_head
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.packing import attend_by_segment, causal_lm, full_attention
 from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.ppo_log import StepLog
 from recipes.trainers.ppo_passes import ForwardPasses
@@ -367,7 +368,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            attend_by_segment(self.policy, getattr(self, "ref_model", None), self.value.backbone)
+            models = self.policy, getattr(self, "ref_model", None), self.value.backbone
+            attend_by_segment(self.accelerator.device, *models)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(

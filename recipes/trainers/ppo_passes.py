@@ -11,7 +11,8 @@ from torch import nn
 
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.trainers.experience import Experience
-from recipes.trainers.log_probs import Entropy, Rows, backbone_of, causal_lm, completion_logps, hidden_states
+from recipes.trainers.log_probs import Entropy, completion_logps, hidden_states
+from recipes.trainers.packing import Rows, backbone_of, causal_lm
 
 
 class ForwardPasses:

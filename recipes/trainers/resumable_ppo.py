@@ -24,8 +24,8 @@ from recipes.records.checkpoints import EXTRA, AtomicCheckpoints, random_states,
 from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient
-from recipes.trainers.log_probs import causal_lm
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
+from recipes.trainers.packing import causal_lm
 from recipes.trainers.ppo_base import PPOConfig, PPOTrainer
 
 

@@ -17,16 +17,8 @@ from recipes.data.training_data import of_turns
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
-from recipes.trainers.log_probs import (
-    CHUNK,
-    attend_by_segment,
-    attends_by_segment,
-    causal_lm,
-    full_attention,
-    has_plain_head,
-    pack,
-    without_head,
-)
+from recipes.trainers.log_probs import CHUNK, has_plain_head, states_at
+from recipes.trainers.packing import attend_by_segment, attends_by_segment, causal_lm, full_attention, pack
 
 WORTH_SHARING = 16
 """Tokens of a common beginning from which on reading it once saves more than the attention to it costs."""
@@ -48,8 +40,9 @@ class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type:
 
 class SftTrainer(Offline, SFTTrainer):
     """Cross-entropy on the answers. The examples of a pass stand in one row without padding, behind what all of them
-    begin with, and each attends to that and to itself; the loss, its gradient and the metrics are those of TRL's padded
-    rows. Those are trained on where the model's attention cannot do that, under ZeRO-3, and for another loss."""
+    begin with, and each attends to that and to itself; on a GPU, a row each where they begin with nothing in common.
+    The loss, its gradient and the metrics are those of TRL's padded rows. Those are trained on under ZeRO-3, for
+    another loss, and where a layer does not attend to all that came before."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -63,8 +56,7 @@ class SftTrainer(Offline, SFTTrainer):
             and has_plain_head(self.model)
         )
         if self.packs:
-            attend_by_segment(self.model)
-            self.packs = attends_by_segment(self.model)
+            attend_by_segment(self.accelerator.device, self.model)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         if not self.packs or return_outputs or not model.training:
@@ -104,12 +96,14 @@ def _loss_of_answers(
     shared = shared if shared >= WORTH_SHARING else 0
     behind = mask.bool().clone()
     behind[:, :shared] = False  # it stands at the beginning of the row, once
-    inputs, predicts = pack(shared, (lengths - shared).tolist(), ids.device, by_segment=True)
+    rows = [row[shared:length].tolist() for row, length in zip(ids, lengths.tolist(), strict=True)]
+    if shared or attends_by_segment(model):
+        inputs, predicts = pack([ids[0, :shared].tolist()], [rows], ids.device, attends_by_segment(model))
+    else:  # a row each, which needs no mask
+        inputs, predicts = pack([[]] * len(rows), [[row] for row in rows], ids.device)
     targets = labels[behind]
     trained = targets != -100
-    with without_head(model) as head:
-        row = torch.cat([ids[0, :shared], ids[behind]])[None]
-        hidden = model(input_ids=row, use_cache=False, logits_to_keep=predicts[trained], **inputs).logits[0]
+    hidden, head = states_at(model, predicts[trained], inputs)
     return _loss_of_tokens(head, hidden, targets[trained])
 
 

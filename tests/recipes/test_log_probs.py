@@ -16,17 +16,14 @@ from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3NextConfi
 from recipes.models.attention import packed_sdpa
 from recipes.models.tiny import scratch_model
 from recipes.trainers import log_probs
-from recipes.trainers.log_probs import (
+from recipes.trainers.log_probs import completion_logps, hidden_states, packed_logps, require_plain_head
+from recipes.trainers.packing import (
     Rows,
     attend_by_segment,
     attends_by_segment,
     backbone_of,
     causal_lm,
-    completion_logps,
     full_attention,
-    hidden_states,
-    packed_logps,
-    require_plain_head,
 )
 
 PROMPTS = [[3, 4, 5, 6], [7], [3, 4, 5, 6], [3, 3], [3, 4, 5, 6]]
@@ -41,7 +38,7 @@ def model(request):
     shape["num_key_value_heads"] = 2 if "grouped" in request.param else 4
     model = scratch_model("abcdefghij", **shape)[0]
     if "segment" in request.param:
-        attend_by_segment(model)
+        attend_by_segment(CPU, model)
         assert attends_by_segment(model)
     return model
 
@@ -127,7 +124,7 @@ def test_weights_of_16_bits_attend_by_segment(precision):
     torch.manual_seed(0)
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 8, "num_attention_heads": 4}
     model = scratch_model("abcdefghij", **shape)[0].to(precision)
-    attend_by_segment(get_peft_model(model, LoraConfig(r=2, target_modules="all-linear")))
+    attend_by_segment(CPU, get_peft_model(model, LoraConfig(r=2, target_modules="all-linear")))
     assert attends_by_segment(model)
 
 
@@ -135,10 +132,10 @@ def test_a_model_that_passes_no_lengths_on_keeps_its_mask(model):
     model.set_attn_implementation("sdpa")
     plain = model.model.forward
     model.model.forward = lambda *args, segments=None, **kwargs: plain(*args, **kwargs)
-    attend_by_segment(model)
+    attend_by_segment(CPU, model)
     assert model.config._attn_implementation == "sdpa" and not attends_by_segment(model)
     model.set_attn_implementation("eager")
-    attend_by_segment(model)
+    attend_by_segment(CPU, model)
     assert model.config._attn_implementation == "eager"
 
 

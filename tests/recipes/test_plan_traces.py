@@ -23,7 +23,7 @@ from recipes.models.load import DTYPES
 from recipes.tools.memory import planner, trace
 from recipes.tools.memory.network import Network
 from recipes.tools.memory.trace import Batch, traced
-from recipes.trainers import log_probs
+from recipes.trainers import log_probs, packing
 from tests.recipes.small_llama import SMALL, composed, config, real_model, total
 
 
@@ -49,9 +49,9 @@ def planned_pass(folder: Path, *overrides: str) -> float:
     return sum(update.get(part, 0.0) for part in ("casts", "activations", "logits"))
 
 
-def online_rows() -> log_probs.Rows:
+def online_rows() -> packing.Rows:
     prompts = [[row // 2] * 96 for row in range(4)]
-    return log_probs.Rows(prompts, [[0] * 160] * 4, 160, torch.device("cpu"), 4096)
+    return packing.Rows(prompts, [[0] * 160] * 4, 160, torch.device("cpu"), 4096)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_an_update_of_ppo_takes_what_is_planned(rank, checkpointing, precision, 
 
     def update() -> None:
         with torch.autocast("cpu", dtype, enabled=precision != "fp32"):
-            hidden = log_probs.hidden_states(log_probs.backbone_of(model), rows)
-            head = log_probs.causal_lm(model).get_output_embeddings()
+            hidden = log_probs.hidden_states(packing.backbone_of(model), rows)
+            head = packing.causal_lm(model).get_output_embeddings()
             logps, _ = log_probs.completion_logps(head, hidden, rows, 1.0, entropy="metric")
         del hidden
         (logps * rows.mask).sum().backward()

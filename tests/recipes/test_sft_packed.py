@@ -11,7 +11,7 @@ from trl import SFTConfig, SFTTrainer
 
 from recipes.records.log import RunLog
 from recipes.trainers import sft_dpo
-from recipes.trainers.log_probs import causal_lm
+from recipes.trainers.packing import causal_lm
 from recipes.trainers.sft_dpo import SftTrainer
 
 TURNS = [
@@ -52,12 +52,14 @@ def made(kind, tiny_model, folder, lora: bool, checkpointing: bool, beginning: s
 
 
 def lengths_read(trainer) -> list[tuple[int, tuple[int, ...]]]:
-    """Trains, and returns with which lengths the decoder was called: what examples share, and what each has more."""
+    """Trains, and returns with which lengths the decoder was called: what examples share, and what each has more; None
+    where they are in a mask."""
     seen = []
 
     def note(module, args, kwargs):
-        seen.append(kwargs["segments"])
-        assert len(kwargs["input_ids"]) == 1 and kwargs["attention_mask"].numel() == 1
+        seen.append(kwargs.get("segments"))
+        if seen[-1]:
+            assert len(kwargs["input_ids"]) == 1 and kwargs["attention_mask"].numel() == 1
 
     hook = causal_lm(trainer.model).base_model.register_forward_pre_hook(note, with_kwargs=True)
     trainer.train()
@@ -68,7 +70,8 @@ def lengths_read(trainer) -> list[tuple[int, tuple[int, ...]]]:
 @pytest.mark.parametrize("lora", [True, False])
 @pytest.mark.parametrize("checkpointing", [True, False])
 @pytest.mark.parametrize("shares", [True, False])
-def test_an_update_is_that_of_padded_rows(lora, checkpointing, shares, tiny_model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("by_segment", [True, False])  # as on a CPU, and as on a GPU
+def test_an_update_is_that_of_padded_rows(lora, checkpointing, shares, by_segment, tiny_model, tmp_path, monkeypatch):
     monkeypatch.setattr(sft_dpo, "CHUNK", 3)
     monkeypatch.setattr(sft_dpo, "WORTH_SHARING", 8)
     beginning = "Return a list of them, or nothing: " if shares else ""
@@ -77,9 +80,11 @@ def test_an_update_is_that_of_padded_rows(lora, checkpointing, shares, tiny_mode
     )
     (batch,) = list(ours.get_train_dataloader())
     lengths = batch["attention_mask"].sum(1)
+    if not by_segment:
+        causal_lm(ours.model).set_attn_implementation("sdpa")
     both = lengths_read(ours)
     theirs.train()
-    for shared, more in both:
+    for shared, more in both if by_segment else ():
         assert (shared >= sft_dpo.WORTH_SHARING) if shares else shared == 0
         assert sorted(shared + n for n in more) == sorted(lengths.tolist())
     for (name, own), (_, stock) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
@@ -119,21 +124,6 @@ def test_labels_in_what_examples_share_are_trained_in_each(tiny_model, tmp_path)
         logps = trainer.model(input_ids=ids, attention_mask=mask).logits.log_softmax(-1)
     alone = -logps[:, :-1].gather(-1, ids[:, 1:, None]).squeeze(-1)[labels[:, 1:] != -100].sum()
     torch.testing.assert_close(loss.detach(), alone, **SAME)
-
-
-def test_attention_that_takes_no_lengths_keeps_padded_rows(tiny_model, tmp_path):
-    trainer = made(SftTrainer, tiny_model, tmp_path, lora=False, checkpointing=False)
-    model = trainer.model
-    model.set_attn_implementation("eager")
-    padded = SftTrainer(
-        model=model,
-        args=trainer.args,
-        train_dataset=trainer.train_dataset,
-        processing_class=trainer.processing_class,
-        run_log=RunLog(tmp_path, 4),
-    )
-    assert not padded.packs
-    padded.train()
 
 
 def test_a_raised_max_steps_has_the_new_schedules_rate_at_once(tiny_model, tmp_path):

@@ -28,6 +28,7 @@ from recipes.tools.memory.prompt_lengths import Lengths, counter, longest_demons
 from recipes.tools.memory.quantities import FLOAT32, Parts, Plan, Zero, added, fuller
 from recipes.tools.memory.trace import Batch, traced
 from recipes.trainers.log_probs import CHUNK
+from recipes.trainers.packing import ALIGNED
 
 PROCESS = {"cpu": 0.60 * GIB, "cuda": 0.55 * GIB}
 """Bytes of a process without models. On a CPU it was measured with all modules imported and a trainer built
@@ -273,11 +274,12 @@ class Planner:
         longest = prompt + min(rows, self.group) * self.completion
         if longest > self.cfg.recipe.packing_max_tokens or self.cfg.hardware.zero_stage == 3:
             return padded(rows, prompt + self.completion), (LOGIT_BY_TRL + bonus) * tokens, LOGIT_READ * tokens
-        batch, of_a_prompt = self.packed(rows), min(rows, self.group) * self.completion
-        if chunk := min(self.cfg.hardware.logits_at_once, of_a_prompt):
+        batch = self.packed(rows)
+        at_once = tokens if batch.forwards == 1 else min(rows, self.group) * self.completion
+        if chunk := min(self.cfg.hardware.logits_at_once, at_once):
             return batch, LOGIT_LEARNT * chunk, LOGIT_READ * chunk
-        earlier = (LOGIT_KEPT + bonus) * (tokens - of_a_prompt)
-        return batch, LOGIT_LEARNT * of_a_prompt + earlier, LOGIT_READ * of_a_prompt
+        earlier = (LOGIT_KEPT + bonus) * (tokens - at_once)
+        return batch, LOGIT_LEARNT * at_once + earlier, LOGIT_READ * at_once
 
     def ppo_batch(self, rows: int) -> tuple[Batch, int, int]:
         """As `grpo_batch`, with logits of a chunk at a time."""
@@ -287,10 +289,13 @@ class Planner:
         return batch, LOGIT_LEARNT * chunk, LOGIT_READ * chunk
 
     def packed(self, rows: int) -> Batch:
-        """Completions of a prompt behind it in one row, one prompt after the other."""
+        """Completions of a prompt behind it in one row: on a CPU one prompt after the other, else a batch of them."""
         group = min(rows, self.group)
-        tokens = self.lengths.train + group * self.completion
-        return Batch(1, tokens, -(-rows // group), (1, 1, tokens, tokens) if group > 1 else None)
+        prompts, tokens = -(-rows // group), self.lengths.train + group * self.completion
+        if self.device == "cpu":
+            return Batch(1, tokens, prompts, (1, 1, tokens, tokens) if group > 1 else None)
+        tokens += -tokens % ALIGNED if group > 1 else 0
+        return Batch(prompts, tokens, mask=(prompts, 1, tokens, tokens) if group > 1 else None)
 
     def update(self, batch: Batch, logits: int, several: bool) -> Parts:
         """The fullest moment of an update in passes of `batch`: with its logits, in the backward pass, or in the step

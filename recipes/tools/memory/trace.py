@@ -23,7 +23,7 @@ from transformers import AttentionInterface, DynamicCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from recipes.tools.memory.network import Network
-from recipes.trainers.log_probs import causal_lm
+from recipes.trainers.packing import causal_lm
 
 AttentionInterface.register("causal_sdpa", sdpa_attention_forward)  # without a mask, which fake ids would ask for
 LAYERS = (1, 2)
