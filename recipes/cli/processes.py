@@ -30,9 +30,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.cli.memory_use import GIB
+from recipes.cli.gpus import check_gpus
 from recipes.cli.overrides import key_of
-from recipes.cli.schema import CONF
 
 _decided: list[str] = []
 """What a launcher has decided otherwise than the profile, as overrides."""
@@ -126,49 +125,7 @@ def check_hardware(cfg: DictConfig) -> None:
             raise UserError(f'hardware={hardware.name} needs {package}: pip install -e ".[{extra}]", or {other}')
     if hardware.device == "cpu":
         return
-    import torch
-
-    there = torch.cuda.device_count()
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or hardware.num_processes // hardware.num_machines
-    if there == 0:
-        other = "hardware=cpu" if hardware.num_processes == 1 else "hardware=cpu, or hardware=cpux2 for two processes"
-        needs = f"hardware={hardware.name}" + (" hardware.device=cuda" if hardware.name.startswith("cpu") else "")
-        raise UserError(f"{needs} needs a GPU and none is visible; use {other}")
-    if there < here:
-        raise UserError(
-            f"hardware={hardware.name} needs {here} GPUs on this machine and {there} are visible; "
-            f"set hardware.num_processes={there}"
-        )
-
-
-def name_idle_gpu(hardware: DictConfig, overrides: Sequence[str]) -> None:
-    """Say which profile fits where a GPU is visible, the profile is one of a CPU, and nobody has asked for it.
-
-    The profile named is the largest of this machine's size, by GPUs and then by their memory.
-    """
-    if hardware.device != "cpu" or any(key_of(override) == "hardware" for override in overrides):
-        return
-    import torch
-
-    visible = torch.cuda.device_count()
-    if not visible:
-        return
-    memory = min(torch.cuda.get_device_properties(i).total_memory for i in range(visible)) / GIB
-    fitting = []
-    for file in sorted((Path(CONF) / "hardware").glob("*.yaml")):
-        profile: Any = OmegaConf.load(file)
-        size = profile.get("memory_gib")
-        if profile.device == "cuda" and profile.num_machines == 1 and profile.num_processes <= visible and size:
-            fitting.append((size <= memory, profile.num_processes, size, file.stem, profile.zero_stage))
-    usable = [profile for profile in fitting if profile[0] and profile[-1] < 3]
-    advice = f"hardware={max(usable)[3]} trains on it" if usable else "choose a profile of conf/hardware"
-    log.info(
-        "%s is visible and idle: this run uses the CPU (hardware=%s). %s; hardware=%s leaves this line out",
-        torch.cuda.get_device_name(0) if visible == 1 else f"{visible} GPUs, {torch.cuda.get_device_name(0)},",
-        hardware.name,
-        advice,
-        hardware.name,
-    )
+    check_gpus(hardware)
 
 
 def _check_vllm(cfg: DictConfig) -> None:

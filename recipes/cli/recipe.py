@@ -21,13 +21,13 @@ from envs.task import TaskError
 from recipes.cli import schema
 from recipes.cli.console import quiet_libraries, tell
 from recipes.cli.errors import Stopped, UserError
+from recipes.cli.gpus import name_idle_gpu
 from recipes.cli.memory_use import keep_freed_memory
 from recipes.cli.overrides import compose, is_override, name_run
 from recipes.cli.processes import (
     check_hardware,
     check_one_machine,
     die_with_parent,
-    name_idle_gpu,
     processes,
     resume_command,
     same_command,

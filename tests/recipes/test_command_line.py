@@ -14,9 +14,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from recipes.cli.arguments import keys_of, small_command
+from recipes.cli.errors import UserError
+from recipes.cli.gpus import check_gpus, name_idle_gpu
 from recipes.cli.memory_use import GIB
-from recipes.cli.processes import name_idle_gpu
 from tests import warm
+from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
 
@@ -178,24 +180,60 @@ print(os.environ.get("OMP_WAIT_POLICY"))
     assert done.stdout.splitlines()[-1] == kept
 
 
-@pytest.mark.parametrize(
-    "gib, count, named", [([14.7], 1, "t4"), ([79.2, 79.2], 2, "a100x2"), ([139.8], 1, "h200"), ([8.0], 1, None)]
-)
-def test_a_gpu_that_a_run_leaves_idle_is_named_with_the_profile_that_fits(gib, count, named, monkeypatch, caplog):
-    """The GPU is made up: what is tested is the choice among the profiles of conf/hardware."""
+def made_up_gpus(monkeypatch, gib: list[float], capability: tuple[int, int]) -> None:
+    """What is tested is the choice among the profiles of conf/hardware, not a GPU."""
     import torch
 
     sizes = [SimpleNamespace(total_memory=size * GIB) for size in gib]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gib))
     monkeypatch.setattr(torch.cuda, "get_device_properties", sizes.__getitem__)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Accelerator X")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+
+
+@pytest.mark.parametrize(
+    ("gib", "capability", "advice"),
+    [
+        ([14.56], (7, 5), "hardware=t4 trains on it;"),
+        ([31.7], (7, 0), "hardware=t4 trains on it;"),
+        ([79.1], (9, 0), "hardware=a100 trains on it;"),
+        ([79.2, 79.2], (8, 0), "hardware=a100x2 trains on it;"),
+        ([139.8], (9, 0), "hardware=h200 trains on it;"),
+        ([23.5], (8, 9), "hardware=t4 trains on it, and hardware=a100 hardware.memory_gib=23.5 does in bf16"),
+        ([39.4, 39.4], (8, 0), "hardware=t4 trains on it, and hardware=a100x2 hardware.memory_gib=39.4 does in bf16"),
+        ([8.0], (8, 6), "choose a profile of conf/hardware;"),
+    ],
+)
+def test_a_gpu_that_a_run_leaves_idle_is_named_with_the_profile_that_fits(gib, capability, advice, monkeypatch, caplog):
+    made_up_gpus(monkeypatch, gib, capability)
     cpu = OmegaConf.create({"name": "cpu", "device": "cpu"})
     with caplog.at_level("INFO", logger="codegrain"):
         name_idle_gpu(cpu, ["task=basics", "hardware=cpu"])
         assert not caplog.messages
         name_idle_gpu(cpu, ["task=basics", "hardware.precision=fp32"])
     (line,) = caplog.messages
-    assert "Accelerator X" in line and (f"hardware={named} trains on it" if named else "conf/hardware") in line
+    assert "Accelerator X" in line and advice in line
+
+
+@pytest.mark.parametrize(
+    ("choice", "gib", "capability", "remedy"),
+    [
+        (["hardware=h200"], [79.1], (9, 0), "set hardware.memory_gib=79.1,"),
+        (["hardware=a100"], [79.1], (9, 0), None),
+        (["hardware=t4"], [14.56], (7, 5), None),
+        (["hardware=a100", "hardware.memory_gib=14"], [14.56], (7, 5), "set hardware.precision=fp16"),
+        (["hardware=a100x2"], [79.1], (8, 0), "set hardware.num_processes=1"),
+    ],
+)
+def test_a_profile_that_asks_more_than_the_gpu_has_is_refused(choice, gib, capability, remedy, monkeypatch):
+    made_up_gpus(monkeypatch, gib, capability)
+    hardware = compose(*choice).hardware
+    if remedy is None:
+        check_gpus(hardware)
+        return
+    with pytest.raises(UserError) as refused:
+        check_gpus(hardware)
+    assert remedy in str(refused.value)
 
 
 @pytest.mark.parametrize(

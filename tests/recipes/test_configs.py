@@ -83,7 +83,8 @@ def test_every_task_runs_on_every_hardware(task, tmp_path):
 
 @pytest.mark.parametrize("hardware", choices("hardware"))
 def test_a_profile_names_the_model_that_fits_it_and_a_named_one_goes_first(hardware, tmp_path):
-    fitting = {"cpu": "smollm2_135m", "cpux2": "smollm2_135m", "t4": "qwen25_coder_0_5b", "a100x2": "qwen25_coder_1_5b"}
+    fitting = {"cpu": "smollm2_135m", "cpux2": "smollm2_135m", "t4": "qwen25_coder_0_5b"}
+    fitting |= dict.fromkeys(("a100", "a100x2"), "qwen25_coder_1_5b")
     name = hardware.removeprefix("hardware=")
     cfg = compose(hardware, recipe="ppo")
     assert cfg.model.name == fitting.get(name, "qwen25_coder_7b")

@@ -24,6 +24,7 @@ from recipes.tools.memory import planner, trace
 from recipes.tools.memory.network import Network
 from recipes.tools.memory.trace import Batch, traced
 from recipes.trainers import log_probs, packing
+from recipes.trainers.packing import attend_by_segment
 from tests.recipes.small_llama import SMALL, composed, config, real_model, total
 
 
@@ -89,6 +90,7 @@ def bf16_accelerator():
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.mark.parametrize("by_segment", [True, False])  # as on a CPU, and as on a GPU, which a plan is then for
 @pytest.mark.parametrize(
     "rank, packing, bonus",
     [
@@ -97,12 +99,15 @@ def bf16_accelerator():
         *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0, 4096, 0.01), (0, 0, 0.0))),
     ],
 )
-def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, bf16_accelerator, tmp_path):
+def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, by_segment, bf16_accelerator, tmp_path):
     LlamaConfig(**SMALL).save_pretrained(tmp_path)
     settings = [f"recipe.packing_max_tokens={packing}", f"model.lora_rank={rank}", "hardware.precision=bf16"]
     settings += [f"+recipe.trl.entropy_coef={bonus}"] if bonus else []
+    settings += [] if by_segment else ["hardware.device=cuda"]
     planned = planned_pass(tmp_path, "recipe=grpo", "recipe.trl.num_generations=2", *settings)
     model = real_model(rank, False, torch.bfloat16 if rank else torch.float32)
+    if by_segment:
+        attend_by_segment(torch.device("cpu"), model)
     model = bf16_accelerator.prepare(model)
     rows, ids = online_rows(), torch.zeros(4, 256, dtype=torch.long)
     mask = torch.ones_like(ids)
@@ -118,7 +123,8 @@ def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, bf16_acce
         (logps + bonus * entropies).sum().backward()
 
     update()
-    assert planned == pytest.approx(allocated(update), rel=0.1)
+    # a plan for a CPU has a mask, which a model by segment does without
+    assert planned == pytest.approx(allocated(update), rel=0.15 if by_segment and packing else 0.1)
 
 
 @pytest.mark.parametrize("name", ["sft", pytest.param("dpo", marks=pytest.mark.slow)])
