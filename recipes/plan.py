@@ -26,6 +26,7 @@ from rich.table import Table
 
 from recipes.cli import schema
 from recipes.cli.arguments import small_command
+from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.memory_use import GIB
 from recipes.cli.overrides import compose
@@ -46,9 +47,12 @@ def read(arguments: Sequence[str]) -> tuple[Any, bool]:
 def show(request: tuple[Any, bool]) -> int:
     """Print the plan; 1 where the run does not fit. Raises UserError where nothing tells how large a part is."""
     from recipes.tools.memory.advice import advice_for
+    from recipes.tools.memory.contents import OFFLINE, ONLINE
     from recipes.tools.memory.planner import lengths_of, plan_of
 
     cfg, as_json = request
+    if cfg.recipe.name in ONLINE + OFFLINE:
+        micro_batches(cfg, cfg.hardware.num_processes)  # what does not divide is refused, however much memory it takes
     lengths = lengths_of(cfg, task_to_count(cfg))
     plan = plan_of(cfg, lengths)
     advice = advice_for(cfg, plan, lengths) if plan.over else ""

@@ -27,11 +27,13 @@ def one_of(*names: Any) -> Range:
 ALL_SPLITS = "all"
 """What recipes/check.py takes as a split."""
 ABOVE_0 = ("a number above 0", lambda value: value > 0)
+BELOW_1 = ("a number of at least 0, below 1", lambda value: 0 <= value < 1)
 SHARE = ("a number above 0, at most 1", lambda value: 0 < value <= 1)
 
 RANGES: dict[str, Range] = {
     "seed": ("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32),  # NumPy takes no other
     "task.max_new_tokens": at_least(1),
+    "task.prompt_tokens": at_least(1),
     "episode.turns": at_least(1),
     "hardware.device": one_of("cpu", "cuda"),
     "hardware.num_processes": at_least(1),
@@ -45,7 +47,7 @@ RANGES: dict[str, Range] = {
     "hardware.logits_at_once": at_least(0),
     "model.lora_rank": at_least(0),
     "model.lora_alpha": ABOVE_0,
-    "model.lora_dropout": ("a number of at least 0, below 1", lambda value: 0 <= value < 1),
+    "model.lora_dropout": BELOW_1,
     "evaluation.every": at_least(0),
     "evaluation.samples": at_least(0),
     "evaluation.top_p": SHARE,
@@ -78,6 +80,12 @@ RANGES: dict[str, Range] = {
     "recipe.trl.temperature": ABOVE_0,
     "recipe.trl.top_p": SHARE,
     "recipe.trl.learning_rate": at_least(0),
+    "recipe.trl.weight_decay": at_least(0),
+    "recipe.trl.adam_beta1": BELOW_1,
+    "recipe.trl.adam_beta2": BELOW_1,
+    "recipe.trl.adam_epsilon": ABOVE_0,
+    "recipe.trl.epsilon": ABOVE_0,
+    "recipe.trl.epsilon_high": ABOVE_0,
     "recipe.trl.warmup_steps": at_least(0),
     "recipe.trl.max_grad_norm": at_least(0),
     "recipe.trl.beta": at_least(0),
@@ -90,6 +98,8 @@ RANGES: dict[str, Range] = {
     "recipe.trl.gamma": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "value.warmup_updates": at_least(0),
+    "value.learning_rate": at_least(0),
+    "value.vf_coef": at_least(0),
     "pass_rate": at_least(1),
 }
 """By key. Whether null is allowed is decided by the schema, and by NEVER_NULL."""

@@ -7,8 +7,11 @@ import difflib
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import torch
 from omegaconf import DictConfig
+from transformers import Trainer, get_scheduler
 
+from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
 from recipes.cli.schema import as_dict
@@ -69,9 +72,11 @@ def trl_arguments(cfg: DictConfig, kind: type) -> Any:
         _check_field(kind, name, value)
         _check_used(cfg, name, value, getattr(kind, name, None))
     try:
-        return kind(**given, **decided)
+        args = kind(**given, **decided)
     except (TypeError, ValueError) as error:
         raise UserError(f"recipe.trl or hardware: {kind.__name__} refuses a value: {error}") from error
+    _check_schedule(cfg, args)
+    return args
 
 
 DECIDED_BY = {
@@ -198,28 +203,12 @@ def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:
     }
 
 
-def _fitting(rows: int, most: int) -> str:
-    """What to set so that a step's completions divide into passes of at most `most` rows in each process."""
-    if rows % processes():
-        return f"set recipe.prompts_per_step to a multiple of {processes()}"
-    own = rows // processes()
-    return f"set hardware.rows_per_device={max(n for n in range(1, most + 1) if own % n == 0)}"
-
-
 def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
     """A step's completions as micro-batches of at most `hardware.rows_per_device`."""
-    rows = cfg.recipe.prompts_per_step * cfg.recipe.trl.num_generations
-    each = min(cfg.hardware.rows_per_device, max(1, rows // processes()))
-    at_once = each * processes()
-    if rows % at_once:
-        raise UserError(
-            f"{rows} completions a step (recipe.prompts_per_step x recipe.trl.num_generations) do not divide into "
-            f"hardware.rows_per_device={cfg.hardware.rows_per_device} x {processes()} processes: "
-            f"{_fitting(rows, cfg.hardware.rows_per_device)}"
-        )
+    each, passes = micro_batches(cfg, processes())
     return {
         "per_device_train_batch_size": each,
-        "gradient_accumulation_steps": rows // at_once,
+        "gradient_accumulation_steps": passes,
         "use_vllm": cfg.hardware.vllm == "colocate",
         "remove_unused_columns": False,
         "dataloader_pin_memory": cfg.hardware.device == "cuda",
@@ -231,22 +220,11 @@ def _grpo_batches(cfg: DictConfig) -> dict[str, Any]:
 
 
 def _ppo_batches(cfg: DictConfig) -> dict[str, Any]:
-    """A step's prompts by process. Passes of `hardware.rows_per_device` are the trainer's own: a gradient is the exact
-    mean over a mini-batch's tokens however many passes it takes."""
-    prompts, mini_batches = cfg.recipe.prompts_per_step, cfg.recipe.trl.num_mini_batches
-    if prompts % processes():
-        raise UserError(
-            f"recipe.prompts_per_step={prompts} does not divide into {processes()} processes: set a multiple of it"
-        )
-    if prompts // processes() % mini_batches:
-        raise UserError(
-            f"{prompts // processes()} prompts a process (recipe.prompts_per_step) do not divide into "
-            f"recipe.trl.num_mini_batches={mini_batches}: set recipe.trl.num_mini_batches=1"
-        )
+    """A step's prompts by process."""
     return {
-        "per_device_train_batch_size": prompts // processes(),
+        "per_device_train_batch_size": micro_batches(cfg, processes())[0],
         "gradient_accumulation_steps": 1,
-        "total_episodes": cfg.recipe.trl.max_steps * prompts,
+        "total_episodes": cfg.recipe.trl.max_steps * cfg.recipe.prompts_per_step,
         "num_sample_generations": 0,  # completions.jsonl has them
         "remove_unused_columns": False,
         "use_cpu": cfg.hardware.device == "cpu",  # the trainer hands its optimizer to DeepSpeed itself
@@ -255,19 +233,37 @@ def _ppo_batches(cfg: DictConfig) -> dict[str, Any]:
 
 def _offline_batches(cfg: DictConfig) -> dict[str, Any]:
     """An update's examples as micro-batches of at most `hardware.rows_per_device`."""
-    rows = cfg.recipe.batch_size
-    at_once = min(cfg.hardware.rows_per_device, max(1, rows // processes()))
-    if rows % (at_once * processes()):
-        raise UserError(
-            f"recipe.batch_size={rows} does not divide into hardware.rows_per_device={cfg.hardware.rows_per_device} x "
-            f"{processes()} processes"
-        )
+    each, passes = micro_batches(cfg, processes())
     return {
-        "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": rows // (at_once * processes()),
+        "per_device_train_batch_size": each,
+        "gradient_accumulation_steps": passes,
         # SFT uses the output matrix outside of the forward pass, where DDP does not see it
         "ddp_find_unused_parameters": False if cfg.recipe.name == "sft" else None,
     }
+
+
+def _check_schedule(cfg: DictConfig, args: Any) -> None:
+    """Raise UserError where the optimizer or the learning rate's schedule cannot be made of these settings, while there
+    is no run directory and no model."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    try:
+        kind, settings = Trainer.get_optimizer_cls_and_kwargs(args)
+        optimizer = kind([weight], **settings)
+    except (TypeError, ValueError, ImportError, RuntimeError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"hardware.optimizer={cfg.hardware.optimizer}: {reason}; hardware.optimizer=adamw_torch needs no further "
+            "package"
+        ) from None
+    name = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
+    try:
+        more = dict(args.lr_scheduler_kwargs or {})
+        get_scheduler(args.lr_scheduler_type, optimizer, args.get_warmup_steps(args.max_steps), args.max_steps, more)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"recipe.trl.lr_scheduler_type={name}: {error}; its settings go into "
+            "+recipe.trl.lr_scheduler_kwargs={KEY: VALUE}, or set recipe.trl.lr_scheduler_type=linear"
+        ) from None
 
 
 def _check_field(kind: type, name: str, value: Any) -> None:

@@ -159,6 +159,18 @@ def test_sft_on_conversations_is_planned_with_their_length():
     assert activations() <= own < activations("recipe.answers=runs/told", "episode=repair")
 
 
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        (("recipe=ppo", "hardware=slurm_nodes"), "set recipe.trl.num_mini_batches=1"),
+        (("recipe=sft", "recipe.batch_size=6", "hardware.rows_per_device=4"), "set hardware.rows_per_device=3"),
+    ],
+)
+def test_what_a_recipe_refuses_is_not_said_to_fit(asked, remedy, capsys):
+    assert plan.main(["task=basics", *asked]) == 2
+    assert remedy in capsys.readouterr().err
+
+
 def test_zero_3_brings_all_weights_together_to_sample():
     """TRL's unwrap_model_for_generation does, so what is divided is whole for a while."""
 

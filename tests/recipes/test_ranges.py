@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 from omegaconf import OmegaConf
+from trl import GRPOConfig
 
 from recipes.cli import schema
 from recipes.cli.errors import UserError
@@ -51,6 +53,12 @@ def _schemas():
         ("check", "recipe.audit=-3", "recipe.audit=-3: it must be a number of at least 0"),
         ("pairs", "recipe.problems=abc", "recipe.problems=abc: it must be a number of at least 1"),
         ("grpo", "run.name=", "run.name=: it must be a name; leave it out"),
+        ("grpo", "task.prompt_tokens=-5", "task.prompt_tokens=-5: it must be a number of at least 1"),
+        ("grpo", "+recipe.trl.epsilon=-1", "recipe.trl.epsilon=-1"),
+        ("grpo", "+recipe.trl.adam_beta1=2", "recipe.trl.adam_beta1=2: it must be a number of at least 0, below 1"),
+        ("sft", "+recipe.trl.weight_decay=-1", "recipe.trl.weight_decay=-1: it must be a number of at least 0"),
+        ("ppo", "value.learning_rate=-1", "value.learning_rate=-1"),
+        ("ppo", "value.vf_coef=-1", "value.vf_coef=-1"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
 )
@@ -75,7 +83,7 @@ def test_an_unknown_loss_is_refused_before_the_first_update():
 
 def test_every_range_is_of_a_setting_that_exists():
     compose(["recipe=eval", "evaluation.temperature=0", "evaluation.samples=0"])  # greedy answers have none
-    known: set[str] = set()
+    known = {f"recipe.trl.{field.name}" for field in dataclasses.fields(GRPOConfig)} & set(RANGES)
     for recipe in ("grpo", "ppo", "reinforce", "sft", "eval", "pairs", "check"):
         cfg = compose([f"recipe={recipe}", "episode=repair"])
         known |= {key for key in RANGES if OmegaConf.select(cfg, key, default=KeyError) is not KeyError}

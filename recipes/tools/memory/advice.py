@@ -11,6 +11,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from envs.task import Task
+from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.memory_use import GIB
 from recipes.cli.schema import as_dict
@@ -69,11 +70,11 @@ def advice_for(cfg: DictConfig, plan: Plan, lengths: Lengths) -> str:
     )
     for change in changes(cfg):
         changed = change.applied(cfg)
-        if not divides(changed):
-            continue
         try:
+            if changed.recipe.name in ONLINE + OFFLINE:
+                micro_batches(changed, changed.hardware.num_processes)
             new = plan_of(changed, lengths)
-        except UnknownModel:
+        except (UnknownModel, UserError):  # such numbers do not divide
             continue
         if not new.over:
             return f"{problem}; {change} makes it fit, in {new.peak / GIB:.1f} GiB"
@@ -134,13 +135,3 @@ def changes_of_judges(channels: dict[str, Any]) -> Iterator[Change]:
             yield Change(f"task.reward.{name}.load_in_4bit", True)
         if channel.get("device", "cpu") != "cpu":
             yield Change(f"task.reward.{name}.device", "cpu")
-
-
-def divides(cfg: DictConfig) -> bool:
-    """Whether a changed configuration's numbers divide as its recipe asks."""
-    recipe, rows, processes = cfg.recipe, cfg.hardware.rows_per_device, cfg.hardware.num_processes
-    if recipe.name == "grpo":
-        return recipe.prompts_per_step * recipe.trl.num_generations % (rows * processes) == 0
-    if recipe.name in ("ppo", "reinforce"):
-        return recipe.prompts_per_step % (processes * recipe.trl.num_mini_batches) == 0
-    return recipe.name not in OFFLINE or recipe.batch_size % (min(rows, recipe.batch_size) * processes) == 0
