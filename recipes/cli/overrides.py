@@ -33,6 +33,7 @@ NOT_CHOSEN = re.compile(r"You must specify '([^']+)', e\.g,? .*?Available option
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
 NO_GROUP = re.compile(r"Could not override 'value'")
+MISSING = re.compile(r"Missing mandatory value: \S+ full_key: (\S+)")
 FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
 
@@ -94,16 +95,27 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
     if group := NOT_CHOSEN.search(message):
         return f"{group[1]}= is missing; there are {', '.join(_choices(group[2]))}"
     if key := NO_KEY.search(message):
+        if not any(sets(o, key[1]) for o in overrides) and (brought := _brought(overrides)):
+            return f"{brought} sets {key[1]}, which this recipe does not have: it is for another recipe"
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
         return f"'{home}': no shell writes out a ~ behind =; give the whole path"
     if NO_GROUP.search(message) and not {"recipe=ppo"} & {*overrides}:
+        if not any(key_of(o) == "value" for o in overrides) and (brought := _brought(overrides)):
+            return f"{brought} has a critic, so it is for recipes/ppo.py"
         return "value=: only PPO has a critic (recipes/ppo.py); leave it out"
+    if missing := MISSING.search(message):
+        return f"{missing[1]} must be given: {missing[1]}=VALUE"
     if unreadable := NO_OVERRIDE.search(message):
         return f"'{unreadable[1]}' is not KEY=VALUE, as task=basics is"
     key = FULL_KEY.search(message)
     message = FULL_KEY.sub("", message)
     return message if key is None or key[1] in message else f"{key[1]}: {message}"
+
+
+def _brought(overrides: Sequence[str]) -> str:
+    """What brings settings of its own: experiments and the like."""
+    return " ".join(o for o in overrides if o.startswith(("+experiment=", "+debug=")))
 
 
 def _choices(known: str) -> list[str]:

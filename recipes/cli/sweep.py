@@ -59,6 +59,18 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     return subprocess.run(table).returncode or status
 
 
+def _check_launcher(overrides: Sequence[str]) -> None:
+    """Raise UserError where a launcher of Hydra's is not installed: before there is a folder."""
+    named = [o.split("=", 1)[1] for o in overrides if key_of(o) == "hydra/launcher"]
+    there = GlobalHydra.instance().config_loader().get_group_options("hydra/launcher")
+    for launcher in named:
+        if launcher not in there:
+            extra = launcher.split("_")[0]
+            known = extra in ("submitit", "ray")
+            remedy = f'pip install -e ".[{extra}]"' if known else f"there are {', '.join(there)}"
+            raise UserError(f"hydra/launcher={launcher} is not installed: {remedy}")
+
+
 def swept_keys(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The keys that a sweep varies, and what was written of the overrides that Hydra writes otherwise.
 
@@ -66,6 +78,7 @@ def swept_keys(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """
     try:
         with hydra.initialize_config_dir(CONF, version_base="1.3"):
+            _check_launcher(overrides)
             jobs, swept, written = jobs_of(overrides)
     except HydraException as error:
         raise UserError(one_line(error, overrides)) from error

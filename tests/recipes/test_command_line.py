@@ -52,6 +52,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["adapter=./nowhere"], "./nowhere"),
         (["adapter=~/nowhere"], "'adapter=~/nowhere': no shell writes out a ~ behind =; give the whole path"),
         (["value=separate"], "value=: only PPO has a critic"),
+        (["+experiment=mbpp_a100x2"], "+experiment=mbpp_a100x2 has a critic, so it is for recipes/ppo.py"),
         (["recipe=ppo"], "recipe=ppo: this command is recipe=grpo"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),
@@ -68,6 +69,18 @@ def test_one_line_says_what_is_wrong(tmp_path, overrides, says):
     assert len(errors) == 1
     assert says in errors[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "says"),
+    [
+        ("eval.py", "+debug=fast", "+debug=fast sets recipe.trl, which this recipe does not have"),
+        ("dpo.py", "task=basics", "recipe.pairs must be given: recipe.pairs=VALUE"),
+    ],
+)
+def test_another_recipe_says_what_is_wrong_too(recipe, override, says):
+    done = run(recipe, override)
+    assert done.returncode == 2 and says in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,6 +19,7 @@ from omegaconf import OmegaConf
 
 from recipes import table
 from recipes.cli import schema, sweep
+from recipes.cli.errors import UserError
 from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
 from recipes.cli.schema import CONF
@@ -107,3 +110,16 @@ def test_a_run_that_was_prolonged_stands_with_its_last_score(tmp_path):
 
 def test_a_deleted_key_is_an_override():
     assert is_override("~task.reward.form") and is_override("seed=1") and not is_override("--cfg")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "remedy"), [("submitit_slurm", 'pip install -e ".[submitit]"'), ("foo", "there are basic")]
+)
+def test_a_launcher_that_is_not_installed_is_named_before_anything_is_there(launcher, remedy, tmp_path):
+    if launcher == "submitit_slurm" and importlib.util.find_spec("submitit"):
+        pytest.skip("submitit is installed here")
+    folder = tmp_path / "sweep"
+    command = [f"hydra/launcher={launcher}", f"hydra.sweep.dir={folder}", "seed=0,1"]
+    with pytest.raises(UserError, match=re.escape(remedy)):
+        sweep.sweep("recipes/grpo.py", "recipe=grpo", command, lambda task: None)
+    assert not folder.exists()
