@@ -317,3 +317,13 @@ def _check_episode(cfg: DictConfig) -> None:
             f"recipe.ratio=sequence takes an answer as one action, and {message} has several turns: set "
             "recipe.ratio=token or episode=null"
         )
+
+
+CHECKS = {
+    "grpo": check_grpo,
+    "ppo": check_ppo,
+    "reinforce": check_ppo,
+    "sft": check_sft,
+    "dpo": check_one_turn,
+}
+"""By recipe, what it asks before anything else."""

@@ -164,6 +164,7 @@ def test_sft_on_conversations_is_planned_with_their_length():
     [
         (("recipe=ppo", "hardware=slurm_nodes"), "set recipe.trl.num_mini_batches=1"),
         (("recipe=sft", "recipe.batch_size=6", "hardware.rows_per_device=4"), "set hardware.rows_per_device=3"),
+        (("recipe=ppo", "hardware=a100x2_zero3"), "hardware.zero_stage"),
     ],
 )
 def test_what_a_recipe_refuses_is_not_said_to_fit(asked, remedy, capsys):
