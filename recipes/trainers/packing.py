@@ -2,8 +2,8 @@
 
 Positions restart after the prompt, and a completion sees the prompt and itself only. On a CPU attention goes segment by
 segment (recipes/models/attention.py), one prompt a forward pass. On a GPU, where each operator costs a call however
-little it computes, all prompts of a pass are one batch under a mask: on an H100 a small model took half the time of
-segments so (tests/bench/results/speed.md).
+little it computes, all prompts of a pass are one batch under a mask: on an H100 a small model took half the time that
+it takes by segment (tests/bench/results/gpu.md).
 """
 
 from __future__ import annotations

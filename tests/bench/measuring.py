@@ -1,7 +1,7 @@
 """What a benchmark measures by: seconds and the peak of memory, on a CPU or a GPU, or the number of operators.
 
 A GPU waits for the program that calls it wherever a call does little, as with a small model: there an update takes as
-long as its operators are many, 35 microseconds each beside an H100 (tests/bench/results/speed.md). They can be counted
+long as its operators are many, 35 microseconds each beside an H100 (tests/bench/results/gpu.md). They can be counted
 without a GPU: `--device operators` does what a GPU would be given, on a CPU, and has counts in place of seconds.
 """
 
