@@ -32,10 +32,12 @@ from recipes.trainers.packing import ALIGNED
 
 PROCESS = {"cpu": 0.60 * GIB, "cuda": 0.55 * GIB}
 """Bytes of a process without models. On a CPU it was measured with all modules imported and a trainer built
-(tests/bench/README.md). For CUDA it is an estimate of the context."""
+(tests/bench/README.md). For CUDA it is an estimate of the context; on an H100 loading took up to 0.4 GiB more than
+planned (tests/bench/results/gpu.md)."""
 SLACK = {"cpu": 0.0, "cuda": 0.05}
 """Share of the memory that passes allocate and free which the allocator cannot use again. On a CPU it was measured
-where freed memory is given back (recipes/cli/memory_use.py). For CUDA's allocator it was not measured."""
+where freed memory is given back (recipes/cli/memory_use.py). For CUDA's allocator it is an estimate: on an H100 the
+fullest phase took 0.75 to 1.06 of the plan."""
 PASSING = ("casts", "activations", "KV cache", "logits")
 VLLM_SHARE = 0.3
 """Of the device, what vLLM reserves where TRL's vllm_gpu_memory_utilization does not say."""
