@@ -29,7 +29,7 @@ def check_gpus(hardware: DictConfig) -> None:
     import torch
 
     there = torch.cuda.device_count()
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or hardware.num_processes // hardware.num_machines
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or max(1, hardware.num_processes // hardware.num_machines)
     if there == 0:
         other = "hardware=cpu" if hardware.num_processes == 1 else "hardware=cpu, or hardware=cpux2 for two processes"
         needs = f"hardware={hardware.name}" + (" hardware.device=cuda" if hardware.name.startswith("cpu") else "")

@@ -5,7 +5,7 @@ keys and values. `repeated_sdpa`, for GPUs before Ampere (a T4): without a mask 
 heads, which of CUDA's kernels only flash attention takes; it is not there, so the scores would be written out,
 (B, H, T, T). With keys and values repeated the memory-efficient kernel takes them.
 
-`packed_sdpa`, for rows of a prompt and several completions (recipes/trainers/log_probs.py): the prompt attends to
+`packed_sdpa`, on CPUs for rows of a prompt and completions (recipes/trainers/packing.py): the prompt attends to
 itself, each completion to the prompt and itself. A mask of the whole row would have the completions' scores with each
 other computed and thrown away: with eight completions as long as their prompt, three quarters of all. Rows of examples
 that begin alike (recipes/trainers/sft_dpo.py) are the same; where they share nothing, the prompt has no tokens.

@@ -368,8 +368,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            models = self.policy, getattr(self, "ref_model", None), self.value.backbone
-            attend_by_segment(self.accelerator.device, *models)
+            ref_model = getattr(self, "ref_model", None)
+            attend_by_segment(self.accelerator.device, self.policy, ref_model, self.value.backbone)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(
@@ -383,9 +383,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
             stock=sampler == "generate",
             autocast=self.accelerator.autocast,
         )
-        self.prefixes: ReferencePrefixes | None = prefixes_of(
-            prefix, task, processing_class, args.num_total_batches, args.response_length
-        )
+        steps, longest = args.num_total_batches, args.response_length
+        self.prefixes: ReferencePrefixes | None = prefixes_of(prefix, task, processing_class, steps, longest)
         self._drawn_again = 0
         self._from_prompt: tuple[float, ...] | None = None
         self._loop = asyncio.Runner()

@@ -137,10 +137,7 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
         if args.side == "ours":
             reward = Reward({"made_up": MadeUp()}, {"made_up": 1.0}, "sparse")
             log = RunLog(Path(out), 0)
-            own = {
-                "sampling_dtype": torch.bfloat16,
-                "grading_chunk": 0,
-            }  # graded at once, as TRL's, which `share` needs
+            own = {"sampling_dtype": torch.bfloat16, "grading_chunk": 0}  # graded together, which `share` needs
             trainer = DenseGRPOTrainer(task=task, reward=reward, run_log=log, **own, **common)
         else:
             trainer = GRPOTrainer(reward_funcs=[made_up], **common)

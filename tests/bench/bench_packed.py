@@ -64,7 +64,7 @@ def main() -> None:
             for way in ("mask", "segments"):
                 model.set_attn_implementation("sdpa")
                 if way == "segments":
-                    attend_by_segment(torch.device("cpu"), model)
+                    attend_by_segment(torch.device("cpu"), model)  # on a GPU too, to compare
                 with torch.autocast(device, torch.bfloat16, enabled=args.precision == "bf16"):
                     result = measured(model, rows, now)
                 best[way] = min(best.get(way, result), result, key=lambda each: each[0])

@@ -267,11 +267,20 @@ PAIRS = {"dpo": ("recipe.pairs=somewhere",)}
         ("recipe.trl.max_steps=many", "recipe.trl.max_steps=many: a whole number expected"),
         ("recipe.trl.temperature=hot", "recipe.trl.temperature=hot: a number expected"),
         ("recipe.trl.lr_scheduler_type=often", "GRPOConfig refuses a value"),
+        # what the trainer could not make of them, when there are a model and a run directory
+        ("recipe.trl.lr_scheduler_type=cosine_with_min_lr", "its settings go into +recipe.trl.lr_scheduler_kwargs="),
+        ("hardware.optimizer=galore_adamw", "hardware.optimizer=adamw_torch needs no further package"),
+        ("hardware.optimizer=lomo", "hardware.optimizer=adamw_torch needs no further package"),
     ],
 )
 def test_a_field_that_trl_would_not_take_is_one_line(tmp_path, override, message):
     with pytest.raises(UserError, match=re.escape(message)):
         trl_config(compose(override), tmp_path)
+
+
+def test_a_schedule_with_the_settings_that_it_needs_is_taken(tmp_path):
+    schedule = ("recipe.trl.lr_scheduler_type=cosine_with_min_lr", "+recipe.trl.lr_scheduler_kwargs={min_lr_rate:0.1}")
+    assert trl_config(compose(*schedule), tmp_path).lr_scheduler_kwargs == {"min_lr_rate": 0.1}
 
 
 @pytest.mark.parametrize(

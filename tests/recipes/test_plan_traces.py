@@ -123,8 +123,8 @@ def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, by_segmen
         (logps + bonus * entropies).sum().backward()
 
     update()
-    # a plan for a CPU has a mask, which a model by segment does without
-    assert planned == pytest.approx(allocated(update), rel=0.15 if by_segment and packing else 0.1)
+    taken = allocated(update) / planned
+    assert 0.9 < taken < (1.15 if by_segment and packing else 1.1)  # pieces of attention by segment are not planned
 
 
 @pytest.mark.parametrize("name", ["sft", pytest.param("dpo", marks=pytest.mark.slow)])

@@ -119,22 +119,6 @@ def test_a_field_of_trl_that_would_be_ignored_is_refused(recipe, override, messa
         trl_config(compose(f"+recipe.trl.{override}", recipe=recipe), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("recipe.trl.lr_scheduler_type=cosine_with_min_lr", "its settings go into +recipe.trl.lr_scheduler_kwargs="),
-        ("hardware.optimizer=galore_adamw", "hardware.optimizer=adamw_torch needs no further package"),
-        ("hardware.optimizer=lomo", "hardware.optimizer=adamw_torch needs no further package"),
-    ],
-)
-def test_an_optimizer_or_a_schedule_that_cannot_be_made_is_refused_with_the_arguments(override, message, tmp_path):
-    """They are made again by the trainer, when there are a model and a run directory."""
-    with pytest.raises(UserError, match=re.escape(message)):
-        trl_config(compose(override), tmp_path)
-    kwargs = "+recipe.trl.lr_scheduler_kwargs={min_lr_rate:0.1}"
-    assert trl_config(compose("recipe.trl.lr_scheduler_type=cosine_with_min_lr", kwargs), tmp_path)
-
-
 def test_fields_of_sampling_count_where_trl_samples(tmp_path):
     shared = compose("+recipe.trl.top_k=50", "hardware.zero_stage=3", "hardware.precision=fp32")
     assert trl_config(shared, tmp_path).top_k == 50
