@@ -182,7 +182,7 @@ def test_sft_then_pairs_then_dpo(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "overrides", "message"),
     [
-        ("sft", ["recipe.batch_size=12", "hardware.memory_gib=16"], "does not divide"),
+        ("sft", ["recipe.batch_size=12", "hardware.memory_gib=16"], "do not divide into hardware.rows_per_device=8"),
         ("dpo", [], "recipe.pairs"),
         ("dpo", ["recipe.pairs=nowhere"], "no preference pairs in nowhere"),
         ("pairs", ["recipe.samples_per_prompt=1"], "a pair takes two answers"),
