@@ -50,7 +50,7 @@ def main(cfg) -> None:
     if cfg.pass_rate:
         if not task.problems("train"):
             raise UserError(f"pass_rate={cfg.pass_rate}: task={cfg.task.name} has no training problems to sample")
-        check_model(cfg.model, cfg.hardware, cfg.adapter)
+        check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder = open_run_dir(cfg)
     log_to(folder)
     with remove_if_setup_fails(folder):

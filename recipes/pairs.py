@@ -42,7 +42,7 @@ def main(cfg) -> None:
     if count < 2:
         raise UserError(f"recipe.samples_per_prompt={count}: a pair takes two answers; set it to 2 or more")
     task = build_task(cfg, "train")
-    check_model(cfg.model, cfg.hardware, cfg.adapter)
+    check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder, is_main = open_together(cfg)
     with remove_if_setup_fails(folder, is_main):
         reward = build_reward(cfg, build_sandbox(cfg))

@@ -4,10 +4,11 @@
     python recipes/plan.py recipe=ppo +experiment=etk_t4_better task.prompt_tokens=4096
     python recipes/plan.py recipe=sft model=qwen25_coder_7b hardware=a100x2 json=true        one line of JSON
 
-Takes any recipe's overrides. Weights are counted, activations are traced on tensors without numbers
-(recipes/tools/memory/planner.py); completions are assumed to have their greatest length. The budget is
-hardware.memory_gib; for a CPU, what is available now. The exit status is 0 where the run fits, 1 where it does not, 2
-where the command cannot be followed. Recipes that train ask the same before they load; force=true trains all the same.
+Takes any recipe's overrides; `python recipes/grpo.py --help` lists the groups with their choices. Weights are counted,
+activations are traced on tensors without numbers (recipes/tools/memory/planner.py); completions are assumed to have
+their greatest length. The budget is hardware.memory_gib; for a CPU, what is available now. The exit status is 0 where
+the run fits, 1 where it does not, 2 where the command cannot be followed. Recipes that train ask the same before they
+load; force=true trains all the same.
 """
 
 from __future__ import annotations

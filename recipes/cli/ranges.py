@@ -123,6 +123,10 @@ def check_ranges(cfg: DictConfig) -> None:
         value = node[name]
         if (words.startswith("a number") and not isinstance(value, int | float)) or not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
+    if cfg.pass_rate is not None and cfg.recipe.name != "check":
+        raise UserError(
+            f"pass_rate={cfg.pass_rate}: recipes/check.py alone measures it, not {cfg.recipe.name}; leave it out"
+        )
     _check_evaluation(cfg.evaluation, cfg.recipe.name == "check")
 
 

@@ -198,6 +198,11 @@ VALUES = ("shared", "mlp", "separate", "montecarlo")
 def check_ppo(cfg: DictConfig) -> None:
     """Raise UserError for settings that PPO and REINFORCE cannot follow."""
     recipe, zero = cfg.recipe, cfg.hardware.zero_stage
+    if cfg.hardware.rollout_rows is not None:
+        raise UserError(
+            f"hardware.rollout_rows={cfg.hardware.rollout_rows} has no effect: GRPO alone samples a step in parts; "
+            "leave it out, or lower recipe.prompts_per_step"
+        )
     if recipe.name == "ppo" and recipe.ratio not in ("token", "sequence"):
         raise UserError(f"recipe.ratio={recipe.ratio}: choose token or sequence")
     if recipe.name == "reinforce" and recipe.baseline not in BASELINES:

@@ -162,6 +162,12 @@ def test_ctrl_c_ends_a_command_that_is_no_run_without_a_traceback(capsys):
     assert capsys.readouterr().err == "stopped\n"
 
 
+def test_a_python_without_the_packages_is_told_what_to_do():
+    done = subprocess.run([sys.executable, "-S", "-I", ROOT / "recipes" / "grpo.py"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "lacks this project's packages: run make install" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_help_and_a_misspelt_key_do_not_wait_for_torch():
     """Each script imports the libraries that take seconds inside its function."""
     scripts = sorted(file.stem for file in (ROOT / "recipes").glob("*.py") if not file.stem.startswith("_"))

@@ -50,6 +50,7 @@ def _schemas():
         ("reinforce", "recipe.kl_target=-1", "recipe.kl_target=-1: it must be a number above 0"),
         ("ppo", "recipe.trl.cliprange=-1", "recipe.trl.cliprange=-1: it must be a number above 0"),
         ("check", "pass_rate=-1", "pass_rate=-1: it must be a number of at least 1"),
+        ("ppo", "pass_rate=8", "pass_rate=8: recipes/check.py alone measures it, not ppo; leave it out"),
         ("check", "recipe.audit=-3", "recipe.audit=-3: it must be a number of at least 0"),
         ("pairs", "recipe.problems=abc", "recipe.problems=abc: it must be a number of at least 1"),
         ("grpo", "run.name=", "run.name=: it must be a name; leave it out"),

@@ -76,6 +76,8 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
         check_ppo(compose("recipe.ratio=sequence", "value=separate", recipe="ppo"))
     with pytest.raises(UserError, match=r"recipe\.trl\.num_ppo_epochs=4: REINFORCE makes one update of each rollout"):
         check_ppo(compose("recipe.trl.num_ppo_epochs=4", recipe="reinforce"))
+    with pytest.raises(UserError, match=r"hardware\.rollout_rows=4 has no effect: GRPO alone samples"):
+        check_ppo(compose("hardware.rollout_rows=4", recipe="ppo"))
     with pytest.raises(UserError, match=r"recipe\.sampler=generate samples in this process"):
         check_ppo(compose("recipe.sampler=generate", "hardware.vllm=server", recipe="ppo"))
 
