@@ -9,8 +9,14 @@ that many tokens; otherwise the brevity penalty makes 400 generated tokens worth
 The obvious way to cheat is to copy a file that the prompt shows, because the files of one thorn are alike. `detail`
 holds `bleu`, `bleu_full` (both sides uncut) and, where the problem's `data["visible"]` has the texts that the prompt
 shows, `copy_bleu`: the best score that copying one of them would earn. With `baseline: copy` only the part above it is
-paid. Where a problem has several masked places (`data["places"]`: the lines of each), each is compared with its own
-lines, up to `budget` tokens of each, and the score is the mean.
+paid.
+
+Another way to cheat is to write what all files have: on real thorns one list of include lines, the same for every file,
+earns more BLEU than a policy after SFT (tests/bench/results/etk.md). With `common: 500` the 500 n-grams that the most
+training references hold do not count (CrystalBLEU, see envs/bleu.py), and `bleu` in `detail` stays the plain one.
+
+Where a problem has several masked places (`data["places"]`: the lines of each), each is compared with its own lines, up
+to `budget` tokens of each, and the score is the mean.
 
     python -m rewards.similarity bleu FILE     id, candidate, reference, budget or null (language, file) -> id, bleu
 """
@@ -18,11 +24,11 @@ lines, up to `budget` tokens of each, and the score is the mean.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from envs.bleu import Bleu, bleu
+from envs.bleu import Bleu, Gram, bleu, common
 from envs.command_rows import answer, command, read_rows
 from envs.etk.completion.cases import piece_spans
 from envs.task import Problem
@@ -31,11 +37,16 @@ from rewards.channel import ChannelResult, Completion, Span, require_references
 
 
 def code_bleu(
-    candidate: str, reference: str, budget: int | None = None, language: str = "python", file: str = ""
+    candidate: str,
+    reference: str,
+    budget: int | None = None,
+    language: str = "python",
+    file: str = "",
+    ignored: Set[Gram] = frozenset(),
 ) -> float:
-    """BLEU-4 of two pieces of code, each cut to its first `budget` tokens."""
+    """BLEU-4 of two pieces of code, each cut to its first `budget` tokens, without the n-grams `ignored`."""
     split, expected = _splitter(reference, language, file)
-    return bleu([token.text for token in split(candidate)[:budget]], expected[:budget]).score
+    return bleu([token.text for token in split(candidate)[:budget]], expected[:budget], ignored).score
 
 
 def _splitter(reference: str, language: str, file: str) -> tuple[Callable[[str], list[Token]], Sequence[str]]:
@@ -54,26 +65,35 @@ class Similarity:
         budget: number of tokens of code and reference that are compared; None: all.
         baseline: "copy" pays max(0, (b - c) / (1 - c)) for a BLEU of b where the best copy earns c, and 0 where a copy
             is as good as the reference; None pays b.
+        common: so many n-grams, those that the most training references hold, do not count; 0: all count. They are
+            counted in `data["corpus"]`, the training files of the task (text, language, file).
 
     Raises:
-        ValueError: an unknown language or baseline; a budget below 1.
+        ValueError: an unknown language or baseline; a budget below 1, or `common` below 0.
     """
 
     judges_form = False
 
-    def __init__(self, language: str | None = None, budget: int | None = None, baseline: str | None = None):
+    def __init__(
+        self, language: str | None = None, budget: int | None = None, baseline: str | None = None, common: int = 0
+    ):
         if language is not None and language not in COMMENTS:
             raise ValueError(f"similarity.language={language}: unknown language; use one of {', '.join(COMMENTS)}")
         if baseline not in (None, "copy"):
             raise ValueError(f"similarity.baseline={baseline}: unknown baseline; use copy or null")
         if budget is not None and budget < 1:
             raise ValueError(f"similarity.budget={budget}: it must be 1 or more, or null to compare all tokens")
-        self.language, self.budget, self.baseline = language, budget, baseline
+        if common < 0:
+            raise ValueError(f"similarity.common={common}: it must be 0 or more")
+        self.language, self.budget, self.baseline, self.common = language, budget, baseline, common
+        self._ignored: frozenset[Gram] | None = None
         self._copy_scores: dict[tuple[str, str | None], float] = {}
 
     async def ready(self, problems: Sequence[Problem]) -> None:
-        """Raises ValueError if a problem has no reference solution."""
+        """Raises ValueError if a problem has no reference solution, or `common` is set and a task has no corpus."""
         require_references(problems, "similarity")
+        if problems:
+            self._ignored_in(problems[0])
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         return [
@@ -105,10 +125,15 @@ class Similarity:
         split, reference = _splitter(problem.reference, language, file)
         all_tokens = split(completion.code or "")
         compared = all_tokens[: self.budget]
-        match = bleu([t.text for t in compared], reference[: self.budget])
-        full_match = match if self.budget is None else bleu([t.text for t in all_tokens], reference)
-        detail = {"bleu": match.score, "bleu_full": full_match.score}
-        score, note = match.score, f"BLEU {match.score:.2f}"
+        texts = [t.text for t in compared]
+        plain = bleu(texts, reference[: self.budget])
+        match = bleu(texts, reference[: self.budget], self._ignored_in(problem)) if self.common else plain
+        full_match = plain if self.budget is None else bleu([t.text for t in all_tokens], reference)
+        detail = {"bleu": plain.score, "bleu_full": full_match.score}
+        score, note = match.score, f"BLEU {plain.score:.2f}"
+        if self.common:
+            detail["bleu_without_common"] = score
+            note += f", {score:.2f} without common n-grams"
         if "visible" in problem.data:
             copied = detail["copy_bleu"] = self.copy_bleu(problem)
             note += f", a copy {copied:.2f}"
@@ -125,9 +150,21 @@ class Similarity:
         if asked not in self._copy_scores:
             language, file = self.language or problem.language, problem.data.get("file", "")
             texts = problem.data.get("visible", ())
-            scores = (code_bleu(text, problem.reference, self.budget, language, file) for text in texts)
+            ignored = self._ignored_in(problem)
+            scores = (code_bleu(text, problem.reference, self.budget, language, file, ignored) for text in texts)
             self._copy_scores[asked] = max(scores, default=0.0)
         return self._copy_scores[asked]
+
+    def _ignored_in(self, problem: Problem) -> frozenset[Gram]:
+        """The n-grams that do not count. Raises ValueError where the problem's task has no corpus to find them in."""
+        if self._ignored is None and self.common:
+            if not (corpus := problem.data.get("corpus")):
+                raise ValueError(
+                    f"similarity.common={self.common} counts n-grams in the task's training files, and {problem.id} "
+                    "has none (task=etk has them): set similarity.common=0"
+                )
+            self._ignored = common((token_texts(*source) for source in corpus), self.common)
+        return self._ignored or frozenset()
 
 
 def _matched_spans(code_start: int, compared: Sequence[Token], match: Bleu, score: float) -> tuple[Span, ...]:

@@ -74,6 +74,7 @@ class Etk:
         filters = Filters(max_src_chars, min_src_chars, languages, drop_generated, drop_duplicates)
         self._split_by = split or ("thorn" if source == "nrpy" else "arrangement")
         self._files: dict[str, SourceFile] = {}
+        self._corpus: list[tuple[str, str, str]] = []
         problems = self._problems(source, path, filters)
         shares: tuple[tuple[Split, float], ...] = (("test", test_share), ("validation", validation_share))
         sizes = [(side, share * len(problems)) for side, share in shares]
@@ -82,6 +83,7 @@ class Etk:
             self._splits[side], problems = self._hold_out(problems, size, split_seed)
         held_out = {outline(p.reference or "") for side in self._splits.values() for p in side}
         self._splits["train"] = [p for p in problems if outline(p.reference or "") not in held_out]
+        self._corpus += [(p.reference or "", p.language, p.data["file"]) for p in self._splits["train"]]
         if copies := len(problems) - len(self._splits["train"]):
             log.info("etk: %d training files left out: copies of held-out ones but for names", copies)
 
@@ -126,6 +128,7 @@ class Etk:
                         "thorn": file.thorn,
                         "file": file.name,
                         "visible": tuple(text for _, text in self.prompt.visible(file)),
+                        "corpus": self._corpus,  # of all problems the same: the training files
                     },
                 )
             )
