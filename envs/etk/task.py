@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from envs.etk.answer import extracted
 from envs.etk.checkout import Filters
@@ -18,6 +18,9 @@ SPLITS = ("arrangement", "thorn")
 FLAVOUR = re.compile(r"(?<=[a-z0-9_])_?(?:CUDA|CXX|CPP|C|X|F77|F90|FreeF90)$")
 """The suffixes of a thorn's variants: WaveToyC and WaveToyF77, WaveToyNRPy and WaveToyNRPyX."""
 TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\S")
+INCLUDE = re.compile(r"^#[ \t]*include[ \t]+[<\"][^>\"\s]+[>\"]", re.MULTILINE)
+INCLUDES = 12
+"""So many include lines make the answer without work that rewards/audit tries."""
 SHORT = 40
 """Texts of fewer tokens are copies of each other only if they are equal."""
 
@@ -75,6 +78,7 @@ class Etk:
         self._split_by = split or ("thorn" if source == "nrpy" else "arrangement")
         self._files: dict[str, SourceFile] = {}
         self._corpus: list[tuple[str, str, str]] = []
+        self._useless: dict[str, str] = {}
         problems = self._problems(source, path, filters)
         shares: tuple[tuple[Split, float], ...] = (("test", test_share), ("validation", validation_share))
         sizes = [(side, share * len(problems)) for side, share in shares]
@@ -84,6 +88,8 @@ class Etk:
         held_out = {outline(p.reference or "") for side in self._splits.values() for p in side}
         self._splits["train"] = [p for p in problems if outline(p.reference or "") not in held_out]
         self._corpus += [(p.reference or "", p.language, p.data["file"]) for p in self._splits["train"]]
+        if includes := common_includes(text for text, _, _ in self._corpus):
+            self._useless["the include lines of most files"] = includes
         if copies := len(problems) - len(self._splits["train"]):
             log.info("etk: %d training files left out: copies of held-out ones but for names", copies)
 
@@ -129,6 +135,7 @@ class Etk:
                         "file": file.name,
                         "visible": tuple(text for _, text in self.prompt.visible(file)),
                         "corpus": self._corpus,  # of all problems the same: the training files
+                        "useless": self._useless,
                     },
                 )
             )
@@ -151,6 +158,13 @@ class Etk:
         smallest = min(sizes.values())
         parts = seeded_split(problems, max(int(size), smallest), seed)
         return parts["train"], parts["test"]
+
+
+def common_includes(texts: Iterable[str]) -> str:
+    """The include lines that the most of these files have, each in two files at least; empty if there are none."""
+    held = Counter(line for text in texts for line in set(INCLUDE.findall(text)))
+    ranked = sorted((-count, line) for line, count in held.items() if count > 1)
+    return "".join(f"{line}\n" for _, line in ranked[:INCLUDES])
 
 
 def outline(text: str) -> str:

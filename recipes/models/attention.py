@@ -28,8 +28,8 @@ from transformers.masking_utils import sdpa_mask
 AMPERE = (8, 0)
 """The compute capability from which on CUDA has flash attention."""
 SHORT = 256
-"""Tokens up to which PyTorch's attention on CPUs, backward pass included, takes less time in float32 than in bf16: a
-fifth of it at 32 tokens, less than half at 128, four fifths at 256 (tests/bench/results/speed.md)."""
+"""Tokens up to which PyTorch's attention on CPUs, backward pass included, takes less time in float32 than in bf16
+(tests/bench/results/speed.md)."""
 
 
 def attention_for(device: str) -> str:
