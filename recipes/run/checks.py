@@ -219,22 +219,13 @@ def check_ppo(cfg: DictConfig) -> None:
         _check_monte_carlo(cfg)
     if recipe.name == "ppo":
         _check_value_used(cfg)
-    if recipe.name == "ppo" and recipe.ratio == "sequence" and cfg.value.name not in ("shared", "montecarlo"):
-        raise UserError(
-            f"value={cfg.value.name}: recipe.ratio=sequence takes a completion's total reward as its advantage and has "
-            "no critic; leave value out, or set recipe.ratio=token"
-        )
+        _check_sequence_ratio(cfg)
     for name in ("num_ppo_epochs", "num_mini_batches") if recipe.name == "reinforce" else ():
         if recipe.trl[name] != 1:
             raise UserError(
                 f"recipe.trl.{name}={recipe.trl[name]}: REINFORCE makes one update of each rollout, since its gradient "
                 "has no ratio for another policy's answers; set it to 1, or use recipes/ppo.py"
             )
-    if recipe.name == "ppo" and recipe.ratio == "sequence" and recipe.trl.gamma != 1.0:
-        raise UserError(
-            f"recipe.trl.gamma={recipe.trl.gamma}: recipe.ratio=sequence sums a completion's rewards without a "
-            "discount; set recipe.trl.gamma=1.0"
-        )
     if recipe.sampler == "generate" and cfg.hardware.vllm:
         raise UserError(
             f"recipe.sampler=generate samples in this process, hardware.vllm={cfg.hardware.vllm} does not: leave one "
@@ -258,6 +249,22 @@ def check_ppo(cfg: DictConfig) -> None:
         )
     if recipe.sampler not in ("fast", "generate"):
         raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")
+
+
+def _check_sequence_ratio(cfg: DictConfig) -> None:
+    """Raise UserError for settings that a ratio of whole completions does not go with."""
+    if cfg.recipe.ratio != "sequence":
+        return
+    if cfg.value.name not in ("shared", "montecarlo"):
+        raise UserError(
+            f"value={cfg.value.name}: recipe.ratio=sequence takes a completion's total reward as its advantage and has "
+            "no critic; leave value out, or set recipe.ratio=token"
+        )
+    if cfg.recipe.trl.gamma != 1.0:
+        raise UserError(
+            f"recipe.trl.gamma={cfg.recipe.trl.gamma}: recipe.ratio=sequence sums a completion's rewards without a "
+            "discount; set recipe.trl.gamma=1.0"
+        )
 
 
 def _check_value_used(cfg: DictConfig) -> None:
