@@ -1,7 +1,8 @@
-"""The gain of several evaluations over a first one, in pass@1 or in reward, on the held-out problems of one task.
+"""The gain of several evaluations over a first one, in pass@1 or another score, on the held-out problems of one task.
 
     python tests/bench/gain.py runs/eval/basics/base runs/eval/basics/seed0 runs/eval/basics/seed1 ...
     python tests/bench/gain.py runs/ppo/etk_completion/A@before 'runs/ppo/etk_completion/A@step 6' --score reward
+    python tests/bench/gain.py runs/eval/etk/base runs/eval/etk/ppo --score judge     a channel, or bleu/bleu: a measure
 
 Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. Gains are paired by problem, with
 intervals over runs and families of problems (paired.py). One JSON line a temperature, in points of 100. Problems that
@@ -14,7 +15,9 @@ import argparse
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,19 +36,28 @@ def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
         rows = [row for row in rows if row["when"] != when or row.get("step", 0) == max(of_step)]
     results: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        value = row["reward"] if score == "reward" else row.get("passed", row["verdict"] == "pass")
+        value = _value(row, score)
         if value is not None and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
             results[row["temperature"]][row["task_id"]].append(value)
     if not results:
-        sys.exit(f"{evaluation}: no such evaluation")
+        sys.exit(f"{evaluation}: no such evaluation, or no answer of it has the score {score}")
     return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in results.items()}
+
+
+def _value(row: Mapping[str, Any], score: str) -> float | None:
+    """An answer's score by its name; None where it has none."""
+    if score == "pass":
+        return row.get("passed", row["verdict"] == "pass")
+    if score == "reward":
+        return row["reward"]
+    return row["scores"].get(score, row["measures"].get(score))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base")
     parser.add_argument("runs", nargs="+")
-    parser.add_argument("--score", choices=("pass", "reward"), default="pass")
+    parser.add_argument("--score", default="pass", help="pass, reward, a channel's name or a measure's")
     args = parser.parse_args()
     base, *runs = (rates(evaluation, args.score) for evaluation in (args.base, *args.runs))
     for temperature, problems in base.items():

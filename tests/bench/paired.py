@@ -1,7 +1,8 @@
 """Gains over a first evaluation on the same problems, with intervals over runs and families of problems.
 
 A family is a set of near-duplicates (`family` of envs/basics/problems/*.jsonl): 49 of them make the 66 hand-written
-problems that are held out. Their answers are right or wrong together, so families are drawn, not problems.
+problems that are held out. Their answers are right or wrong together, so families are drawn, not problems. So are thorns, not
+their files.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def families() -> dict[str, str]:
     return {f"basics/{row['name']}": row["family"] for row in rows}
 
 
+def family_of(name: str) -> str:
+    """Whose answers are right or wrong together with this problem's: its family, for a file of a thorn the thorn."""
+    return "/".join(name.split("/")[:3]) if name.startswith("etk/") else families().get(name, name)
+
+
 def gain(pairs: Sequence[tuple[Scores, Scores]]) -> dict[str, float] | None:
     """Mean gain in points of 100 with its 95 % bootstrap interval (Efron 1979), drawing runs, and families of problems
     whose members stay together; None without a problem that all have.
@@ -43,7 +49,7 @@ def gain(pairs: Sequence[tuple[Scores, Scores]]) -> dict[str, float] | None:
     gains = 100 * np.array([[after[name] - before[name] for name in names] for before, after in pairs])
     places: dict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(names):
-        places[families().get(name, name)].append(place)
+        places[family_of(name)].append(place)
     sums = np.stack([gains[:, own].sum(1) for own in places.values()], axis=1)  # (runs, families)
     sizes = np.array([len(own) for own in places.values()])
     generator, draws = np.random.default_rng(0), []
