@@ -1,8 +1,8 @@
 """Gains over a first evaluation on the same problems, with intervals over runs and families of problems.
 
 A family is a set of near-duplicates (`family` of envs/basics/problems/*.jsonl): 49 of them make the 66 hand-written
-problems that are held out. Their answers are right or wrong together, so families are drawn, not problems. So are thorns, not
-their files.
+problems that are held out. Their answers are right or wrong together, so families are drawn, not problems. For the same
+reason thorns are drawn, not their files.
 """
 
 from __future__ import annotations
