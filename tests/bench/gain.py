@@ -2,7 +2,7 @@
 
     python tests/bench/gain.py runs/eval/basics/base runs/eval/basics/seed0 runs/eval/basics/seed1 ...
     python tests/bench/gain.py runs/ppo/etk_completion/A@before 'runs/ppo/etk_completion/A@step 6' --score reward
-    python tests/bench/gain.py runs/eval/etk/base runs/eval/etk/ppo --score judge     a channel, or bleu/bleu: a measure
+    python tests/bench/gain.py runs/eval/etk/base runs/eval/etk/ppo --score judge/judged     what a channel measured
 
 Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. Gains are paired by problem, with
 intervals over runs and families of problems (paired.py). One JSON line a temperature, in points of 100. Problems that
@@ -50,14 +50,15 @@ def _value(row: Mapping[str, Any], score: str) -> float | None:
         return row.get("passed", row["verdict"] == "pass")
     if score == "reward":
         return row["reward"]
-    return row["scores"].get(score, row["measures"].get(score))
+    channel, _, name = score.partition("/")
+    return row.get("details", {}).get(channel, {}).get(name)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base")
     parser.add_argument("runs", nargs="+")
-    parser.add_argument("--score", default="pass", help="pass, reward, a channel's name or a measure's")
+    parser.add_argument("--score", default="pass", help="pass, reward or CHANNEL/NAME, a measure of a channel")
     args = parser.parse_args()
     base, *runs = (rates(evaluation, args.score) for evaluation in (args.base, *args.runs))
     for temperature, problems in base.items():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import gain
+from tests.bench.paired import family_of
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "bench").glob("*.py"))
 
@@ -44,3 +45,23 @@ def test_of_a_prolonged_run_the_latest_evaluation_counts(tmp_path):
     ]
     (tmp_path / "eval_samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     assert gain.rates(f"{tmp_path}@after", "pass") == {0.0: {"a": 1.0}}
+
+
+def test_a_gain_in_what_a_channel_measured_draws_thorns_whole(tmp_path):
+    rows = [
+        {
+            "temperature": 0.0,
+            "task_id": f"etk/arrangement/thorn{number // 2}/file{number}.c",
+            "verdict": "",
+            "passed": None,
+            "reward": 0.1,
+            "details": {"bleu": {"bleu": number / 10}} if number else {},
+        }
+        for number in range(5)
+    ]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert list(gain.rates(str(tmp_path), "bleu/bleu")[0.0].values()) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert {family_of(row["task_id"]) for row in rows} == {f"etk/arrangement/thorn{number}" for number in range(3)}
+    assert family_of("humaneval/0") == "humaneval/0"
+    with pytest.raises(SystemExit, match="no answer of it has the score judge/judged"):
+        gain.rates(str(tmp_path), "judge/judged")
