@@ -11,8 +11,8 @@ holds `bleu`, `bleu_full` (both sides uncut) and, where the problem's `data["vis
 shows, `copy_bleu`: the best score that copying one of them would earn. With `baseline: copy` only the part above it is
 paid.
 
-Another way to cheat is to write what all files have: on real thorns one list of include lines, the same for every file,
-earns more BLEU than a policy after SFT (tests/bench/results/etk.md). With `common: 500` the 500 n-grams that the most
+Another way to cheat is to write what all files have: with a budget of 48 tokens one list of include lines, the same
+for every thorn, earns more BLEU than a 135M policy after SFT (tests/bench/results/etk.md). With `common: 500` the 500 n-grams that the most
 training references hold do not count (CrystalBLEU, see envs/bleu.py), and `bleu` in `detail` stays the plain one.
 
 Where a problem has several masked places (`data["places"]`: the lines of each), each is compared with its own lines, up
