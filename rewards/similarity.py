@@ -12,8 +12,9 @@ shows, `copy_bleu`: the best score that copying one of them would earn. With `ba
 paid.
 
 Another way to cheat is to write what all files have: with a budget of 48 tokens one list of include lines, the same
-for every thorn, earns more BLEU than a 135M policy after SFT (tests/bench/results/etk.md). With `common: 500` the 500 n-grams that the most
-training references hold do not count (CrystalBLEU, see envs/bleu.py), and `bleu` in `detail` stays the plain one.
+for every thorn, earns more BLEU than a 135M policy after SFT (tests/bench/results/etk.md). With `common: 500` the 500
+n-grams that the most training references hold do not count (CrystalBLEU, see envs/bleu.py), and `bleu` in `detail`
+stays the plain one.
 
 Where a problem has several masked places (`data["places"]`: the lines of each), each is compared with its own lines, up
 to `budget` tokens of each, and the score is the mean.
