@@ -1,6 +1,7 @@
 """Programs for a robot: trained on instructions with RoboSim's open world, evaluated in closed worlds with checks.
 
-Training: the shipped instructions, or zichao22/robo-instruct (Hu et al. 2025, arXiv 2405.20179) from the hub or a file.
+Training: the shipped instructions, or zichao22/robo-instruct (Hu et al. 2025, arXiv 2405.20179) from the hub or a file;
+beside either, generated instructions (envs/roboeval/generated).
 Test: the shipped tasks, or with `benchmark_dir` the 80 prompts of RoboEval (Hu et al. 2024, arXiv 2311.11183). Their
 licence allows evaluation and forbids training, so they are only in the split `test`, and not part of this package.
 """
@@ -19,6 +20,7 @@ from envs.json_lines import Row, read_json_lines
 from envs.roboeval import checks
 from envs.roboeval.examples import EXAMPLES, PREAMBLE
 from envs.roboeval.extraction import DEFINES, DEFINITION, EXTRACTIONS
+from envs.roboeval.generated import rows as generated_rows
 from envs.roboeval.instructions import EVENTS
 from envs.roboeval.trace import satisfied
 from envs.roboeval.worlds import Benchmark, World
@@ -31,6 +33,8 @@ KNOWN = ("nouns", "actions", "ordered")
 """Fields of a row that tell the reward more about an instruction."""
 COLUMNS = ("text", "program", "prompt", *KNOWN)
 CHECKED = ("id", "text", "program", "worlds", "conditions")
+VALIDATION = 4
+"""Instructions of each held-out family in the split "validation"."""
 STYLES = ("chat", "completion")
 MARK = "# Instruction:"
 TASK = (
@@ -50,13 +54,15 @@ class RoboEval:
         benchmark_dir: RoboEval's folder for evaluation, as it is published (tasks/*.py) or as prompts.jsonl,
             tests.jsonl and worlds.json; None for the tasks of `test`.
         style: "chat", or "completion" for base models: one text that ends with the definition line.
+        generated: number of generated instructions of each family, for training beside those of `train`. Instructions
+            of families that are never trained on (generated.HELD_OUT) are the split "validation"; 0 for none of both.
         examples: number of worked examples in the prompt, at most six.
         extraction: "fenced", "robo_instruct" or "seed_paper".
         train_size: number of training instructions; None for all.
         split_seed: seed of their sample.
 
     Raises:
-        TaskError: an unknown style or extraction, two that do not go together, or missing data.
+        TaskError: an unknown style or extraction, two that do not go together, a negative number, or missing data.
     """
 
     name = "roboeval"
@@ -66,6 +72,7 @@ class RoboEval:
         train: str = "shipped",
         test: str = "shipped",
         benchmark_dir: str | None = None,
+        generated: int = 0,
         style: str = "chat",
         examples: int = 2,
         extraction: str = "fenced",
@@ -83,6 +90,8 @@ class RoboEval:
                 f"task.env.style=completion, task.env.extraction={extraction}: an answer that continues a program has "
                 f"no {lacks}, so no program would be found; set task.env.extraction=robo_instruct"
             )
+        if generated < 0:
+            raise TaskError(f"task.env.generated={generated}: must be 0 or more instructions of each family")
         if not 0 <= examples <= len(EXAMPLES):
             raise TaskError(f"task.env.examples={examples}: must be from 0 to {len(EXAMPLES)}")
         self.style, self.examples, self.extraction = style, EXAMPLES[:examples], extraction
@@ -94,10 +103,12 @@ class RoboEval:
         instructions = list(_train(train))
         if train_size is not None and train_size < len(instructions):
             instructions = seeded_split(instructions, train_size, split_seed)["train"]
+        instructions += _generated(generated)
+        validation = _generated(VALIDATION, held_out=True) if generated else []
+        splits: dict[Split, list[Problem]] = {"train": instructions, "validation": validation, "test": evaluated}
         if style == "completion":
-            begun = f"{DEFINITION}\n"
-            instructions, evaluated = ([replace(p, begun=begun) for p in side] for side in (instructions, evaluated))
-        self._splits: dict[Split, list[Problem]] = {"train": instructions, "validation": [], "test": evaluated}
+            splits = {name: [replace(p, begun=f"{DEFINITION}\n") for p in side] for name, side in splits.items()}
+        self._splits = splits
 
     def problems(self, split: Split) -> list[Problem]:
         """The instructions of one split."""
@@ -214,6 +225,11 @@ def _train(source: str) -> Iterable[Problem]:
         counts = len(left_out), len(parsed)
         log.warning("task.env.train=%s: %d of %d rows are left out; %s", source, *counts, left_out[0])
     return problems
+
+
+def _generated(count: int, held_out: bool = False) -> list[Problem]:
+    made = generated_rows(count, held_out)
+    return [replace(_instruction(row["text"], row["program"], row["id"], {}), family=row["family"]) for row in made]
 
 
 def _from_text(row: Row, number: int) -> Problem | str:
