@@ -1,18 +1,16 @@
-"""Generated instructions for robot programs: families of wordings with a reference program, written for this collection.
+"""Generated instructions for robot programs, each with a reference program; written for this collection.
 
-Row k of a family is the same on every machine; nothing is stored. HELD_OUT names the families that are never trained
-on: one in six of each subject.
+A family (family.py) has wordings and a program in one of the YAML files here; words come from vocabulary.yaml.
+Instruction k of a family is the same on every machine; nothing is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envs.roboeval.generated import asking, carrying, looking, telling
-from envs.roboeval.generated.family import Family, row
+from envs.roboeval.generated.family import Family, families, instruction
 
-__all__ = ["FAMILIES", "HELD_OUT", "rows"]
-FAMILIES: tuple[Family, ...] = (*carrying.FAMILIES, *looking.FAMILIES, *asking.FAMILIES, *telling.FAMILIES)
+__all__ = ["HELD_OUT", "Family", "families", "instruction", "rows"]
 HELD_OUT = frozenset(
     {
         "hand_over",
@@ -29,10 +27,11 @@ HELD_OUT = frozenset(
         "where_is_somebody",
     }
 )
+"""Families that are never trained on, three of each subject."""
 
 
 def rows(count: int, held_out: bool = False) -> Iterator[dict[str, str]]:
     """The first `count` instructions of every family for training, or of every held-out family."""
-    for family in FAMILIES:
+    for family in families():
         if (family.name in HELD_OUT) == held_out:
-            yield from (row(family, number) for number in range(count))
+            yield from (instruction(family, number) for number in range(count))

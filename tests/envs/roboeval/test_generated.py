@@ -1,0 +1,111 @@
+"""Generated instructions: their programs are right and can be written from the text; held-out families stay apart."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+
+import pytest
+
+from envs.roboeval.generated import HELD_OUT, families, instruction, rows
+from envs.roboeval.task import DATA, RoboEval
+from envs.task import Problem, TaskError
+from rewards.channel import Completion
+from rewards.robot import Simulator
+
+NAMED = re.compile(r'(?:go_to|pick|place|is_in_room)\("([^"]+)"\)|\("([^"]+)", "([^"]+)"\)|ask\("([^"]+)"')
+ROBOT = {"get_current_location", "get_all_rooms", "is_in_room", "go_to", "ask", "say", "pick", "place"}
+
+
+@pytest.fixture(scope="module")
+def one_each() -> list[dict[str, str]]:
+    """An instruction of each family, held-out ones too, of different wordings."""
+    return [instruction(family, number % 5) for number, family in enumerate(families())]
+
+
+class WithoutNames(ast.NodeTransformer):
+    """Leaves of a program the calls of the robot and the structure: no names, texts, numbers or lists."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return node if node.id in ROBOT else ast.Name("name", node.ctx)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant(0)
+
+    visit_JoinedStr = visit_List = visit_Dict = visit_Constant
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        return ast.Constant(0) if isinstance(node.ctx, ast.Load) else node
+
+
+def shape(program: str) -> str:
+    return ast.dump(WithoutNames().visit(ast.parse(program)))
+
+
+def answer(program: str) -> Completion:
+    return Completion(program, (0,), ((0, len(program)),), (0, len(program)))
+
+
+def test_wordings_and_programs_are_filled_in():
+    for family in families():
+        assert len(family.wordings) >= 2 and len(set(family.wordings)) == len(family.wordings)
+        for number in range(2 * len(family.wordings)):
+            made = instruction(family, number)
+            ast.parse(made["program"])
+            assert not re.search(r"[$@{}|]", made["text"]), made["text"]
+            assert not re.search(r"[$@]", made["program"]), made["program"]
+            assert made["text"][0].isupper() and made["text"][-1] in ".?"
+            assert not re.search(r"\ba [aeio]", made["text"], re.IGNORECASE), made["text"]
+
+
+def test_a_program_copies_its_names_from_the_instruction():
+    for family in families():
+        for number in range(4):
+            made = instruction(family, number)
+            names = {name for match in NAMED.finditer(made["program"]) for name in match.groups() if name}
+            names -= {"person"}  # anybody
+            assert all(name in made["text"] for name in names), made
+
+
+def test_the_same_instruction_every_time_and_hardly_one_twice():
+    made = list(rows(20))
+    assert made == list(rows(20)) and made[:3] == list(rows(3))[:3]
+    assert len({row["text"] for row in made}) > 0.99 * len(made)
+    assert len({row["id"] for row in made}) == len(made)
+
+
+def test_references_have_full_marks_and_other_programs_do_not(sandbox, one_each):
+    problems = [Problem(row["id"], row["text"], reference=row["program"]) for row in one_each]
+    channel, programs = Simulator(sandbox), [row["program"] for row in one_each]
+
+    def scores(given: list[str]) -> list[float]:
+        results = asyncio.run(channel.score(problems, [answer(program) for program in given]))
+        return [result.score if result else -1.0 for result in results]
+
+    assert scores(programs) == pytest.approx([1.0] * len(problems))
+    assert max(scores(programs[1:] + programs[:1])) < 0.5
+
+
+def test_held_out_families_and_tasks_share_no_program_with_training(one_each):
+    held_out = {shape(row["program"]) for row in one_each if row["family"] in HELD_OUT}
+    trained = {shape(row["program"]) for row in one_each if row["family"] not in HELD_OUT}
+    tasks = {shape(json.loads(line)["program"]) for line in (DATA / "eval.jsonl").read_text().splitlines()}
+    assert len(tasks) == 20 and len(held_out) >= 9
+    assert not trained & tasks
+    assert {family.name for family in families()} >= HELD_OUT
+
+
+def test_the_task_trains_on_them_and_validates_on_held_out_families():
+    shipped, task = RoboEval(), RoboEval(generated=2)
+    made = [p for p in task.problems("train") if p.family]
+    assert len(task.problems("train")) == len(shipped.problems("train")) + len(made)
+    assert len(made) == 2 * (len(families()) - len(HELD_OUT))
+    assert {p.family for p in task.problems("validation")} == HELD_OUT and not {p.family for p in made} & HELD_OUT
+    assert shipped.problems("validation") == [] and task.problems("test") == shipped.problems("test")
+
+
+def test_a_negative_number_is_refused():
+    with pytest.raises(TaskError, match=r"task\.env\.generated=-1: must be 0 or more"):
+        RoboEval(generated=-1)
