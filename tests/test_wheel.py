@@ -80,3 +80,9 @@ def test_a_recipe_trains_from_the_wheel(installed, tmp_path, tiny_model):
 def test_a_wheel_names_its_own_commands(installed, tmp_path):
     program = "from codegrain.recipes.cli.console import started_as\nprint(started_as('look'))"
     assert run(installed, program, cwd=tmp_path).stdout.strip() == "codegrain look"
+
+
+def test_generated_robot_instructions_come_with_the_wheel(installed, tmp_path):
+    program = "from codegrain.envs.roboeval.generated import rows\nprint(len(list(rows(1))))"
+    done = run(installed, program, cwd=tmp_path)
+    assert int(done.stdout) > 50, done.stderr[-1500:]
