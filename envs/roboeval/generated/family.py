@@ -39,11 +39,6 @@ ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|umb)")
 SENTENCE = re.compile(r"(^|[.?!] )([a-z])")
 POLITE = ("Please {}", "Robot, {}", "Here is your task: {}", "Could you do this? {}", "I need your help. {}")
 SHARE_POLITE = 0.2
-VERBS = frozenset(
-    ["Ask", "Bring", "Carry", "Check", "Collect", "Count", "Fetch", "Find", "Get"]
-    + ["Go", "Look", "Move", "Put", "See", "Take", "Tell", "Visit", "Wait"]
-)
-"""First words of an instruction that may follow a polite word in lower case."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ def _sentence(text: str, source: random.Random) -> str:
     frame = source.choice(POLITE)
     if frame.endswith(("? {}", ". {}")):
         return frame.format(text)
-    return frame.format(text[0].lower() + text[1:]) if text.split()[0] in VERBS else text
+    return frame.format(text[0].lower() + text[1:]) if text.split()[0] in _read("vocabulary")["verbs"] else text
 
 
 class Slots:
