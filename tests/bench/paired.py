@@ -2,12 +2,13 @@
 
 A family is a set of near-duplicates (`family` of envs/basics/problems/*.jsonl): 49 of them make the 66 hand-written
 problems that are held out. Their answers are right or wrong together, so families are drawn, not problems. For the same
-reason thorns are drawn, not their files.
+reason thorns are drawn, not their files, and kinds of robot instructions, not the instructions of a kind.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,6 +18,7 @@ import numpy as np
 
 PROBLEMS = Path(__file__).parents[2] / "envs" / "basics" / "problems"
 DRAWS = 4000
+NUMBER = re.compile(r"[-_]\d+$")
 
 Scores = Mapping[str, float]
 """Of each problem, by its id, the share of right answers or the mean reward."""
@@ -30,8 +32,11 @@ def families() -> dict[str, str]:
 
 
 def family_of(name: str) -> str:
-    """Whose answers are right or wrong together with this problem's: its family, for a file of a thorn the thorn."""
-    return "/".join(name.split("/")[:3]) if name.startswith("etk/") else families().get(name, name)
+    """Whose answers are right or wrong together with this problem's: its family; for a file of a thorn the thorn, for
+    robot instructions the name without its number."""
+    if name.startswith("etk/"):
+        return "/".join(name.split("/")[:3])
+    return NUMBER.sub("", name) if name.startswith("roboeval/") else families().get(name, name)
 
 
 def gain(pairs: Sequence[tuple[Scores, Scores]]) -> dict[str, float] | None:

@@ -63,5 +63,6 @@ def test_a_gain_in_what_a_channel_measured_draws_thorns_whole(tmp_path):
     assert list(gain.rates(str(tmp_path), "bleu/bleu")[0.0].values()) == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert {family_of(row["task_id"]) for row in rows} == {f"etk/arrangement/thorn{number}" for number in range(3)}
     assert family_of("humaneval/0") == "humaneval/0"
+    assert family_of("roboeval/hand_over-12") == "roboeval/hand_over"
     with pytest.raises(SystemExit, match="no answer of it has the score judge/judged"):
         gain.rates(str(tmp_path), "judge/judged")
