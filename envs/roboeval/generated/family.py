@@ -16,6 +16,7 @@ Python source (["boat shed", "mill pond"]). In programs "@name" is the bare name
 | $number | 3 to 6 | 3 |
 | $ask1, $ask2 | the heating works | the question; its answer is yes or no |
 | $question, $options | which colour they like; red or blue | the question; a list of answers |
+| $first | red | the first of the answers |
 | $count_of, $counted | how many eggs were laid; eggs | the question; "eggs" |
 | $news1, $news2 | the paint is still wet | "The paint is still wet." |
 """
@@ -62,12 +63,13 @@ class Words:
 @cache
 def families() -> tuple[Family, ...]:
     """All families, of the four files beside this one."""
-    read = [_read(subject) for subject in SUBJECTS]
-    return tuple(Family(name, each["wordings"], each["program"]) for rows in read for name, each in rows.items())
+    parts = [part for subject in SUBJECTS for part in read(subject).items()]
+    return tuple(Family(name, part["wordings"], part["program"]) for name, part in parts)
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
+    """The content of one of the YAML files beside this one."""
     content: dict[str, Any] = yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))
     return content
 
@@ -95,7 +97,7 @@ def _sentence(text: str, source: random.Random) -> str:
     frame = source.choice(POLITE)
     if frame.endswith(("? {}", ". {}")):
         return frame.format(text)
-    return frame.format(text[0].lower() + text[1:]) if text.split()[0] in _read("vocabulary")["verbs"] else text
+    return frame.format(text[0].lower() + text[1:]) if text.split()[0] in read("vocabulary")["verbs"] else text
 
 
 class Slots:
@@ -120,7 +122,7 @@ class Slots:
     def _take(self, deck: str) -> Any:
         """An entry of a list of the vocabulary."""
         if deck not in self.decks:
-            entries = _read("vocabulary")[deck]
+            entries = read("vocabulary")[deck]
             self.decks[deck] = list(entries.items() if isinstance(entries, dict) else entries)
             self.source.shuffle(self.decks[deck])
         return self.decks[deck].pop()
@@ -175,11 +177,12 @@ class Slots:
         return {name: Words(said, _quoted(question))}
 
     def _choice(self, name: str) -> dict[str, Words]:
-        choice = self.source.choice(_read("vocabulary")["choices"])
+        choice = self.source.choice(read("vocabulary")["choices"])
         options = self.source.sample(choice["options"], self.source.choice((2, 3)))
         return {
             "question": Words(choice["said"], _quoted(choice["question"])),
             "options": Words(_joined(options, "or"), _list(options)),
+            "first": Words(options[0], _quoted(options[0])),
         }
 
     def _count(self, name: str) -> dict[str, Words]:
@@ -200,6 +203,7 @@ DRAWN_WITH = {
     "which_things": "things",
     "question": "choice",
     "options": "choice",
+    "first": "choice",
     "count_of": "count",
     "counted": "count",
 }
