@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from envs.roboeval.generated.composed import STRUCTURES, composed
 from envs.roboeval.generated.family import Family, families, instruction
 
-__all__ = ["HELD_OUT", "Family", "families", "instruction", "rows"]
+__all__ = ["COMPOSED", "HELD_OUT", "STRUCTURES", "Family", "composed", "families", "instruction", "rows"]
 HELD_OUT = frozenset(
     {
         "hand_over",

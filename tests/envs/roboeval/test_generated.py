@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from envs.roboeval.generated import HELD_OUT, families, instruction, rows
+from envs.roboeval.generated import COMPOSED, HELD_OUT, STRUCTURES, composed, families, instruction, rows
 from envs.roboeval.task import DATA, RoboEval
 from envs.task import Problem, TaskError
 from rewards.channel import Completion
@@ -23,6 +23,12 @@ ROBOT = {"get_current_location", "get_all_rooms", "is_in_room", "go_to", "ask", 
 def one_each() -> list[dict[str, str]]:
     """An instruction of each family, held-out ones too, of different wordings."""
     return [instruction(family, number % 5) for number, family in enumerate(families())]
+
+
+@pytest.fixture(scope="module")
+def of_clauses() -> list[dict[str, str]]:
+    """Some instructions of each structure that is composed of parts."""
+    return [instruction(composed(structure, number), number) for structure in STRUCTURES for number in range(40)]
 
 
 class WithoutNames(ast.NodeTransformer):
@@ -48,25 +54,23 @@ def answer(program: str) -> Completion:
     return Completion(program, (0,), ((0, len(program)),), (0, len(program)))
 
 
-def test_wordings_and_programs_are_filled_in():
+def test_wordings_and_programs_are_filled_in(of_clauses):
     for family in families():
         assert len(family.wordings) >= 2 and len(set(family.wordings)) == len(family.wordings)
-        for number in range(2 * len(family.wordings)):
-            made = instruction(family, number)
-            ast.parse(made["program"])
-            assert not re.search(r"[$@{}|]", made["text"]), made["text"]
-            assert not re.search(r"[$@]", made["program"]), made["program"]
-            assert made["text"][0].isupper() and made["text"][-1] in ".?"
-            assert not re.search(r"\ba [aeio]", made["text"], re.IGNORECASE), made["text"]
+    several = [instruction(family, number) for family in families() for number in range(2 * len(family.wordings))]
+    for made in several + of_clauses:
+        ast.parse(made["program"])
+        assert not re.search(r"[$@{}|<>]", made["text"]), made["text"]
+        assert not re.search(r"[$@<>]", made["program"]), made["program"]
+        assert made["text"][0].isupper() and made["text"][-1] in ".?"
+        assert not re.search(r"\ba [aeio]", made["text"], re.IGNORECASE), made["text"]
 
 
-def test_a_program_copies_its_names_from_the_instruction():
-    for family in families():
-        for number in range(4):
-            made = instruction(family, number)
-            names = {name for match in NAMED.finditer(made["program"]) for name in match.groups() if name}
-            names -= {"person"}  # anybody
-            assert all(name in made["text"] for name in names), made
+def test_a_program_copies_its_names_from_the_instruction(of_clauses):
+    for made in [instruction(family, number) for family in families() for number in range(4)] + of_clauses:
+        names = {name for match in NAMED.finditer(made["program"]) for name in match.groups() if name}
+        names -= {"person"}  # anybody
+        assert all(name in made["text"] for name in names), made
 
 
 def test_the_same_instruction_every_time_and_hardly_one_twice():
@@ -76,9 +80,10 @@ def test_the_same_instruction_every_time_and_hardly_one_twice():
     assert len({row["id"] for row in made}) == len(made)
 
 
-def test_references_have_full_marks_and_other_programs_do_not(sandbox, one_each):
-    problems = [Problem(row["id"], row["text"], reference=row["program"]) for row in one_each]
-    channel, programs = Simulator(sandbox), [row["program"] for row in one_each]
+def test_references_have_full_marks_and_other_programs_do_not(sandbox, one_each, of_clauses):
+    made = one_each + of_clauses[::4]
+    problems = [Problem(row["id"], row["text"], reference=row["program"]) for row in made]
+    channel, programs = Simulator(sandbox), [row["program"] for row in made]
 
     def scores(given: list[str]) -> list[float]:
         results = asyncio.run(channel.score(problems, [answer(program) for program in given]))
@@ -88,9 +93,16 @@ def test_references_have_full_marks_and_other_programs_do_not(sandbox, one_each)
     assert max(scores(programs[1:] + programs[:1])) < 0.5
 
 
-def test_held_out_families_and_tasks_share_no_program_with_training(one_each):
+def test_clauses_are_put_together_in_many_ways(of_clauses):
+    shapes = {structure: set[str]() for structure in STRUCTURES}
+    for row in of_clauses:
+        shapes[row["family"]].add(shape(row["program"]))
+    assert {structure: len(each) > 12 for structure, each in shapes.items()} == dict.fromkeys(STRUCTURES, True)
+
+
+def test_held_out_families_and_tasks_share_no_program_with_training(one_each, of_clauses):
     held_out = {shape(row["program"]) for row in one_each if row["family"] in HELD_OUT}
-    trained = {shape(row["program"]) for row in one_each if row["family"] not in HELD_OUT}
+    trained = {shape(row["program"]) for row in one_each + of_clauses if row["family"] not in HELD_OUT}
     tasks = {shape(json.loads(line)["program"]) for line in (DATA / "eval.jsonl").read_text().splitlines()}
     assert len(tasks) == 20 and len(held_out) >= 9
     assert not trained & tasks
@@ -101,7 +113,7 @@ def test_the_task_trains_on_them_and_validates_on_held_out_families():
     shipped, task = RoboEval(), RoboEval(generated=2)
     made = [p for p in task.problems("train") if p.family]
     assert len(task.problems("train")) == len(shipped.problems("train")) + len(made)
-    assert len(made) == 2 * (len(families()) - len(HELD_OUT))
+    assert len(made) == 2 * (len(families()) - len(HELD_OUT) + COMPOSED * len(STRUCTURES))
     assert {p.family for p in task.problems("validation")} == HELD_OUT and not {p.family for p in made} & HELD_OUT
     assert shipped.problems("validation") == [] and task.problems("test") == shipped.problems("test")
 
