@@ -94,9 +94,10 @@ def _round(source: random.Random) -> tuple[str, str]:
         kind = "names"  # two shipped evaluation tasks ask for the other
     names = {"<where>": where["said"], "<seen>": sight["said"], "<listener>": listener, "<place>": place}
     parts = {key: _filled(value, names) for key, value in read("composed")["gathered"][kind].items()}
-    depth = "    " * (1 + where["head"].endswith("in room:"))
-    body = textwrap.indent(f"go_to(room)\nif {sight['test']}:\n{textwrap.indent(parts['act'], '    ')}", depth)
-    code = (parts["before"], where["head"], body, parts["after"])
+    last = where["head"].split("\n")[-1]
+    depth = len(last) - len(last.lstrip()) + 4 * last.endswith(":")
+    body = f"go_to(room)\nif {sight['test']}:\n{textwrap.indent(parts['act'], '    ')}"
+    code = (parts["before"], where["head"], textwrap.indent(body, " " * depth), parts["after"])
     return source.choice(parts["said"]), "\n".join(part for part in code if part)
 
 
