@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.roboeval.messages import Messages, content, repeats
-from envs.roboeval.reference_world import START, best, words
+from envs.roboeval.reference_world import ANYBODY, START, best, words
 from envs.roboeval.references import Deed, Reference, WorldRun
 
 DEEDS, LOOKING = 0.88, 0.12
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Act:
-    """What counts in a run: an ask, pick or place; the messages of one stay in a room; or a visit without more.
+    """What counts in a run: an ask, pick or place; the messages of one stay in a room; a wait; or a visit.
 
     stay: number of the stay in which it happens.
     """
@@ -75,7 +75,8 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
     """The marks of a program's runs in the worlds of a reference."""
     wanted = [list(acts(run.deeds)) for run in reference.runs]
     rooms = {deed.room for run in reference.runs for deed in run.deeds} | {START}
-    given = [list(acts(run.deeds)) for run in runs]
+    visited = [frozenset(act.room for act in each if act.kind == "visit") - {START} for each in wanted]
+    given = [list(acts(run.deeds, goals)) for run, goals in zip(runs, visited, strict=True)]
     messages = _messages(reference, wanted, given)
     names = _names(reference)
     known = list({deed.name or deed.text for run in reference.runs for deed in run.deeds if deed.kind != "say"})
@@ -86,7 +87,7 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
         wrong_order = disorder(reference, world, wanted[world], matches, given[world])
         tries = len({text for text in run.failed if best(words(text), known) is None})
         shares = Shares(looked, wrong_order, aim(run.deeds, rooms, known), tries)
-        results.append(_marks(wanted[world], given[world], matches, shares, run))
+        results.append(_marks(wanted[world], given[world], matches, shares, run, "stay there" in reference.instruction))
     return results
 
 
@@ -106,9 +107,12 @@ def _marks(
     matches: Mapping[int, tuple[int, float]],
     shares: Shares,
     run: WorldRun,
+    stays: bool,
 ) -> Marks:
+    """stays: whether the instruction asks the robot to stay where it goes last, so that a way back is a fault."""
     met = {number for number, _ in matches.values()}
-    unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != ("visit", START)]
+    free = ("visit", "") if stays and wanted and wanted[-1].kind == "visit" else ("visit", START)
+    unmet = [act for number, act in enumerate(given) if number not in met and (act.kind, act.room) != free]
     kept = shares.aim * (1.0 if run.status == "success" else BROKEN)
     an_act = 0.0
     if wanted:
@@ -153,19 +157,26 @@ def _note(wanted: Sequence[Act], matches: Mapping[int, Any], wrong: Sequence[tup
 # --- acts ---------------------------------------------------------------------------------------------------------
 
 
-def acts(deeds: Sequence[Deed]) -> Iterator[Act]:
-    """The acts of a run."""
+def acts(deeds: Sequence[Deed], goals: frozenset[str] = frozenset()) -> Iterator[Act]:
+    """The acts of a run. goals: rooms where a visit counts whatever else is done there. A wait is a second look for a
+    thing that was not there."""
     for number, (room, stay) in enumerate(_stays(deeds)):
         spans = tuple(deed.span for deed in stay if deed.span is not None)
         message = [deed for deed in stay if deed.kind == "say"]
+        missed: set[str] = set()
         for deed in stay:
             own = () if deed.span is None else (deed.span,)
+            if deed.kind == "check" and not deed.name:
+                missed.add(deed.text)
+            elif deed.kind == "check" and deed.text in missed:
+                yield Act("wait", room, deed.name, "", number, own)
+                missed.clear()
             if deed.kind in ("ask", "pick", "place"):
                 yield Act(deed.kind, room, deed.name, deed.text, number, own)
             elif message and deed is message[0]:
                 spoken = tuple(dict.fromkeys(each.span for each in message if each.span is not None))
                 yield Act("say", room, "", "\n".join(each.text for each in message), number, spoken)
-        if number and all(deed.kind == "go" for deed in stay):
+        if number and (room in goals or all(deed.kind == "go" for deed in stay)):
             yield Act("visit", room, "", "", number, spans[:1])
 
 
@@ -283,7 +294,11 @@ def value_words(reference: Reference) -> frozenset[str]:
         sets = [frozenset(words(name)) for name in names]
         if len(sets) > 1:
             results |= frozenset.union(*sets) - frozenset.intersection(*sets)
-    return frozenset(results - {"not", "yes"})
+    said = {word for deed in deeds if deed.kind == "say" for word in words(deed.text)}
+    texts = {deed.text for deed in deeds if deed.kind == "say"}
+    named = [frozenset(words(room)) for room in groups[0] if any(room in text for text in texts)]
+    shared = frozenset.intersection(*named) if len(named) > 1 else frozenset[str]()
+    return frozenset((results - {"not", "yes"}) & said) - shared
 
 
 # --- looking around -----------------------------------------------------------------------------------------------
@@ -304,4 +319,5 @@ def _looked(deeds: Sequence[Deed], names: Sequence[str]) -> Iterator[tuple[str, 
         if deed.kind == "go" and deed.room != START:
             yield deed.room, ""
         elif deed.kind == "check":
-            yield deed.room, best(words(deed.text), names) or deed.text
+            asked = words(deed.text)
+            yield deed.room, "anybody" if ANYBODY & {*asked} else best(asked, names) or deed.text

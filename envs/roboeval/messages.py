@@ -30,6 +30,9 @@ DECIMAL = re.compile(r"\d+\.\d+")
 PARROT = 0.8
 """A text that is as long as this share of the instruction, and has this share of its content words, repeats it."""
 Bag = Counter[str]
+NONE, ZERO = Counter({"not": 1}), Counter({"0": 1})
+"""What a message tells that says "none", and one that says "0"."""
+ANSWERS = frozenset({"yes", "not"})
 
 
 def content(text: str) -> frozenset[str]:
@@ -112,12 +115,20 @@ class Messages:
         """The numbers in the reference's messages."""
         return frozenset(word for text in self.wanted.values() for word in _numbers(bag(text)))
 
+    def _others(self, world: int) -> frozenset[str]:
+        """Words of the reference's messages in other worlds that its message in this one does not have."""
+        others = [content(text) for text in self.wanted.values() if text != self.wanted[world]]
+        return frozenset[str]().union(*others) - content(self.wanted[world])
+
     def quality(self, world: int) -> float:
         """From 0 to 1: how well the program's message fits the reference's in this world, where both speak."""
         wanted, given = self.wanted[world], self.given[world]
         if repeats(given, self.instruction) and not repeats(wanted, self.instruction):
             return 0.0
         told, heard = self.told[world], self.heard[world]
+        lists = any(set(each) - {"not"} for each in self.told.values())
+        if heard == NONE and (told == ZERO or (not told and lists)):
+            return 1.0  # "none", where the reference counts 0 or lists nothing
         factor = 1.0
         if self.varies and not any("not" in each for each in self.heard.values()):
             # the program says yes and no in its own words: then its messages must differ where these do
@@ -128,9 +139,23 @@ class Messages:
         fits = factor * overlap(told, heard)
         if self.varies and set(told) - {"not"}:
             return fits
+        if not self.varies and "not" in words(given) and "not" not in words(f"{wanted} {self.instruction}"):
+            fits *= CONSTANT  # the opposite
+        if self._in_other_words(world):
+            return fits
         keys = content(wanted) & content(self.instruction) or content(wanted) or frozenset(words(wanted))
         keys -= self.values if self.varies else frozenset()
         return fits * (min(1.0, 2 * len(keys & {*words(given)}) / len(keys)) if keys else 1.0)
+
+    def _in_other_words(self, world: int) -> bool:
+        """Whether the message answers yes or no as the reference does without using its words: "Yes." for "Yes, there
+        is a tray.", or a sentence with words of the instruction."""
+        wanted, others = self.wanted[world], self._others(world)
+        answers, spoken = bool(ANSWERS & {*words(wanted)}), content(self.given[world])
+        if answers and ANSWERS & {*words(self.given[world])} and not others & spoken:
+            return True
+        own = content(self.instruction) - others
+        return bool(own & spoken) and (answers or not content(wanted))
 
 
 def _numbers(message: Bag) -> Bag:

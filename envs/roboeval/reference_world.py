@@ -20,15 +20,16 @@ SMALL_WORDS = "a an the of to in at on is are it there here this that and or ple
 DROPPED = frozenset(SMALL_WORDS.split())
 NEGATIONS = """
 no none neither nor nobody nothing nowhere never without cannot nope cant isnt dont doesnt didnt wont wasnt arent werent
-couldnt hasnt havent
+couldnt hasnt havent away absent gone
 """
 NUMBERS = "zero one two three four five six seven eight nine ten"
 SAME = {
     **dict.fromkeys(NEGATIONS.split(), "not"),
     **{name: str(number) for number, name in enumerate(NUMBERS.split())},
+    **dict.fromkeys(("note", "notes"), "note"),  # its stem would be "not"
+    "everything": "all",
 }
 ANY_PERSON = "person people somebody someone anybody anyone human"
-ANYBODY = frozenset(ANY_PERSON.split())
 Reply = tuple[str, Any]
 """("ok", value), ("error", text) or ("late", None)."""
 
@@ -64,6 +65,10 @@ def words(
                 results += (same[word] if word in same else stem(word),)
             word = ""
     return results
+
+
+ANYBODY = frozenset(words(ANY_PERSON))
+"""Words for a person of whom no name is known."""
 
 
 def remembering(words: Any = words) -> Callable[[str], tuple[str, ...]]:

@@ -184,8 +184,13 @@ def listed_rooms(task: Task) -> list[str]:
             continue
         for text in texts:
             if isinstance(text, ast.Constant) and isinstance(text.value, str) and words(text.value):
-                results.update(dict.fromkeys(f"{text.value} {number}" for number in (1, 2, 3)))
+                results.update(dict.fromkeys(f"{text.value} {number}" for number in _numbers(task)))
     return [START, *list(results)[:9], *spare_rooms(text_of(task), LISTED_SPARE)]
+
+
+def _numbers(task: Task) -> list[int]:
+    """Three numbers of rooms of a kind, which a program can only know from `get_all_rooms`."""
+    return sorted(random.Random(task.program).sample(range(1, 10), 3))
 
 
 def text_of(task: Task) -> str:
@@ -228,6 +233,11 @@ class Facts:
     answers: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
     visited: dict[str, None] = field(default_factory=dict)
     signature: tuple[Any, ...] = ()
+
+    @property
+    def found(self) -> frozenset[tuple[str, str]]:
+        """Where what was looked for is there."""
+        return frozenset(place for place, stock in self.stocks.items() if stock.least > 0)
 
 
 def facts_of(run: Run) -> Facts:
@@ -280,16 +290,18 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def most_different(results: Sequence[Facts]) -> list[Facts]:
-    """At most MOST_WORLDS of them: the first, then each time the one that differs most from those before."""
+    """At most MOST_WORLDS of them: one of the longest, then each time the one that differs most from those before: in
+    what was done, then in what was found, so that the last rooms of a round differ as much as the first."""
     waiting = list(results)
     chosen: list[Facts] = []
-    distances = {id(facts): len(facts.signature) + 1 for facts in results}
+    distances = {id(facts): (len(facts.signature) + 1, len(facts.found)) for facts in results}
     while waiting and len(chosen) < MOST_WORLDS:
         facts = max(waiting, key=lambda each: distances[id(each)])
         waiting.remove(facts)
         chosen.append(facts)
         for each in waiting:
-            distances[id(each)] = min(distances[id(each)], len({*each.signature} ^ {*facts.signature}))
+            far = len({*each.signature} ^ {*facts.signature}), len(each.found ^ facts.found)
+            distances[id(each)] = min(distances[id(each)], far) if chosen[1:] else far
     return chosen
 
 

@@ -229,7 +229,7 @@ def _train(source: str) -> Iterable[Problem]:
 
 def _generated(count: int, held_out: bool = False) -> list[Problem]:
     made = generated_rows(count, held_out)
-    return [replace(_instruction(row["text"], row["program"], row["id"], {}), family=row["family"]) for row in made]
+    return [replace(_instruction(row["text"], row["program"], row["id"], row), family=row["family"]) for row in made]
 
 
 def _from_text(row: Row, number: int) -> Problem | str:

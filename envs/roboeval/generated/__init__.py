@@ -8,6 +8,7 @@ every machine; nothing is stored.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from envs.roboeval.generated.composed import STRUCTURES, composed
 from envs.roboeval.generated.family import Family, families, instruction
@@ -34,7 +35,7 @@ COMPOSED = 24
 """Instructions of each structure for one of each family."""
 
 
-def rows(count: int, held_out: bool = False) -> Iterator[dict[str, str]]:
+def rows(count: int, held_out: bool = False) -> Iterator[dict[str, Any]]:
     """The first `count` instructions of every family for training, with 24 times as many of every structure that is
     composed of parts; or the first `count` of every held-out family."""
     for family in families():

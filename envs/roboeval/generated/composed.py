@@ -32,7 +32,8 @@ def composed(structure: str, number: int) -> Family:
     wording, program = STRUCTURES[structure](source)
     if "start" in program:
         program = f"start = get_current_location()\n{program}"
-    return Family(structure, [wording], program)
+    ordered = structure == "both" or "first = " in program  # the first of several rooms
+    return Family(structure, [wording], program, ordered or None)
 
 
 def _either(source: random.Random) -> tuple[str, str]:
@@ -58,6 +59,8 @@ def _either(source: random.Random) -> tuple[str, str]:
 
 def _both(source: random.Random) -> tuple[str, str]:
     first, second = _two_actions(source)
+    while first["program"] == "go_to(start)" or "stay there" in first["said"]:
+        first, second = _two_actions(source)
     said, later = first["said"], second["said"]
     wording = source.choice(
         [f"{said}. Then {later}.", f"first {said}, then {later}.", f"{said}, and after that {later}."]

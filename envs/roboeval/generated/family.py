@@ -36,7 +36,7 @@ import yaml
 SUBJECTS = ("carrying", "looking", "asking", "telling")
 SLOT = re.compile(r"[$@](\w+)")
 CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
-ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|umb)")
+ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|umb|hourg)")
 SENTENCE = re.compile(r"(^|[.?!] )([a-z])")
 POLITE = ("Please {}", "Robot, {}", "Here is your task: {}", "Could you do this? {}", "I need your help. {}")
 SHARE_POLITE = 0.2
@@ -44,11 +44,13 @@ SHARE_POLITE = 0.2
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of instruction. wordings: each complete. program: the body of task_program(), not indented."""
+    """A kind of instruction. wordings: each complete. program: the body of task_program(), not indented. ordered:
+    whether the order of places and things matters; None where the words of the instruction say it."""
 
     name: str
     wordings: Sequence[str]
     program: str
+    ordered: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Words:
 def families() -> tuple[Family, ...]:
     """All families, of the four files beside this one."""
     parts = [part for subject in SUBJECTS for part in read(subject).items()]
-    return tuple(Family(name, part["wordings"], part["program"]) for name, part in parts)
+    return tuple(Family(name, part["wordings"], part["program"], part.get("ordered")) for name, part in parts)
 
 
 @cache
@@ -74,8 +76,8 @@ def read(name: str) -> dict[str, Any]:
     return content
 
 
-def instruction(family: Family, number: int) -> dict[str, str]:
-    """Instruction `number` of a family: id, family, text and program; the same on every machine."""
+def instruction(family: Family, number: int) -> dict[str, Any]:
+    """Instruction `number` of a family: id, family, text, program, ordered; the same on every machine."""
     source = random.Random(f"0/{family.name}/{number}")
     slots = Slots(source)
     wording = CHOICE.sub(
@@ -85,7 +87,8 @@ def instruction(family: Family, number: int) -> dict[str, str]:
     body = SLOT.sub(lambda match: slots.in_code(match[0]), family.program.strip())
     program = "def task_program():\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     name = f"{family.name}-{number}"
-    return {"id": name, "family": family.name, "text": _sentence(text, source), "program": program}
+    said = _sentence(text, source)
+    return {"id": name, "family": family.name, "text": said, "program": program, "ordered": family.ordered}
 
 
 def _sentence(text: str, source: random.Random) -> str:

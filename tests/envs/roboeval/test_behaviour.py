@@ -27,6 +27,8 @@ from tests.envs.roboeval.test_hardened import DIGGERS
 PROBLEMS = {problem.id.removeprefix("roboeval/"): problem for problem in RoboEval().problems("train")}
 VARIANTS = [json.loads(line) for line in (Path(__file__).parent / "variants.jsonl").read_text().splitlines()]
 """Right programs in another way: other names, loops, words, and another order where the instruction leaves it open."""
+GRADED = [json.loads(line) for line in (Path(__file__).parent / "graded_programs.jsonl").read_text().splitlines()]
+"""Right and wrong programs for generated instructions, written by hand: a wrong one differs in one thing."""
 CAP = 0.15
 HARDEST = ("patrol-06", "patrol-08", "guide-05", "survey-05")
 """Instructions on which programs that go everywhere earn most; tests/bench/robot_programs.py measures all."""
@@ -69,6 +71,28 @@ def test_right_programs_written_in_another_way_have_full_marks(scored):
     for row, result in zip(VARIANTS, results, strict=True):
         assert row["program"] != PROBLEMS[row["id"]].reference
         assert result.score == 1 and result.passed, (row["id"], result.score, result.note)
+
+
+@pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
+def test_programs_for_generated_instructions_are_graded_right(scored, right):
+    rows = [row for row in GRADED if row["right"] == right]
+    assert len(rows) > 100
+    problems = [
+        Problem(
+            id=row["id"],
+            question=row["text"],
+            reference=row["reference"],
+            data={"ordered": True} if row.get("ordered") else {},
+        )
+        for row in rows
+    ]
+    results = scored([(problem, row["program"]) for problem, row in zip(problems, rows, strict=True)])
+    wrong = [
+        (row["id"], result.score, result.note)
+        for row, result in zip(rows, results, strict=True)
+        if result.passed != right
+    ]
+    assert wrong == []
 
 
 USELESS = USELESS | {
