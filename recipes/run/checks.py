@@ -34,6 +34,7 @@ WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 """Words of TRL's fields, by recipe, which TRL itself looks at in the first loss."""
 FILTERS = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 """Fields of TRL's that change the distribution to sample from, and the values that do not."""
+CREDITS = ("answer", "lines")
 SCALES = ("none", "group", "batch", True, False)
 """What TRL takes for scale_rewards; true is group, false none."""
 
@@ -84,6 +85,27 @@ def _parts(cfg: DictConfig) -> str:
     return next((f"task.env.{name}={count}" for name, count in asked if count > 1), "")
 
 
+def _check_credit(cfg: DictConfig) -> None:
+    """Raise UserError for an unknown `recipe.credit`, and for what credit for lines does not go with."""
+    credit, trl = cfg.recipe.credit, cfg.recipe.trl
+    if credit not in CREDITS:
+        raise UserError(f"recipe.credit={credit}: choose {' or '.join(CREDITS)}")
+    if credit == "answer":
+        return
+    if cfg.episode is not None and cfg.episode.turns > 1:
+        raise UserError(f"recipe.credit=lines compares answers of one turn: leave out episode={cfg.episode.name}")
+    if trl.scale_rewards not in ("none", False):
+        raise UserError(
+            f"recipe.trl.scale_rewards={trl.scale_rewards}: the deviation of whole answers says nothing of their "
+            "lines: set it to none, or recipe.credit=answer"
+        )
+    if trl.get("importance_sampling_level") == "sequence":
+        raise UserError(
+            "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "
+            "its lines only count as their mean: set recipe.credit=answer or recipe.trl.importance_sampling_level=token"
+        )
+
+
 def check_grpo(cfg: DictConfig) -> None:
     """Raise UserError for settings that GRPO cannot follow."""
     recipe, hardware = cfg.recipe, cfg.hardware
@@ -103,6 +125,7 @@ def check_grpo(cfg: DictConfig) -> None:
             "fixed order: leave one of the two out"
         )
     PrefixSettings(**recipe.prefix)
+    _check_credit(cfg)
     _check_groups(cfg)
     _check_filters(cfg)
     if recipe.lookahead and (hardware.load_in_4bit or hardware.zero_stage == 3 or hardware.vllm):
@@ -116,7 +139,7 @@ def check_grpo(cfg: DictConfig) -> None:
             "set hardware.logits_at_once=0"
         )
     _check_episode(cfg)
-    on_tokens = recipe.shaping and cfg.reward.placement != "sparse"
+    on_tokens = recipe.shaping and cfg.reward.placement != "sparse" and recipe.credit != "lines"
     if on_tokens and _parts(cfg) and cfg.episode is None and recipe.trl.scale_rewards not in ("none", False):
         raise UserError(
             f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: {_parts(cfg)} compares each part of an answer with "
@@ -160,6 +183,7 @@ def _check_groups(cfg: DictConfig) -> None:
     recipe, episode = cfg.recipe, cfg.episode
     again = {"recipe.refill=true": recipe.refill, "recipe.prefix.enabled=true": recipe.prefix.enabled}
     alone = again | {"recipe.curriculum.enabled=true": recipe.curriculum.enabled}
+    alone |= {"recipe.credit=lines": recipe.credit == "lines"}
     alone |= {} if episode is None else {f"episode={episode.name}": episode.turns > 1}
     for name in (name for name, asked in alone.items() if asked and recipe.prompts_per_step % processes()):
         raise UserError(

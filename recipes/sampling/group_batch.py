@@ -25,7 +25,8 @@ class GroupRollout(Rollout):
     failed. from_prompt: `sums` of all answers sampled from the prompt alone, those of left-out groups too.
     sampling_metrics: of the curriculum, in this process. prefixed: number of groups that were drawn again behind the
     beginning of their reference, and the sum of the shares that they were shown.
-    graded_samples: answers that were graded for this batch, left-out ones too.
+    graded_samples: answers that were graded for this batch, left-out ones too. mixed_answers: answers that were graded
+    after an exchange of lines (recipes/trainers/line_credit.py), and are not among them.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -38,6 +39,7 @@ class GroupRollout(Rollout):
     prefixed: tuple[float, float] = (0.0, 0.0)
     graded_samples: int = 0
     sampled_tokens: int = 0
+    mixed_answers: int = 0
 
     def take(self, places: Sequence[int]) -> GroupRollout:
         """Some of the rows."""

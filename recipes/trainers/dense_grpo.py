@@ -45,6 +45,7 @@ from recipes.sampling.prefix import prefixes_of
 from recipes.sampling.sampler import Sampler, sampler_of
 from recipes.sampling.vllm import ServerSampler
 from recipes.trainers.group_advantages import GroupAdvantages
+from recipes.trainers.line_credit import LineCredit
 from recipes.trainers.log_probs import Entropy, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt, prefix_metrics
 from recipes.trainers.micro_batches import (
@@ -68,6 +69,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         run_log: takes sampled completions (and, as a callback, metrics).
         shaping: weight of a token's own reward in its advantage; 0 leaves the group-relative advantage alone.
             Sparse placement has none.
+        credit: "answer", or "lines" for the effect of exchanged lines in place of shaping (line_credit.py).
         packing_max_tokens: longest row, in tokens, that a prompt and its completions share. If a group of a micro-batch
             is longer, the micro-batch takes TRL's padded rows. 0: always.
         logits_at_once: completion tokens whose logits are in memory together; 0: all of a group. Packed groups only.
@@ -194,9 +196,11 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         metrics |= groups
         if self.rollouts.selects:
             metrics |= metrics_from_prompt(rollout.from_prompt, rewards_NG.device)
-        graded, sampled = rollout.graded_samples, rollout.sampled_tokens
-        totals = gather(torch.tensor([[graded, sampled]], dtype=torch.float64, device=rewards_NG.device)).sum(0)
+        counts = [[rollout.graded_samples, rollout.sampled_tokens, rollout.mixed_answers]]
+        totals = gather(torch.tensor(counts, dtype=torch.float64, device=rewards_NG.device)).sum(0)
         metrics |= {"graded_samples": totals[0].item(), **rollout.sampling_metrics}
+        if self._advantages.lines:
+            metrics["mixed_answers"] = totals[2].item()
         if self.rollouts.prefixes:
             metrics |= prefix_metrics(rollout.prefixed, rewards_NG.device)
         if self._turns > 1:
@@ -255,6 +259,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         reward: Reward,
         run_log: RunLog,
         shaping: float = 1.0,
+        credit: str = "answer",
         packing_max_tokens: int = 4096,
         logits_at_once: int = 0,
         sampling_dtype: torch.dtype | None = None,
@@ -286,7 +291,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
-        shaping = shaping if reward.placement != "sparse" else 0.0
+        shaping = shaping if reward.placement != "sparse" and credit != "lines" else 0.0
         settings = RolloutSettings(
             rows=args.per_device_train_batch_size * args.steps_per_generation,
             group=self.num_generations,
@@ -307,7 +312,12 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             shaping=shaping,
             turns=self._turns,
             discount=self.rollouts.turns_and_discount[1],
+            lines=LineCredit(task, grader, self.num_generations, self._length) if credit == "lines" else None,
         )
+
+    def _length(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self.processing_class(text, add_special_tokens=False)["input_ids"])
 
     def _rollouts(
         self,

@@ -11,6 +11,7 @@ from accelerate.utils import gather, gather_object
 from recipes.data.parts import Earned, centred, earned, groups_that_differ, without_other_parts
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups
 from recipes.trainers.advantages import group_relative, token_shaping
+from recipes.trainers.line_credit import LineCredit
 from recipes.trainers.turns import advantages_by_turn, lengths_by_turn, turn_columns
 
 
@@ -23,6 +24,7 @@ class GroupAdvantages:
         shaping: weight of a token's own reward; with 0 every token has its answer's group-relative advantage, and parts
             are not compared.
         turns, discount: of episodes: turns at most, and the discount between them.
+        lines: credit for lines, in place of all that is said above; None: none.
 
     All processes call its methods together. Parts count in answers of one turn, and where advantages are not divided:
     the deviation of a group's totals says nothing of its parts.
@@ -34,6 +36,7 @@ class GroupAdvantages:
     shaping: float
     turns: int
     discount: float
+    lines: LineCredit | None = None
 
     def signals(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
         """For each turn the discounted reward from that turn on, of all processes: (N, G) each. Of one turn these are
@@ -47,6 +50,8 @@ class GroupAdvantages:
         """Of all processes: (B,), or where tokens or turns differ (B, T) or wider."""
         device, completions = signals[0].device, rollout.completions
         width = self._width(rollout, device)
+        if self.lines is not None:
+            return gather(self.lines(rollout, width).to(device))
         own = self._own_rewards(rollout, width, device) if self.shaping else None
         lengths = gather(lengths_by_turn(completions, self.turns).to(device))
         if self.turns > 1:

@@ -124,12 +124,15 @@ def answers_in_parts(
 
 def robots(seeds: str | None, overrides: Sequence[str]) -> Commands:
     folder = f"{FOLDER}/robots"
-    learnt = ["task=roboeval", "task.env.examples=0", *UNMEASURED, "hardware.rows_per_device=4"]
-    form = ["recipe.trl.max_steps=64", "recipe.batch_size=4", "recipe.trl.learning_rate=5e-4"]
-    yield ["recipes/sft.py", *learnt, *form, f"run.dir={folder}/form"]
-    asked = ["task.env.train_size=8", "recipe.trl.max_steps=12", "recipe.batch_size=8", "recipe.trl.learning_rate=2e-4"]
-    asked += ["recipe.trl.lr_scheduler_type=constant", f"adapter={folder}/form"]
-    yield ["recipes/sft.py", *learnt, *asked, f"run.dir={folder}/sft"]
+    learnt = ["task=roboeval", "task.env.examples=0", *UNMEASURED]
+    form = ["task.env.generated=40", "model.lora_rank=0", "recipe.trl.max_steps=280", "recipe.trl.learning_rate=1e-4"]
+    form += ["recipe.batch_size=8", "hardware.rows_per_device=8"]
+    yield ["recipes/sft.py", *learnt, *form, f"run.dir={folder}/sft"]
+    yield ["tests/bench/robot_instructions.py", f"{folder}/asked.jsonl"]
+    if not Path(folder, "rates/pass_rates.jsonl").exists():
+        asked = ["task=roboeval", "task.env.examples=0", f"task.env.train={folder}/asked.jsonl"]
+        asked += ["task.max_new_tokens=192", f"model.path={folder}/sft/final", "evaluation.split=train", "pass_rate=8"]
+        yield ["recipes/check.py", *asked, f"run.dir={folder}/rates"]
     settings = ["+experiment=ablation_robots", "reward=dense,sparse", *overrides]
     yield sweep("grpo", "robots/grpo/${reward.name}", seeds or "0,1,2,3,4", *settings)
     yield table("robots", f"{folder}/grpo", "--metric", "scores/simulator", "--level", "sparse", "--window", "8")

@@ -20,6 +20,7 @@ RECIPES = {
     "grpo": [*ONLINE, "recipe.trl.num_generations=4", "hardware.precision=bf16"],
     "grpo beta": [*ONLINE, "recipe.trl.num_generations=4", "recipe.trl.beta=0.1", "recipe.packing_max_tokens=0"],
     "grpo parts": [*ONLINE, "recipe.trl.num_generations=4", "task.env.functions=3", "recipe.refill=true"],
+    "grpo lines": [*ONLINE, "recipe.trl.num_generations=4", "recipe.credit=lines"],
     "ppo": [*ONLINE, "value=separate"],
     "reinforce": [*ONLINE, "recipe.samples_per_prompt=2"],
     "sft": ["recipe.batch_size=4"],
