@@ -1,12 +1,12 @@
-"""Where rewards lie: dense placement against the others, paired by seed, from the runs of sweeps.
+"""Where rewards lie: dense placement and credit for lines against the others, paired by seed, from runs of sweeps.
 
     python tests/bench/run_ablation.py all
     python tests/bench/ablation.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo --level 0.7 [--html FILE]
 
 For each recipe and task: graded samples until `metric`, averaged over --window updates, reaches `level` (a run that
-never does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds, and
-the differences of dense to the others, seed by seed, with 95 % intervals (over_seeds.py). The last line is one JSON
-object.
+never does counts with all its samples, and is counted), and the metric's mean over the whole run; means over seeds,
+and the differences of dense and lines to the others, seed by seed, with 95 % intervals (over_seeds.py). The last line
+is one JSON object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from recipes.tools.report.curves import completions_per_prompt
 from recipes.tools.report.templates import render
 from tests.bench.over_seeds import interval, ratio, with_interval
 
-PLACEMENTS = ("dense", "sparse", "uniform", "pointed")
+PLACEMENTS = ("dense", "sparse", "uniform", "pointed", "lines")
+COMPARED = {"dense": ("sparse", "uniform", "pointed"), "lines": ("sparse", "dense", "uniform", "pointed")}
+"""What dense and lines (recipe.credit=lines, whatever the placement) are compared with."""
 WINDOW = 5
 """Updates that are averaged. Where an update has one prompt, take as many as there are prompts."""
 Runs = dict[str, dict[int, "Curve"]]
@@ -51,7 +53,8 @@ class Curve:
         recipe = cfg["recipe"]
         self.samples = recipe["prompts_per_step"] * (completions_per_prompt(cfg) or 1)
         self.key = recipe["name"], cfg["task"]["name"]
-        self.placement, self.seed = cfg["reward"]["placement"], cfg["seed"]
+        by_lines = recipe.get("credit") == "lines"
+        self.placement, self.seed = "lines" if by_lines else cfg["reward"]["placement"], cfg["seed"]
         self.values = [row[metric] for row in read_jsonl(folder / "metrics.jsonl") if metric in row]
 
     def mean(self) -> float:
@@ -124,9 +127,9 @@ def level_of(runs: Runs) -> float:
 
 
 def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
-    """Means with intervals by placement, and over the seeds that both have dense minus the others, and how many times
-    the samples of the others dense takes."""
-    result: dict[str, Any] = {"recipe": key[0], "task": key[1], "level": level, "placements": {}, "dense_minus": {}}
+    """Means with intervals by placement, and over the seeds that both have dense and lines minus the others, and how
+    many times the samples of the others they take."""
+    result: dict[str, Any] = {"recipe": key[0], "task": key[1], "level": level, "placements": {}}
     for name, curves in runs.items():
         if curves:
             result["placements"][name] = {
@@ -136,15 +139,21 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
                 "reached": sum(c.updates_to(level) is not None for c in curves.values()),
                 "mean": interval([c.mean() for c in curves.values()]),
             }
-    for name in PLACEMENTS[1:]:
-        if seeds := sorted(set(runs["dense"]) & set(runs[name])):
-            pairs = [(runs["dense"][seed], runs[name][seed]) for seed in seeds]
-            result["dense_minus"][name] = {
-                "samples": interval([a.samples_to(level) - b.samples_to(level) for a, b in pairs]),
-                "mean": interval([a.mean() - b.mean() for a, b in pairs]),
-                "times": ratio([(a.samples_to(level), b.samples_to(level)) for a, b in pairs]),
-            }
+    for first, others in COMPARED.items():
+        result[f"{first}_minus"] = {
+            name: _difference([(runs[first][seed], runs[name][seed]) for seed in seeds], level)
+            for name in others
+            if (seeds := sorted(set(runs[first]) & set(runs[name])))
+        }
     return result
+
+
+def _difference(pairs: Sequence[tuple[Curve, Curve]], level: float) -> dict[str, Any]:
+    return {
+        "samples": interval([a.samples_to(level) - b.samples_to(level) for a, b in pairs]),
+        "mean": interval([a.mean() - b.mean() for a, b in pairs]),
+        "times": ratio([(a.samples_to(level), b.samples_to(level)) for a, b in pairs]),
+    }
 
 
 def columns(args: argparse.Namespace) -> tuple[str, ...]:
@@ -152,15 +161,16 @@ def columns(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def cells(result: dict[str, Any]) -> list[list[str]]:
-    """Rows of the table of one recipe and task: each placement, then dense minus each of the others, by seed."""
+    """Rows of the table of one recipe and task: each placement, then the differences to the others, by seed."""
     rows = []
     for name, row in result["placements"].items():
         seeds = len(row["seeds"])
         reached, mean = f"{row['reached']} of {seeds}", with_interval(row["mean"], 3)
         rows.append([name, str(seeds), with_interval(row["samples"], 0), reached, mean])
-    for name, row in result["dense_minus"].items():
-        rows.append([f"dense - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
-        rows.append([f"dense / {name}", "", with_interval(row["times"], 2), "", ""])
+    for first in COMPARED:
+        for name, row in result[f"{first}_minus"].items():
+            rows.append([f"{first} - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
+            rows.append([f"{first} / {name}", "", with_interval(row["times"], 2), "", ""])
     return rows
 
 
@@ -196,7 +206,8 @@ def page(matches: dict[tuple[str, str], Runs], results: Sequence[dict[str, Any]]
 
 NOTE = """The same rewards, on the tokens responsible (dense), on the last token (sparse), in equal parts on all tokens
 (uniform), and on the last token where dense would spread them over all the code (pointed). Where answers have parts,
-dense also takes the other parts' rewards off. Curves: {metric} by graded samples, mean over seeds in its interval.
+dense also takes the other parts' rewards off. Lines: what an exchange of lines between answers changes. Curves:
+{metric} by graded samples, mean over seeds in its interval.
 Table: the samples until {metric} reaches the level above it. Intervals: 95 %, Student's t over seeds."""
 
 

@@ -1,6 +1,7 @@
 """A random policy of some 300,000 weights that reads and writes short programs: for ablations of many seeds.
 
     python tests/bench/small_policy.py runs/ablation/roboeval --task roboeval --problems 16 --faults 0.3
+    python tests/bench/small_policy.py runs/ablation/errands --task errands --faults 0.15
     python tests/bench/run_ablation.py roboeval        with the runs that it is made for
 
 Its tokenizer is byte-pair encoding learnt from the task's shortest problems and their programs. Its chat template
@@ -8,6 +9,9 @@ leaves the system message out: what that says is the same for every problem, and
 Beside it lie instructions.jsonl, those problems, and demonstrations.jsonl, each with many programs in which faults are
 planted: a policy trained on these knows each task and errs in the same few ways everywhere. Learning by heart leaves
 none of that: what then fails is noise, which differs from problem to problem.
+
+errands are robot instructions of several clauses, with three acts and more; a fault is another name or message in a
+call, drawn for each call by itself.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from envs.basics import PROBLEMS, Basics
 from envs.roboeval.extraction import DEFINITION
+from envs.roboeval.generated import COMPOSED, STRUCTURES, composed, instruction
 from envs.roboeval.task import MARK, RoboEval
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
@@ -44,6 +49,10 @@ TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}<answer>"
     "{% elif m.role == 'assistant' %}{{ m.content }}<eos>{% endif %}{% endfor %}"
 )
+ACT, ACTS, LONGEST = re.compile(r"\b(?:say|ask|pick|place)\("), 3, 420
+"""Of an errand's program: what counts as an act, how many there are at least, and its characters at most."""
+CALL = re.compile(r'\b(go_to|say|pick|place|is_in_room)\("([^"]*)"\)')
+KINDS = {"pick": "thing", "place": "thing", "is_in_room": "thing"}
 Faults = dict[str, tuple[str, str]]
 ROBOT_FAULTS: Faults = {
     "a bracket is doubled": (r"go_to\(", "go_to(("),
@@ -66,17 +75,19 @@ last."""
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--task", choices=["roboeval", "basics"], required=True)
+    parser.add_argument("--task", choices=list(ROWS), required=True)
     parser.add_argument("--problems", type=int, default=16)
-    parser.add_argument("--faults", type=float, default=0.3, help="share of demonstrations that have each fault")
+    parser.add_argument(
+        "--faults", type=float, default=0.3, help="share of demonstrations (of errands: of calls) that have each fault"
+    )
     parser.add_argument("--copies", type=int, default=64, help="demonstrations of a problem")
     parser.add_argument("--vocabulary", type=int, default=600)
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
     args = parser.parse_args()
     rng = random.Random(0)
-    rows, texts = robot_rows(args.problems) if args.task == "roboeval" else function_rows(args.problems)
-    faults, key = (ROBOT_FAULTS, "program") if args.task == "roboeval" else (FUNCTION_FAULTS, "solution")
+    rows, texts = ROWS[args.task](args.problems)
+    key = "solution" if args.task == "basics" else "program"
     args.folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(args.folder / "instructions.jsonl", rows)
     tokenizer = learnt(texts, args.vocabulary)
@@ -98,9 +109,14 @@ def main() -> None:
     model.save_pretrained(args.folder)
     tokenizer.save_pretrained(args.folder)
     copies = [(row, number) for row in rows for number in range(args.copies)]
-    demonstrations = (
-        demonstration(row, number, key, faulty(row[key], faults, args.faults, rng)) for row, number in copies
-    )
+    names = names_of(rows) if args.task == "errands" else {}
+
+    def spoilt(program: str) -> str:
+        if args.task == "errands":
+            return with_other_names(program, names, args.faults, rng)
+        return faulty(program, FUNCTION_FAULTS if args.task == "basics" else ROBOT_FAULTS, args.faults, rng)
+
+    demonstrations = (demonstration(row, number, key, spoilt(row[key])) for row, number in copies)
     # last: run_ablation.py takes this file to mean that all of them are there
     write_jsonl(args.folder / "demonstrations.jsonl", demonstrations)
     longest = max(len(tokenizer(f"```python\n{row[key]}```")["input_ids"]) for row in rows)
@@ -122,6 +138,43 @@ def function_rows(count: int) -> tuple[list[Row], list[str]]:
     problems = sorted(problems, key=lambda p: len(p.reference or ""))[: count + 1]
     chosen = [rows[p.id] | {"family": p.id} for p in problems]
     return chosen, [text for p in problems for text in (p.question, f"```python\n{p.reference}```")]
+
+
+def errand_rows(count: int) -> tuple[list[Row], list[str]]:
+    """The same of generated instructions of several clauses: of each structure the shortest with three acts."""
+    rows: list[Row] = []
+    for structure in STRUCTURES:
+        made = [instruction(composed(structure, n), n) for n in range(40 * COMPOSED, 40 * COMPOSED + 100)]
+        long = [row for row in made if len(ACT.findall(row["program"])) >= ACTS and len(row["program"]) < LONGEST]
+        rows += sorted(long, key=lambda row: len(row["program"]))[: count // len(STRUCTURES)]
+    asked = [
+        {"text": f"{MARK} {row['text']}\n{DEFINITION}", "program": row["program"], "ordered": bool(row["ordered"])}
+        for row in rows
+    ]
+    return asked, [text for r in rows for text in (f"{MARK} {r['text']}", f"```python\n{r['program']}```")]
+
+
+ROWS = {"roboeval": robot_rows, "basics": function_rows, "errands": errand_rows}
+
+
+def names_of(rows: list[Row]) -> dict[str, list[str]]:
+    """What calls of each function are given in the programs."""
+    names: dict[str, set[str]] = {}
+    for function, name in (found for row in rows for found in CALL.findall(row["program"])):
+        names.setdefault(KINDS.get(function, function), set()).add(name)
+    return {kind: sorted(found) for kind, found in names.items()}
+
+
+def with_other_names(program: str, names: dict[str, list[str]], share: float, rng: random.Random) -> str:
+    """The program with another name or message in that share of its calls."""
+
+    def other(call: re.Match[str]) -> str:
+        function, name = call.groups()
+        if rng.random() >= share:
+            return call[0]
+        return f'{function}("{rng.choice([each for each in names[KINDS.get(function, function)] if each != name])}")'
+
+    return CALL.sub(other, program)
 
 
 def demonstration(row: Row, number: int, key: str, program: str) -> Row:
