@@ -9,6 +9,8 @@ A token's advantage is (reward of its completion - mean of its group) + recipe.s
 reward, without what a complete block earns, - its mean over the group's tokens). With reward=sparse only the first
 bracket is left; recipe.trl.scale_rewards may divide it. Where an answer has parts that are graded each by itself
 (task.env.functions=3), a part's tokens keep what that part earned and not what the others did (recipes/data/parts.py).
+With recipe.credit=lines answers of a group exchange the lines in which they differ, and what that changes is these
+lines' advantage (recipes/trainers/line_credit.py).
 The algorithm is recipes/trainers/dense_grpo.py; the loss is TRL's. Answers are graded while others are sampled;
 recipe.lookahead=1 samples the next batch while this one trains; recipe.refill=true draws prompts until each group has
 answers of different reward; recipe.curriculum.enabled=true draws those problems most often whose answers

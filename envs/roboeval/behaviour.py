@@ -158,7 +158,7 @@ def _note(wanted: Sequence[Act], matches: Mapping[int, Any], wrong: Sequence[tup
 
 
 def acts(deeds: Sequence[Deed], goals: frozenset[str] = frozenset()) -> Iterator[Act]:
-    """The acts of a run. goals: rooms where a visit counts whatever else is done there. A wait is a second look for a
+    """The acts of a run. goals: rooms where a visit counts even if more is done there. A wait is a second look for a
     thing that was not there."""
     for number, (room, stay) in enumerate(_stays(deeds)):
         spans = tuple(deed.span for deed in stay if deed.span is not None)

@@ -80,6 +80,7 @@ class Batches:
         rollout = GroupRollout(
             [problem for problem in chosen for _ in range(self.group)],
             [completion_of(ids, self.bytes, self.task, self.ends) for ids in answers],
+            [],
             prompt_ids=[prompt for prompt in prompts for _ in range(self.group)],
         )
         batch = self.grader.batch()

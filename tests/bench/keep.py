@@ -24,10 +24,12 @@ from recipes.records.jsonl import read_jsonl
 
 METRICS = ("step", "reward", "pass_rate", "groups_skipped", "objective/kl", "value/explained_variance")
 METRICS += ("loss", "loss/policy_avg", "loss/value_avg", "completion_tokens", "seconds/total")
+METRICS += ("graded_samples", "mixed_answers", "seconds/mixed", "entropy")
 SETTINGS = ("recipe.name", "recipe.trl.max_steps", "recipe.prompts_per_step", "recipe.samples_per_prompt")
 SETTINGS += ("recipe.trl.num_generations", "recipe.trl.learning_rate", "task.name", "task.env.functions", "model.name")
 SETTINGS += ("recipe.trl.temperature", "recipe.trl.beta", "recipe.trl.loss_type", "recipe.trl.num_iterations")
-SETTINGS += ("recipe.shaping", "recipe.prefix", "recipe.curriculum", "recipe.refill", "recipe.lookahead")
+SETTINGS += ("recipe.shaping", "recipe.credit", "recipe.prefix", "recipe.curriculum", "recipe.refill")
+SETTINGS += ("recipe.lookahead", "task.pass_rate_range", "task.max_new_tokens")
 SETTINGS += ("task.reward", "task.env.train_size", "task.env.generated", "task.env.practice", "task.env.validation")
 SETTINGS += ("model.path", "model.lora_rank", "hardware.precision", "adapter", "value", "reward", "seed", "evaluation")
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")

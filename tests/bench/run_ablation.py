@@ -12,7 +12,8 @@ basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
 twelve      the same with answers of twelve functions; three to four hours on one core
-robots      robot programs whose reference's acts are parts, SmolLM2-135M, the same; two hours on one core
+robots      robot programs, SmolLM2-135M: dense with the reference's acts as parts, sparse, credit for lines; eight
+            hours on one core, without the SFT before
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
 channels    roboeval's GRPO again with one channel at a time at weight 0, so that its score is still measured
 
@@ -133,8 +134,10 @@ def robots(seeds: str | None, overrides: Sequence[str]) -> Commands:
         asked = ["task=roboeval", "task.env.examples=0", f"task.env.train={folder}/asked.jsonl"]
         asked += ["task.max_new_tokens=192", f"model.path={folder}/sft/final", "evaluation.split=train", "pass_rate=8"]
         yield ["recipes/check.py", *asked, f"run.dir={folder}/rates"]
-    settings = ["+experiment=ablation_robots", "reward=dense,sparse", *overrides]
-    yield sweep("grpo", "robots/grpo/${reward.name}", seeds or "0,1,2,3,4", *settings)
+    experiment, seeds = "+experiment=ablation_robots", seeds or "0,1,2,3,4"
+    yield sweep("grpo", "robots/grpo/${reward.name}", seeds, experiment, "reward=dense,sparse", *overrides)
+    by_lines = ["reward=sparse", "recipe.credit=lines", *overrides]
+    yield sweep("grpo", "robots/grpo/lines", seeds, experiment, *by_lines)
     yield table("robots", f"{folder}/grpo", "--metric", "scores/simulator", "--level", "sparse", "--window", "8")
 
 
