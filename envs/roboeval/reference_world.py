@@ -20,7 +20,8 @@ SMALL_WORDS = "a an the of to in at on is are it there here this that and or ple
 DROPPED = frozenset(SMALL_WORDS.split())
 NEGATIONS = """
 no none neither nor nobody nothing nowhere never without cannot nope cant isnt dont doesnt didnt wont wasnt arent werent
-couldnt hasnt havent away absent gone
+couldnt hasnt havent
+away absent gone
 """
 NUMBERS = "zero one two three four five six seven eight nine ten"
 SAME = {
