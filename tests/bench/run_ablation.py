@@ -12,6 +12,8 @@ basics      the same on 16 small functions
 unlocated   basics again with tests that do not say which lines failed: what dense spreads over all the code
 functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; two hours on one core
 twelve      the same with answers of twelve functions; three to four hours on one core
+errands     robot programs of several acts with the small policy, GRPO: credit for lines against the answer's advantage;
+            half an hour on one core
 robots      robot programs, SmolLM2-135M: dense with the reference's acts as parts, sparse, credit for lines; eight
             hours on one core, without the SFT before
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
     parser.add_argument(
         "--seeds",
-        help="0,1,2,3,4 for corridor, functions, twelve, robots and lines, 0,1,2,3,4,5 elsewhere, where not given",
+        help="0,1,2,3,4 for corridor, functions, twelve, errands, robots and lines, 0,1,2,3,4,5 elsewhere, where not given",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -121,6 +123,20 @@ def answers_in_parts(
     settings = [f"+experiment=ablation_{name}", "reward=dense,sparse", *overrides]
     yield sweep("grpo", f"{name}/grpo/${{reward.name}}", seeds or "0,1,2,3,4", *settings)
     yield table(name, f"{folder}/grpo", "--metric", "scores/unit_tests", "--level", "sparse", "--window", "8")
+
+
+def errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    folder = f"{FOLDER}/errands"
+    size = [f"model.path={folder}", "task.max_new_tokens=128"]
+    if not Path(folder, "demonstrations.jsonl").exists():
+        shape = ["--faults", "0.15", "--vocabulary", "900", "--hidden", "128"]
+        yield ["tests/bench/small_policy.py", folder, "--task", "errands", *shape]
+    learnt = [*size, f"task.env.train={folder}/demonstrations.jsonl", "recipe.trl.max_steps=600"]
+    yield ["recipes/sft.py", "+experiment=[ablation_roboeval,ablation_sft]", *learnt, f"run.dir={folder}/sft"]
+    compared = ["reward=sparse", "recipe.credit=answer,lines", *overrides]
+    experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
+    yield sweep("grpo", "errands/grpo/${recipe.credit}", seeds or "0,1,2,3,4", experiments, *size, *compared)
+    yield table("errands", f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")
 
 
 def robots(seeds: str | None, overrides: Sequence[str]) -> Commands:
@@ -207,6 +223,7 @@ ABLATIONS = {
     "unlocated": unlocated,
     "functions": functions,
     "twelve": twelve,
+    "errands": errands,
     "robots": robots,
     "lines": lines,
     "channels": channels,
