@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
     parser.add_argument(
         "--seeds",
-        help="0,1,2,3,4 for corridor, functions, twelve, errands, robots and lines, 0,1,2,3,4,5 elsewhere, where not given",
+        help="where not given: 0,1,2,3,4,5 for roboeval, basics, unlocated and channels, 0,1,2,3,4 for the others",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
