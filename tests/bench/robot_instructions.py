@@ -7,7 +7,6 @@ python tests/bench/run_ablation.py robots        with the runs that they are mad
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from envs.roboeval.generated import COMPOSED, STRUCTURES, composed, instruction
 from envs.roboeval.task import MARK
-from recipes.records.directory import write_text
+from recipes.records.jsonl import write_jsonl
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=40 * COMPOSED, help="number of a structure's first instruction")
     args = parser.parse_args(arguments)
     args.file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(args.file, "".join(f"{json.dumps(row)}\n" for row in rows(args.first, args.each)))
+    write_jsonl(args.file, rows(args.first, args.each))
 
 
 def rows(first: int, each: int) -> Iterator[dict[str, Any]]:
