@@ -41,6 +41,7 @@ setup(
     package_data={
         NAME: ["conf/**/*.yaml", "launch/*"],
         f"{NAME}.envs.etk.completion": ["flow2d/*"],
+        f"{NAME}.envs.basics.composed": ["*.yaml"],
         f"{NAME}.envs.roboeval.generated": ["*.yaml"],
         **{f"{NAME}.{folder}": ["**/*.jsonl", "**/*.json", "**/*.j2"] for folder in FOLDERS},
     },

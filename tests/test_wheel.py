@@ -82,7 +82,10 @@ def test_a_wheel_names_its_own_commands(installed, tmp_path):
     assert run(installed, program, cwd=tmp_path).stdout.strip() == "codegrain look"
 
 
-def test_generated_robot_instructions_come_with_the_wheel(installed, tmp_path):
-    program = "from codegrain.envs.roboeval.generated import rows\nprint(len(list(rows(1))))"
+@pytest.mark.parametrize(
+    ("module", "made"), [("roboeval.generated", "list(rows(1))"), ("basics.composed", "list(composed(60))")]
+)
+def test_what_is_made_from_yaml_comes_with_the_wheel(installed, tmp_path, module, made):
+    program = f"from codegrain.envs.{module} import *\nprint(len({made}))"
     done = run(installed, program, cwd=tmp_path)
     assert int(done.stdout) > 50, done.stderr[-1500:]

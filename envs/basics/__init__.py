@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from envs.basics import composed as composed_problems
 from envs.basics import families
 from envs.basics.together import ASKED, together
 from envs.json_lines import json_lines
@@ -41,6 +42,8 @@ class Basics(CodeBlockTask):
         further: a file or a folder of .jsonl files with the same fields: more problems to train on, beside the others.
             Those whose reference has the shape of a held-out one are left out.
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
+        composed: number of problems for training that are put together from phrases (composed/). Those that have the
+            shape of a held-out one, or pass its tests, are left out.
         generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
         held_out_families: number of generated families that are held out, one problem each.
         functions: how many problems are asked for in one prompt (together.py), each graded by itself.
@@ -68,11 +71,13 @@ class Basics(CodeBlockTask):
         held_out_families: int = 200,
         functions: int = 1,
         validation: float = 0.0,
+        composed: int = 0,
     ):
         if functions < 1:
             raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
         for name, value in (
             ("generated", generated),
+            ("composed", composed),
             ("held_out_families", held_out_families),
             ("train_size", train_size),
         ):
@@ -89,11 +94,16 @@ class Basics(CodeBlockTask):
                 f"task.env.generated={generated} with task.env.path={path}: the generated problems are for training "
                 "beside the task's own; leave one of the two out"
             )
+        if path and composed:
+            raise TaskError(
+                f"task.env.composed={composed} with task.env.path={path}: the composed problems are for training "
+                "beside the task's own; leave one of the two out"
+            )
         rows = _read(Path(path) if path else PROBLEMS, "path")
         self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
-        self.generated = 0 if path else generated
+        self.generated, self.composed = generated, composed
         trained, self._test_families = families.split(held_out_families, split_seed)
         self._train_families = [family for family in trained if family.level <= generated_level]
         self._validation_families: list[families.Family] = []
@@ -133,6 +143,7 @@ class Basics(CodeBlockTask):
             problems += self._generated_of(split)
         if split == "train":
             problems += self._practice + (self._further_train if self._further else [])
+            problems += self._composed_train if self.composed else []
         return together(problems, self.functions) if self.functions > 1 else problems
 
     def _generated_of(self, split: Split) -> list[Problem]:
@@ -162,6 +173,18 @@ class Basics(CodeBlockTask):
         if left_out := len(self._further) - len(kept):
             log.info("task.env.further: %d problems have the syntax tree of a held-out one and are left out", left_out)
         return kept
+
+    @functools.cached_property
+    def _composed_train(self) -> list[Problem]:
+        shapes = self._shapes_held_out
+        held_out = [part for p in (*self.problems("test"), *self.problems("validation")) for part in p.parts or (p,)]
+        made = [_generated(row) for row in composed_problems.composed(self.composed)]
+        return [
+            p
+            for p in made
+            if families.shape_of(p.reference) not in shapes
+            and not any(composed_problems.solves(p, other) for other in held_out)
+        ]
 
     @functools.cached_property
     def _shapes_held_out(self) -> set[str]:
