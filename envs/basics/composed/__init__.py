@@ -47,11 +47,11 @@ STEPS, CHOICES = 0.5, 0.12
 POOL, LARGE = 40, 10_000
 LONGEST_ANSWER, LONGEST_BODY, LONGEST_TEXT = 120, 150, 300
 NAMES = {
-    "text": ["text|line|title|sentence", "other|ending|suffix|second", "third|extra|middle|last"],
-    "words": ["words|names|tokens|labels", "known|listed|wanted|chosen", "further|spare|late|new"],
-    "numbers": ["numbers|values|scores|data", "more|others|weights|prices", "added|rest|limits|costs"],
-    "number": ["number|n|size|given", "limit|k|step|bound", "top|m|high|final"],
-    "table": ["table|stock|points|ages", "updates|changes|news|fixes", "old|past|base|first"],
+    "text": ["text|line|title|sentence", "other|ending|suffix|second", "third|note|center|tail"],
+    "words": ["words|names|tokens|tags", "known|allowed|wanted|chosen", "further|spare|added|new"],
+    "numbers": ["numbers|values|scores|data", "more|others|weights|prices", "extra|rest|limits|costs"],
+    "number": ["number|n|size|start", "limit|k|step|bound", "top|m|high|stop"],
+    "table": ["table|stock|points|ages", "updates|changes|additions|counts", "old|past|base|first"],
 }
 """Names of the first, second and third parameter of a kind."""
 TYPES = {"text": "str", "words": "list[str]", "numbers": "list[int]", "number": "int", "table": "dict[str, int]"}

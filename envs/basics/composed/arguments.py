@@ -13,6 +13,9 @@ SIGNED = {"absolute", "negative", "is_negative", "is_positive", "positive", "siz
 """Phrases whose problems have negative numbers; in others a number is never negative."""
 SOUGHT = ("c", "divider")
 """Constants that a text may have or not."""
+CASED = {"upper", "lower", "capitalized", "swapped_case", "only_capitals", "all_upper", "all_lower", "all_capitalized"}
+CASED |= {"capitals", "upper_case", "lower_case", "same_ignoring_case", "capital"}
+"""Phrases whose problems have words with a capital letter in lists."""
 MIRRORED = ["level", "noon", "radar", "abba", "a", "bob", "stats"]
 
 
@@ -23,13 +26,14 @@ def arguments(source: Source, known: Sequence[Parameter], parts: Sequence[Phrase
     constants = {(key, name): part.value for key, name, part in slots if isinstance(part, Constant)}
     texts = [value for (key, name), value in constants.items() if name in SOUGHT or key == "stripped"]
     numbers = [value for value in constants.values() if isinstance(value, int) and value >= 0]
+    cased = any(phrase.key in CASED for phrase in phrases)
     lowest = -9 if any(phrase.key in SIGNED for phrase in phrases) else 0
     for _ in range(DRAWS):
         drawn: dict[Parameter, Any] = {}
         for parameter in sorted(
             known, key=lambda each: each.kind in ("text", "number")
         ):  # these may be taken from others
-            drawn[parameter] = _value(source, parameter, drawn, texts, numbers, lowest)
+            drawn[parameter] = _value(source, parameter, drawn, texts, numbers, lowest, cased)
         yield tuple(drawn[parameter] for parameter in known)
 
 
@@ -40,12 +44,13 @@ def _value(
     texts: Sequence[str],
     numbers: Sequence[int],
     lowest: int,
+    cased: bool,
 ) -> Any:
     before = [value for other, value in others.items() if other.kind == parameter.kind]
     if parameter.kind == "text":
         return _text(source, list(others.values()), texts)
     if parameter.kind == "words":
-        words = [_word(source, texts) for _ in range(source.number(1, 6))]
+        words = [_word(source, texts, cased) for _ in range(source.number(1, 6))]
         return words + source.few(before[0], 0, 3) if before else words
     if parameter.kind == "numbers":
         made = [_number(source, numbers, lowest) for _ in range(source.number(1, 7))]
@@ -60,8 +65,8 @@ def _value(
     return _near(source, list(others.values()), numbers, lowest)
 
 
-def _word(source: Source, texts: Sequence[str]) -> str:
-    word = source.pick(*WORDS) if source.random() < 0.8 else source.pick(*NAMES, *MIRRORED)
+def _word(source: Source, texts: Sequence[str], cased: bool) -> str:
+    word = source.pick(*WORDS) if source.random() < 0.8 else source.pick(*(NAMES if cased else MIRRORED))
     if texts and source.random() < 0.35:
         given = source.pick(*texts)
         word = source.pick(given + word, word + given, word[:2] + given + word[2:], given + word + given)

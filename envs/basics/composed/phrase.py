@@ -98,11 +98,13 @@ def slots_of(kind: str, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in SLOT.findall(text)))
 
 
-def drawn(source: Source, kind: str, size: int, known: list[Parameter]) -> Phrase:
+def drawn(source: Source, kind: str, size: int, known: list[Parameter], within: bool = False) -> Phrase:
     """A phrase of `size` entries, conditions on words and numbers not counted. `known`: parameters so far; new ones are
-    added. Raises NoSuchPhrase."""
+    added. within: whether it stands in another, where it may not be a fraction. Raises NoSuchPhrase."""
     key = source.pick(*entries()[kind])
     entry, names = entries()[kind][key], slots_of(kind, key)
+    if within and " / " in entry["code"]:
+        raise NoSuchPhrase
     values = [name for name in names if kind_of(name) in (*VALUES, "flag")]
     flags = [name for name in values if kind_of(name) == "flag"]
     left = size - 1 - len(flags)
@@ -117,9 +119,9 @@ def drawn(source: Source, kind: str, size: int, known: list[Parameter]) -> Phras
         if part is None:
             slots[name] = _constant(source, name)
         elif part in TESTS:
-            slots[name] = drawn(source, part, 1, known)
+            slots[name] = drawn(source, part, 1, known, True)
         elif sizes[name]:
-            slots[name] = drawn(source, part, sizes[name], known)
+            slots[name] = drawn(source, part, sizes[name], known, True)
         else:
             slots[name] = _leaf(source, part, known, slots)
     constants = [part.said for part in slots.values() if isinstance(part, Constant)]
