@@ -17,6 +17,7 @@ collected      the same with problems of five collections beside, two problems o
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
 two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of
                both, recipes/export.py other=RUN
+composed       the same as two_runs with the problems of practice/easy/ and 2,000 composed ones beside, 270 updates each
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens, 20 updates
 two_runs_grpo  two_runs, then the same, 60 updates
@@ -71,15 +72,25 @@ SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
 SHIPPED = ("task.env.generated=2", "task.env.validation=0.2")
 COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", *SHIPPED)
 SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
-WITH_FURTHER = {
+TRAININGS = {
+    "own_answers": (),
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
     "practice_answers": (*COLLECTED, "task.env.practice=harder", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
     "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
-"""Trainings with further problems beside, and what they set besides."""
-TWO_RUNS = {"two_full": (), "two_lora": ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")}
-"""The trainings whose weights `two_runs` averages."""
+"""SFT on own answers that other arms average, and what it sets besides."""
+LORA = ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")
+TWO = (*TRAININGS["practice_answers"], "recipe.trl.max_steps=360")
+COMPOSED = (*TRAININGS["shipped_answers"], COLLECTED[0], "task.env.composed=2000", "recipe.trl.max_steps=270")
+TRAININGS |= {
+    "two_full": TWO,
+    "two_lora": (*TWO, *LORA),
+    "composed_full": COMPOSED,
+    "composed_lora": (*COMPOSED, *LORA),
+}
+PAIRS = {"two_runs": ("two_full", "two_lora"), "composed": ("composed_full", "composed_lora")}
+"""Arms that average the weights of two trainings."""
 DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
 """The base model's greedy answers to the training problems."""
@@ -120,14 +131,9 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
 
     where, model = f"run.dir={folder_of(arm)}", folder_of(f"{arm}-model")  # the latter of averaged weights
     weights = [f"adapter={folder_of(arm)}"]
-    if arm in WITH_FURTHER:
+    if arm in TRAININGS:
         yield DRAW
-        yield [*SFT, *WITH_FURTHER[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
-        return
-    if arm in TWO_RUNS:
-        settings = [*WITH_FURTHER["practice_answers"], "recipe.trl.max_steps=360", *TWO_RUNS[arm]]
-        yield DRAW
-        yield [*SFT, *settings, OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        yield [*SFT, *TRAININGS[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
         return
     if arm == "base":
         weights = []
@@ -137,10 +143,6 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     elif arm == "rejection":
         yield DRAW
         yield [*SFT, OWN, "recipe.references=false", f"seed={seed}", where, *overrides]
-    elif arm == "own_answers":
-        yield DRAW
-        yield [*SFT, OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
-        return
     elif arm in AVERAGED:
         before = AVERAGED[arm]
         yield from commands(before, seed, overrides)
@@ -148,11 +150,11 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         share = f"share={SHARES.get(arm, SHARE)}"
         yield ["recipes/export.py", f"run={folder_of(before)}", f"to={model}", share]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
-    elif arm == "two_runs":
-        for training in TWO_RUNS:
+    elif arm in PAIRS:
+        for training in PAIRS[arm]:
             yield from commands(training, seed, overrides)
         weights = [f"model.path={model}"]
-        run, other = map(folder_of, TWO_RUNS)
+        run, other = map(folder_of, PAIRS[arm])
         yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={model}"]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm in AFTER:
@@ -184,10 +186,10 @@ AVERAGED = {
 }
 """Arms that average the weights of a training with those before it, and that training."""
 BEFORE: dict[str, tuple[str, ...]] = {arm: (training,) for arm, training in AVERAGED.items()}
-BEFORE |= {"own_grpo": ("own_answers",), "two_runs": tuple(TWO_RUNS), "two_runs_grpo": tuple(TWO_RUNS)}
+BEFORE |= {**PAIRS, "own_grpo": ("own_answers",), "two_runs_grpo": PAIRS["two_runs"]}
 """The trainings that an arm needs besides its own."""
-ARMS = ("base", "sft", *AVERAGED, "two_runs", *AFTER, "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "shipped", "two_runs", *AFTER, "rejection")
+ARMS = ("base", "sft", *AVERAGED, *PAIRS, *AFTER, "grpo", "grpo_prefix", "stock_grpo", "rejection")
+DRAWS = ("own", "broad", "collected", "practice", "shipped", *PAIRS, *AFTER, "rejection")
 """Arms that need the base model's answers."""
 
 
