@@ -17,7 +17,7 @@ collected      the same with problems of five collections beside, two problems o
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
 two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of
                both, recipes/export.py other=RUN
-composed       the same as two_runs with the problems of practice/easy/ and 2,000 composed ones beside, 270 updates each
+composed       the same as two_runs with the problems of practice/easy/ and 2,000 composed ones beside, 240 updates each
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens, 20 updates
 two_runs_grpo  two_runs, then the same, 60 updates
@@ -82,7 +82,7 @@ TRAININGS = {
 """SFT on own answers that other arms average, and what it sets besides."""
 LORA = ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")
 TWO = (*TRAININGS["practice_answers"], "recipe.trl.max_steps=360")
-COMPOSED = (*TRAININGS["shipped_answers"], COLLECTED[0], "task.env.composed=2000", "recipe.trl.max_steps=270")
+COMPOSED = (*TRAININGS["shipped_answers"], COLLECTED[0], "task.env.composed=2000", "recipe.trl.max_steps=240")
 TRAININGS |= {
     "two_full": TWO,
     "two_lora": (*TWO, *LORA),

@@ -108,11 +108,14 @@ def drawn(source: Source, kind: str, size: int, known: list[Parameter], within: 
     values = [name for name in names if kind_of(name) in (*VALUES, "flag")]
     flags = [name for name in values if kind_of(name) == "flag"]
     left = size - 1 - len(flags)
-    if left < 0 or (left and not values):
+    if left < 0:
         raise NoSuchPhrase
     sizes = {name: int(name in flags) for name in values}
+    grow = [name for name in values if kind_of(name) != "number" or not entry.get("given")]
+    if left and not grow:
+        raise NoSuchPhrase
     for _ in range(left):
-        sizes[source.pick(*values)] += 1
+        sizes[source.pick(*grow)] += 1
     slots: dict[str, Part] = {}
     for name in names:
         part = kind_of(name)
