@@ -68,7 +68,7 @@ class Phrase:
             if isinstance(part, Phrase):
                 yield from part.walk()
 
-    def within(self, kind: str) -> list[Parameter | Phrase]:
+    def parts(self, kind: str) -> list[Parameter | Phrase]:
         """The parts of a kind that are inside this one."""
         parts = [part for phrase in self.walk() for part in phrase.slots.values()]
         return [part for part in parts if not isinstance(part, Constant) and part.kind == kind]
@@ -98,12 +98,12 @@ def slots_of(kind: str, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in SLOT.findall(text)))
 
 
-def drawn(source: Source, kind: str, size: int, known: list[Parameter], within: bool = False) -> Phrase:
+def drawn(source: Source, kind: str, size: int, known: list[Parameter], inside: bool = False) -> Phrase:
     """A phrase of `size` entries, conditions on words and numbers not counted. `known`: parameters so far; new ones are
-    added. within: whether it stands in another, where it may not be a fraction. Raises NoSuchPhrase."""
+    added. inside: whether it stands in another, where it may not be a fraction. Raises NoSuchPhrase."""
     key = source.pick(*entries()[kind])
     entry, names = entries()[kind][key], slots_of(kind, key)
-    if within and " / " in entry["code"]:
+    if inside and " / " in entry["code"]:
         raise NoSuchPhrase
     values = [name for name in names if kind_of(name) in (*VALUES, "flag")]
     flags = [name for name in values if kind_of(name) == "flag"]
@@ -118,15 +118,15 @@ def drawn(source: Source, kind: str, size: int, known: list[Parameter], within: 
         sizes[source.pick(*grow)] += 1
     slots: dict[str, Part] = {}
     for name in names:
-        part = kind_of(name)
-        if part is None:
+        inner = kind_of(name)
+        if inner is None:
             slots[name] = _constant(source, name)
-        elif part in TESTS:
-            slots[name] = drawn(source, part, 1, known, True)
+        elif inner in TESTS:
+            slots[name] = drawn(source, inner, 1, known, True)
         elif sizes[name]:
-            slots[name] = drawn(source, part, sizes[name], known, True)
+            slots[name] = drawn(source, inner, sizes[name], known, True)
         else:
-            slots[name] = _leaf(source, part, known, slots)
+            slots[name] = _leaf(source, inner, known, slots)
     constants = [part.said for part in slots.values() if isinstance(part, Constant)]
     if len(set(constants)) < len(constants):
         raise NoSuchPhrase
@@ -171,29 +171,41 @@ def _twice(code: str) -> set[str]:
     return {name for name in names if names.count(name) > 1}
 
 
-def said(part: Part, source: Source, pronouns: Mapping[Phrase, str]) -> str:
-    """A part in words. pronouns: what is said in place of phrases that are told before. Raises NoSuchPhrase."""
+def said(part: Part, source: Source, pronouns: Mapping[Phrase, str], inside: bool = False) -> str:
+    """A part in words. pronouns: what is said in place of phrases that are told before. inside: whether it stands in
+    another phrase. Raises NoSuchPhrase.
+
+    What follows a phrase in its wording may be read as a part of the phrase before it: "a list of n and values, each
+    increased by 7". So a phrase stands in another at the end only, and ends itself with what it is about.
+    """
     if isinstance(part, Parameter):
         return f"${part.name}"
     if isinstance(part, Constant):
         return part.said
     if part in pronouns:
         return pronouns[part]
-    untold = [phrase for phrase in part.inner if phrase not in pronouns]
-    if len(untold) > 1 or any(inner not in pronouns for phrase in untold for inner in phrase.inner):
-        raise NoSuchPhrase  # nobody can read it
-    plain = all(phrase.kind == "flag" for phrase in untold)
-    if any(phrase not in pronouns for phrase in repeats(part)):
+    untold = [name for name, each in part.slots.items() if each in part.inner and each not in pronouns]
+    within = [name for name in untold if kind_of(name) != "flag"]
+    if len(untold) > 1 or any(phrase not in pronouns for phrase in repeats(part)):
         raise NoSuchPhrase
-    forms = [*part.entry.get("said", []), *(part.entry.get("leaf", []) if plain else [])]
-    if not forms:
+    forms = [*part.entry.get("said", []), *(part.entry.get("leaf", []) if not within else [])]
+    if inside:
+        forms = [form for form in forms if form.endswith("}")]
+    if within and part.kind != "flag":
+        forms = [form for form in forms if form.endswith(f"{{{within[0]}}}")]
+    if not forms or (inside and untold):
         raise NoSuchPhrase
     return filled(source.pick(*forms), part, source, pronouns)
 
 
 def filled(form: str, phrase: Phrase, source: Source, pronouns: Mapping[Phrase, str]) -> str:
     """A wording with the parts of the phrase in it."""
-    return SLOT.sub(lambda match: said(phrase.slots[match[1]], source, pronouns), form)
+
+    def put(match: re.Match[str]) -> str:
+        part = phrase.slots[match[1]]
+        return said(part, source, pronouns, inside=part in phrase.inner)
+
+    return SLOT.sub(put, form)
 
 
 def expression(part: Part, instead: Mapping[Phrase, Part | str]) -> ast.expr:
