@@ -44,7 +44,8 @@ class Basics(CodeBlockTask):
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
         composed: number of problems for training that are put together from phrases (composed/). Those that have the
             shape of a held-out one, or pass its tests, are left out.
-        generated_level: the hardest level of generated problems for training, 1 to 3; held-out ones are of all levels.
+        generated_level: the hardest level of generated and composed problems for training, 1 to 3; held-out ones are of
+            all levels.
         held_out_families: number of generated families that are held out, one problem each.
         functions: how many problems are asked for in one prompt (together.py), each graded by itself.
         validation: the share of the training families, hand-written and generated, that is kept for the split
@@ -94,7 +95,7 @@ class Basics(CodeBlockTask):
         self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
         super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
-        self.generated, self.composed = generated, composed
+        self.generated, self.composed, self._hardest = generated, composed, generated_level
         trained, self._test_families = families.split(held_out_families, split_seed)
         self._train_families = [family for family in trained if family.level <= generated_level]
         self._validation_families: list[families.Family] = []
@@ -169,10 +170,13 @@ class Basics(CodeBlockTask):
     def _composed_train(self) -> list[Problem]:
         shapes = self._shapes_held_out
         held_out = [part for p in (*self.problems("test"), *self.problems("validation")) for part in p.parts or (p,)]
-        made = [_generated(row) for row in composed_problems.rows(self.composed)]
+        rows = [row for row in composed_problems.rows(self.composed) if row["level"] <= self._hardest]
+        made = [_generated(row) for row in rows]
         kept = [p for p in made if families.shape_of(p.reference) not in shapes]
         kept = [p for p in kept if not composed_problems.solves_any(p, held_out)]
-        log.info("task.env.composed: %d of %d are left out", self.composed - len(kept), self.composed)
+        log.info(
+            "task.env.composed: %d of %d problems are too near to a held-out one", len(made) - len(kept), len(made)
+        )
         return kept
 
     @functools.cached_property

@@ -99,6 +99,8 @@ def test_hardly_two_have_the_same_structure():
     shapes = collections.Counter(families.shape_of(p.reference) for p in made())
     assert len(shapes) > 0.85 * len(made())
     assert {p.data["level"] for p in made()} == {1, 2, 3}
+    easy = Basics(composed=100, generated_level=1).problems("train")
+    assert {p.data["level"] for p in easy if p.family.startswith("composed/")} == {1}
 
 
 def test_each_has_tests_of_plain_data_and_reads_as_a_text():
