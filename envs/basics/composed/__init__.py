@@ -56,8 +56,8 @@ TYPES = {"text": "str", "words": "list[str]", "numbers": "list[int]", "number": 
 RETURNED = {**TYPES, "flag": "bool"}
 PRONOUNS = {
     "text": ["the result", "that text"],
-    "words": ["these words", "the result"],
-    "numbers": ["these numbers", "the result"],
+    "words": ["these words"],
+    "numbers": ["these numbers"],
     "number": ["that number", "the result"],
     "table": ["that dictionary"],
 }
@@ -77,8 +77,10 @@ Function = Callable[..., Any]
 
 def rows(count: int) -> list[dict[str, Any]]:
     """The first `count` problems, some five milliseconds each; of several with the same text the first."""
-    made = map(row, range(count))
-    return list({each["description"]: each for each in reversed(list(made))}.values())[::-1]
+    made: dict[str, dict[str, Any]] = {}
+    for each in map(row, range(count)):
+        made.setdefault(each["description"], each)
+    return list(made.values())
 
 
 def row(number: int) -> dict[str, Any]:
