@@ -117,10 +117,10 @@ class LocalSandbox:
         with self._lock:
             self._closed = True
             workers = list(self._all) if self._pid == os.getpid() else []
+            self._all.clear()
+            self._idle.clear()
         for worker in workers:
             worker.stop()
-        self._all.clear()
-        self._idle.clear()
 
     async def layers(self) -> dict[str, Any]:
         """The active layers of confinement by name. Raises RuntimeError like `run`."""
@@ -218,9 +218,12 @@ class LocalSandbox:
         self._idle.append(worker)
 
     def _lose(self, worker: Worker) -> None:
-        worker.stop()
         with self._lock:
+            kept = worker in self._all  # otherwise `close` stops it in another thread
             self._all.discard(worker)
+        if kept:
+            worker.stop()
+        with self._lock:
             self._places.append(worker.processor)
 
     # --- one job --------------------------------------------------------------------------------------------

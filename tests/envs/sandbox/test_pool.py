@@ -283,7 +283,10 @@ def test_closing(sandbox):
         LocalSandbox(0)
 
 
-def test_a_sandbox_that_is_closed_during_a_run_stops_at_once():
+def test_a_sandbox_that_is_closed_during_a_run_stops_at_once(monkeypatch):
+    stopped: list[Worker] = []
+    stop = Worker.stop
+    monkeypatch.setattr(Worker, "stop", lambda worker: (stopped.append(worker), stop(worker)))
     box = LocalSandbox(2)
     asyncio.run(box.layers())
     raised: list[BaseException] = []
@@ -302,3 +305,4 @@ def test_a_sandbox_that_is_closed_during_a_run_stops_at_once():
     thread.join(60)
     assert not thread.is_alive() and [str(error) for error in raised] == ["the sandbox is closed"]
     assert not box._all and all(worker.process.poll() is not None for worker in workers)
+    assert sorted(map(id, stopped)) == sorted(map(id, workers))  # each by one thread only: two would close what is closed
