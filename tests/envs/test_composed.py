@@ -12,7 +12,7 @@ import re
 import pytest
 
 from envs.basics import Basics, _generated, composed, families
-from envs.basics.composed import NAMES, ROOTS, SIZES, TYPES, VARIABLES, _chain, _told
+from envs.basics.composed import APART, NAMES, ROOTS, SIZES, TYPES, VARIABLES, _chain, _told
 from envs.basics.composed.arguments import arguments
 from envs.basics.composed.phrase import (
     SLOT,
@@ -149,6 +149,15 @@ def test_the_names_in_a_wording_are_those_of_its_expression():
             names = {node.id for node in ast.walk(ast.parse(entry["code"], mode="eval")) if isinstance(node, ast.Name)}
             assert forms and all(form == forms[0] for form in forms) and forms[0] <= names, (kind, key)
             assert not any(kind_of(name) in VALUES for name in names - forms[0]), (kind, key)
+
+
+def test_entries_have_no_other_fields_or_marks():
+    """A mistyped one would change nothing."""
+    apart = {mark for pair in APART for marks in pair for mark in marks}
+    for kind in KINDS:
+        for key, entry in entries()[kind].items():
+            assert set(entry) <= {"said", "leaf", "do", "code", "given", "marks"}, (kind, key)
+            assert set(entry.get("marks", ())) <= {*apart, "unequal", "paired"}, (kind, key)
 
 
 def test_every_phrase_can_be_told():

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from envs.basics import families
-from envs.basics.composed.arguments import CASED, SIGNED, arguments
+from envs.basics.composed.arguments import arguments
 from envs.basics.composed.phrase import (
     VALUES,
     NoSuchPhrase,
@@ -62,13 +62,8 @@ PRONOUNS = {
     "table": ["that dictionary"],
 }
 VARIABLES = {"text": "changed", "words": "picked", "numbers": "result", "number": "amount", "table": "entries"}
-MAY_BE_NEGATIVE = {*SIGNED, "minus", "less", "taken_from", "decreased", "letter_place", "steps", "place"}
-OF_DIGITS = {"last_digit", "without_last_digit", "digit_count", "digit_sum", "digits", "written", "zero_padded"}
-OF_DIGITS |= {"remainder", "remainders", "quotient", "whole_parts"}
-ALPHABETICAL = {"sorted", "sorted_back", "different", "alphabetical_first", "alphabetical_last", "is_sorted", "keys"}
-ALPHABETICAL |= {"before", "sorted_letters"}
-APART = ((MAY_BE_NEGATIVE, OF_DIGITS), (CASED, ALPHABETICAL))
-"""Phrases that do not go together: what a text says of them is not what Python does with a sign or a capital letter."""
+APART = (({"signed", "negative"}, {"digits"}), ({"cased"}, {"alphabetical"}))
+"""Marks of phrases that do not stand in one problem."""
 TAKEN = {*dir(builtins), *keyword.kwlist, *VARIABLES.values()}
 TAKEN |= {name for each in NAMES.values() for names in each for name in names.split("|")}
 """Names that no function may have."""
@@ -123,13 +118,14 @@ def _family(source: Source) -> Family:
         chain = _chain(root) if size > 2 or source.random() < STEPS else []
         text, body = _told(source, root, chain)
         parts = [root]
-    used = [phrase.key for part in (*parts[1:], *parts[:1]) for phrase in part.walk()]
-    if not known or len(body) > LONGEST_BODY or any(one & {*used} and other & {*used} for one, other in APART):
+    used = [phrase for part in (*parts[1:], *parts[:1]) for phrase in part.walk()]
+    marks = {mark for phrase in used for mark in phrase.marks}
+    if not known or len(body) > LONGEST_BODY or any(one & marks and other & marks for one, other in APART):
         raise NoSuchPhrase
     pool = _pool(source, known, body, parts)
     turns = itertools.cycle(args for args, _ in pool)
     draft = Draft(
-        names=_names(used),
+        names=_names([phrase.key for phrase in used]),
         signature=", ".join(f"{NAMES[p.kind][p.place]}: {TYPES[p.kind]}" for p in known)
         + f" -> {_returned(kind, [answer for _, answer in pool])}",
         texts=[_renamed(text, known)],

@@ -12,18 +12,8 @@ from envs.basics.families.source import NAMES, WORDS, Source
 DRAWS = 55
 OF_OTHERS = ("text", "number")
 """Kinds of parameters whose values may be taken from those of others, so that they are drawn last."""
-SIGNED = {"absolute", "negative", "is_negative", "is_positive", "positive", "size_without_sign", "distance", "negated"}
-"""Phrases whose problems have negative numbers; in others a number is never negative."""
 SOUGHT = ("c", "divider", "sign")
 """Constants that a text may have or not."""
-CASED = {"upper", "lower", "capitalized", "swapped_case", "only_capitals", "all_upper", "all_lower", "all_capitalized"}
-CASED |= {"capitals", "upper_case", "lower_case", "same_ignoring_case", "capital"}
-"""Phrases whose problems have words with a capital letter in lists."""
-UNEQUAL = {"longest", "shortest", "by_length", "by_length_back", "by_last_letter", "best_key", "least_key"}
-UNEQUAL |= {"keys_by_value", "zipped", "places_of"}
-"""Phrases whose texts do not say which of several equal words or numbers counts: their arguments have none."""
-PAIRED = {"sums", "products", "dot", "zipped", "pairs_joined"}
-"""Phrases that need lists of the same length."""
 MIRRORED = ["level", "noon", "radar", "abba", "a", "bob", "stats"]
 
 
@@ -43,21 +33,21 @@ def arguments(source: Source, known: Sequence[Parameter], parts: Sequence[Phrase
     phrases = [phrase for part in parts for phrase in part.walk()]
     slots = [slot for phrase in phrases for slot in phrase.slots.items()]
     constants = [(name, part.value) for name, part in slots if isinstance(part, Constant)]
-    keys = {phrase.key for phrase in phrases}
-    signed = bool(keys & SIGNED) and not any(phrase.entry.get("given") for phrase in phrases)
+    marks = {mark for phrase in phrases for mark in phrase.marks}
+    signed = "signed" in marks and not any(phrase.entry.get("given") for phrase in phrases)
     wanted = Wanted(
         texts=[value for name, value in constants if name in SOUGHT],
         numbers=[value for _, value in constants if isinstance(value, int) and value >= 0],
         lowest=-9 if signed else 0,
-        cased=bool(keys & CASED),
+        cased="cased" in marks,
     )
     for _ in range(DRAWS):
         drawn: dict[Parameter, Any] = {}
         for parameter in sorted(known, key=lambda each: each.kind in OF_OTHERS):
             drawn[parameter] = _value(source, parameter, drawn, wanted)
-        if keys & UNEQUAL:
+        if "unequal" in marks:
             drawn = {parameter: _unequal(value) for parameter, value in drawn.items()}
-        if keys & PAIRED:
+        if "paired" in marks:
             shortest = min((len(value) for value in drawn.values() if isinstance(value, list)), default=0)
             drawn = {p: value[:shortest] if isinstance(value, list) else value for p, value in drawn.items()}
         yield tuple(drawn[parameter] for parameter in known)

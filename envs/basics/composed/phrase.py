@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,12 @@ class Phrase:
     key: str
     entry: Mapping[str, Any]
     slots: Mapping[str, Part]
+
+    @property
+    def marks(self) -> Sequence[str]:
+        """What phrases.yaml says of its arguments, and of what it does not go together with."""
+        marks: list[str] = self.entry.get("marks", [])
+        return marks
 
     @property
     def inner(self) -> list[Phrase]:

@@ -305,4 +305,4 @@ def test_a_sandbox_that_is_closed_during_a_run_stops_at_once(monkeypatch):
     thread.join(60)
     assert not thread.is_alive() and [str(error) for error in raised] == ["the sandbox is closed"]
     assert not box._all and all(worker.process.poll() is not None for worker in workers)
-    assert sorted(map(id, stopped)) == sorted(map(id, workers))  # each by one thread only: two would close what is closed
+    assert len(stopped) == len(set(stopped)) and set(workers) <= set(stopped)  # each by one thread, once
