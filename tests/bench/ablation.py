@@ -79,9 +79,12 @@ def main() -> None:
     parser.add_argument("--metric", default="reward")
     parser.add_argument("--level", type=level, required=True, help="a number; sparse: what sparse reaches at its end")
     parser.add_argument("--window", type=int, default=WINDOW, help=f"updates that are averaged; {WINDOW}")
+    parser.add_argument("--updates", type=int, help="of each run only the first so many count")
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
-    matches = read(args.folders, args.metric, args.window)
+    if args.updates is not None and args.updates < args.window:
+        parser.error(f"--updates {args.updates}: must be at least --window, {args.window}")
+    matches = read(args.folders, args.metric, args.window, args.updates)
     if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
     levels = {key: level_of(runs) if args.level == "sparse" else args.level for key, runs in matches.items()}
@@ -93,9 +96,12 @@ def main() -> None:
     print(json.dumps({"metric": args.metric, "level": args.level, "results": results}))
 
 
-def read(folders: Sequence[Path], metric: str, window: int = WINDOW) -> dict[tuple[str, str], Runs]:
-    """The runs below `folders` by recipe and task, each as long as the shortest of them. A run takes the place of one
-    with the same placement and seed in a folder before its own. SystemExit where one folder has two of them."""
+def read(
+    folders: Sequence[Path], metric: str, window: int = WINDOW, updates: int | None = None
+) -> dict[tuple[str, str], Runs]:
+    """The runs below `folders` by recipe and task, each as long as the shortest of them, and `updates` at most. A run
+    takes the place of one with the same placement and seed in a folder before its own. SystemExit where one folder has
+    two of them."""
     matches: dict[tuple[str, str], Runs] = defaultdict(lambda: {name: {} for name in PLACEMENTS})
     for config in (c for folder in folders for c in sorted(folder.glob("*/config.yaml"))):
         curve = Curve(config.parent, metric, window)
@@ -111,7 +117,7 @@ def read(folders: Sequence[Path], metric: str, window: int = WINDOW) -> dict[tup
         if shortest < longest:
             print(f"runs of {shortest} to {longest} updates: the first {shortest} of each count", file=sys.stderr)
         for curve in curves:
-            curve.values = curve.values[:shortest]
+            curve.values = curve.values[:shortest][:updates]
     return dict(matches)
 
 

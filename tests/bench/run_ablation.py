@@ -133,7 +133,7 @@ def errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
         yield ["tests/bench/small_policy.py", folder, "--task", "errands", *shape]
     learnt = [*size, f"task.env.train={folder}/demonstrations.jsonl", "recipe.trl.max_steps=600"]
     yield ["recipes/sft.py", "+experiment=[ablation_roboeval,ablation_sft]", *learnt, f"run.dir={folder}/sft"]
-    compared = ["reward=sparse", "recipe.credit=answer,lines", *overrides]
+    compared = ["reward=sparse", "recipe.credit=answer,lines", "recipe.trl.learning_rate=2e-4", *overrides]
     experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
     yield sweep("grpo", "errands/grpo/${recipe.credit}", seeds or "0,1,2,3,4", experiments, *size, *compared)
     yield table("errands", f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")

@@ -52,6 +52,20 @@ def test_a_wider_window_takes_longer_to_reach_a_level(runs):
     assert ablation.level_of(matches) == 0.5
 
 
+def test_the_first_updates_alone_can_be_compared(runs, monkeypatch, capsys):
+    [matches] = ablation.read([runs], "share", updates=12).values()
+    assert {len(curve.values) for seeds in matches.values() for curve in seeds.values()} == {12}
+    assert ablation.level_of(matches) == pytest.approx(0.2)  # two of the last five
+    command = ["ablation.py", str(runs), "--metric", "share", "--level", "sparse", "--updates"]
+    monkeypatch.setattr(sys, "argv", [*command, "12"])
+    ablation.main()
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["results"][0]["level"] == pytest.approx(0.2)
+    monkeypatch.setattr(sys, "argv", [*command, "4"])
+    with pytest.raises(SystemExit):
+        ablation.main()
+    assert "--updates 4: must be at least --window, 5" in capsys.readouterr().err
+
+
 def test_the_table_names_the_level_and_the_ratio(runs, monkeypatch, capsys):
     page = runs / "page.html"
     command = ["ablation.py", str(runs), "--metric", "share", "--level", "sparse", "--html", str(page)]
