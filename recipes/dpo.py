@@ -1,6 +1,6 @@
 """DPO on code: prefer the better graded of two answers, learnt from pairs that are there before training.
 
-    python recipes/pairs.py task=humaneval recipe.samples_per_prompt=8
+    python recipes/pairs.py task=humaneval
     python recipes/dpo.py task=humaneval recipe.pairs=runs/pairs/humaneval/smollm2_135m-dense-seed0
 
 The offline counterpart of PPO: the same graded samples, no sampling while it trains. The reference is the policy that

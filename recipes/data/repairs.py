@@ -14,7 +14,7 @@ from pathlib import Path
 from envs.episode import with_reply
 from envs.task import Prompted
 from recipes.cli.errors import UserError
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import Record, named_rows
 
 Turns = tuple[tuple[str, str], ...]
 """An answer that failed and the environment's reply to it, for each turn."""
@@ -38,9 +38,10 @@ class Failed:
         return messages
 
 
-def samples_file(path: str) -> Path:
-    """The samples of an evaluation: of its run directory, or that file itself."""
-    return Path(path) / "samples.jsonl" if Path(path).is_dir() else Path(path)
+def samples(path: str) -> tuple[Path, list[Record]]:
+    """The file of recipe.answers, an evaluation's samples, and its rows. Raises UserError where it has others."""
+    needs = ("task_id", "completion", "passed")
+    return named_rows("recipe.answers", path, "samples.jsonl", needs, "recipes/eval.py evaluation.split=train")
 
 
 def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
@@ -53,7 +54,7 @@ def failed_turns(path: str) -> dict[str, Sequence[Failed]]:
     Raises UserError where no sample has a second turn.
     """
     failed: dict[str, dict[Turns, Failed]] = {}
-    for row in read_jsonl(samples_file(path)):
+    for row in samples(path)[1]:
         told: Turns = ()
         for turn, after in itertools.pairwise(row.get("turns", [])):
             if turn["passed"]:  # the reply saw what the grade did not

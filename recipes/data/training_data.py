@@ -12,8 +12,7 @@ from envs.task import Prompted, Task, demonstration
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids, with_answer
-from recipes.data.repairs import Failed, samples_file
-from recipes.records.jsonl import read_jsonl
+from recipes.data.repairs import Failed, samples
 
 
 def prompt_dataset(task: Task) -> Dataset:
@@ -58,11 +57,12 @@ def right_answers(path: str, needed: bool = True) -> dict[str, str]:
 
     Raises UserError where there is no right answer and some are needed.
     """
-    file = samples_file(path)
+    file, rows = samples(path)
     counts: dict[str, Counter[str]] = {}
-    for row in read_jsonl(file):
+    for row in rows:
         if row["passed"] and row.get("finished", True):
-            counts.setdefault(row["task_id"], Counter())[row["completion"]] += 1 if row["temperature"] else 1_000_000
+            weight = 1 if row.get("temperature", 1) else 1_000_000  # a row of recipes/pairs.py has none
+            counts.setdefault(row["task_id"], Counter())[row["completion"]] += weight
     if not counts and needed:
         raise UserError(
             f"recipe.answers={path}: no right answers in {file}; recipes/eval.py evaluation.split=train writes them"

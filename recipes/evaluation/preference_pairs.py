@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 
 from recipes.cli.errors import UserError
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import named_rows
 
 PAIRS = "pairs.jsonl"
 COLUMNS = ("prompt", "chosen", "rejected")
@@ -38,14 +37,7 @@ def preference_pairs(rows: Sequence[dict[str, Any]], margin: float, most: int) -
 def read_pairs(path: str) -> Dataset:
     """The pairs of a run directory or file, as TRL reads them. Raises UserError where there are none, or one lacks a
     column."""
-    file = Path(path) / PAIRS if Path(path).is_dir() else Path(path)
-    rows = read_jsonl(file)
+    file, rows = named_rows("recipe.pairs", path, PAIRS, COLUMNS, "recipes/pairs.py")
     if not rows:
         raise UserError(f"recipe.pairs={path}: no preference pairs in {file}; recipes/pairs.py writes them")
-    for number, row in enumerate(rows, 1):
-        if missing := [key for key in COLUMNS if key not in row]:
-            raise UserError(
-                f"recipe.pairs={path}: row {number} of {file} has no {missing[0]!r}; recipes/pairs.py writes "
-                "pairs.jsonl with prompt, chosen and rejected"
-            )
     return Dataset.from_list([{key: row[key] for key in COLUMNS} for row in rows])

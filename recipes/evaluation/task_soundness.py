@@ -13,7 +13,7 @@ from envs.task import Filtered, Problem, Split, Task, TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.evaluation.sharing import gathered, own_share, rank
-from recipes.records.jsonl import read_jsonl, write_jsonl
+from recipes.records.jsonl import named_rows, read_jsonl, write_jsonl
 from rewards.audit.answers import as_answer
 from rewards.compose import Grade, Reward
 
@@ -118,8 +118,10 @@ def training_problems(cfg: DictConfig, task: Task, reward: Reward, folder: Path)
 
 
 def outside_range(path: str, low: float, high: float) -> set[str]:
-    """Ids of the problems in a pass_rates.jsonl whose pass rate is below `low` or above `high`."""
-    rows = read_jsonl(Path(path))
-    if not rows or not all(row.keys() >= {"id", "passed", "samples"} for row in rows):
-        raise UserError(f"task.pass_rates={path}: no pass rates in it; recipes/check.py with pass_rate=8 writes them")
+    """Ids of the problems whose pass rate is below `low` or above `high`. path: a pass_rates.jsonl, or a run directory
+    with one. Raises UserError where there is none."""
+    writer = "recipes/check.py with pass_rate=8"
+    file, rows = named_rows("task.pass_rates", path, "pass_rates.jsonl", ("id", "passed", "samples"), writer)
+    if not rows:
+        raise UserError(f"task.pass_rates={path}: no pass rates in {file}; {writer} writes them")
     return {row["id"] for row in rows if not low <= row["passed"] / row["samples"] <= high}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from recipes.cli.errors import UserError
 from recipes.records.directory import write_text
 
 Record = dict[str, Any]
@@ -48,6 +49,26 @@ def stream_jsonl(path: Path) -> Iterator[tuple[int, Record]]:
 def read_jsonl(path: Path) -> list[Record]:
     """The objects of a JSON-lines file, in order; see `stream_jsonl`."""
     return [record for _, record in stream_jsonl(path)]
+
+
+def named_rows(setting: str, path: str, name: str, needs: Sequence[str], writer: str) -> tuple[Path, list[Record]]:
+    """The file that a setting names and its rows.
+
+    Args:
+        path: the setting's value: that file, or a run directory with a file `name`.
+        needs: keys of every row. writer: the command that writes such a file.
+
+    Raises UserError where it cannot be read, or a row lacks a key. A missing file has no rows.
+    """
+    file = Path(path) / name if Path(path).is_dir() else Path(path)
+    try:
+        rows = read_jsonl(file)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{setting}={path}: {error}; {writer} writes {name}") from None
+    for number, row in enumerate(rows, 1):
+        if missing := [key for key in needs if key not in row]:
+            raise UserError(f"{setting}={path}: row {number} of {file} has no {missing[0]!r}; {writer} writes {name}")
+    return file, rows
 
 
 def write_jsonl(path: Path, rows: Iterable[Record]) -> None:

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME | KEY=VALUE", help=f"{', '.join(ABLATIONS)}, or all")
     parser.add_argument(
         "--seeds",
-        help="where not given: 0,1,2,3,4,5 for roboeval, basics, unlocated and channels, 0,1,2,3,4 for the others",
+        help="where not given: 0,1,2,3,4 for corridor, functions, twelve, robots and lines, 0,1,2,3,4,5 for the others",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     args = parser.parse_intermixed_args(arguments)
@@ -135,7 +135,7 @@ def errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
     yield ["recipes/sft.py", "+experiment=[ablation_roboeval,ablation_sft]", *learnt, f"run.dir={folder}/sft"]
     compared = ["reward=sparse", "recipe.credit=answer,lines", "recipe.trl.learning_rate=2e-4", *overrides]
     experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
-    yield sweep("grpo", "errands/grpo/${recipe.credit}", seeds or "0,1,2,3,4", experiments, *size, *compared)
+    yield sweep("grpo", "errands/grpo/${recipe.credit}", seeds or "0,1,2,3,4,5", experiments, *size, *compared)
     yield table("errands", f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")
 
 

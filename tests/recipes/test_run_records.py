@@ -21,10 +21,12 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name
+from recipes.data.training_data import right_answers
 from recipes.evaluation.preference_pairs import read_pairs
+from recipes.evaluation.task_soundness import outside_range
 from recipes.models.load import adapter_folder, check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import build_task, other_task
 from recipes.run.lifecycle import _answered
@@ -68,6 +70,37 @@ def test_pairs_without_a_column_are_one_line(tmp_path):
         UserError, match=r"recipe\.pairs=.*samples\.jsonl: row 1 of .* has no 'prompt'; recipes/pairs\.py"
     ):
         read_pairs(str(tmp_path / "samples.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("read", "setting"),
+    [
+        (read_pairs, "recipe.pairs"),
+        (right_answers, "recipe.answers"),
+        (lambda path: outside_range(path, 0.0, 1.0), "task.pass_rates"),
+    ],
+)
+def test_a_file_of_a_setting_that_is_not_json_lines_is_refused_in_one_line(read, setting, tmp_path):
+    text = tmp_path / "README.md"
+    text.write_text("# Notes\n\nNo rows here.\n")
+    with pytest.raises(UserError, match=re.escape(f"{setting}={text}: {text}, line 1: not JSON")):
+        read(str(text))
+    with pytest.raises(UserError, match=re.escape(f"{setting}={tmp_path}: no ")):  # a folder without such a file
+        read(str(tmp_path))
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(UserError, match=r"row 1 of .*rows\.jsonl has no '\w+'; recipes/"):
+        read(str(tmp_path / "rows.jsonl"))
+
+
+def test_pass_rates_may_be_named_by_their_run_directory(tmp_path):
+    write_jsonl(tmp_path / "pass_rates.jsonl", [{"id": "a", "passed": 0, "samples": 8}])
+    assert outside_range(str(tmp_path), 0.1, 0.9) == {"a"}
+
+
+def test_right_answers_of_pairs_count_as_sampled(tmp_path):
+    rows = [{"task_id": "a", "completion": text, "passed": True} for text in ("x", "y", "y")]
+    write_jsonl(tmp_path / "samples.jsonl", rows)
+    assert right_answers(str(tmp_path)) == {"a": "y"}
 
 
 def test_a_user_without_a_home_folder_names_a_cache(monkeypatch, tmp_path):
