@@ -1,7 +1,7 @@
 # make install   .venv with what training needs
 # make demo      install; train SmolLM2 on `basics`: first on those of its own answers that are right, then by GRPO; evaluate before and after, draw the report
-# make test      install what the tests need, run them; ALL=1: those that take minutes each, too; WORKERS=8: so many
-#                test processes, of some 1.5 GB each; as many as cores (a third on two cores saved 2 to 12 % in parts of the suite)
+# make test      install what the tests need, run them; ALL=1: those that take minutes each, too; WORKERS=8: eight
+#                test processes of some 1.5 GB each; without it, two
 # make lint      format, mend what can be mended, check types, imports, spelling and wording
 # make test-trl-newest   the invariants and two steps of each recipe with the newest TRL, in an environment of its own
 # make test-vllm   hardware.vllm=server against vLLM itself on this CPU, in an environment of its own (4 GB)

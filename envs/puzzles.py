@@ -3,7 +3,7 @@
 A puzzle is a function `sat`; the answer is a function `sol` that takes the arguments of `sat` after the first and
 returns a first argument for which `sat` returns True. The file puzzles/puzzles.json of
 github.com/microsoft/PythonProgrammingPuzzles holds several instances of most puzzles, which differ in these arguments;
-here they are one problem, which is solved if all its instances are that Python can read. As in the work, the answer
+here they are one problem, which is solved if all its instances are that Python can read. As published, the answer
 must have exactly the type that the puzzle names, at every depth. Puzzles that were made of HumanEval's problems are
 left out, those of LEFT_OUT, and those that run the answer as code.
 """

@@ -1,8 +1,8 @@
-"""The HumanEval work's ladder: base, SFT, REINFORCE, PPO and DPO on HumanEval one after another, then their table.
+"""The HumanEval study's ladder: base, SFT, REINFORCE, PPO and DPO on HumanEval one after another, then their table.
 
     python launch/humaneval_ladder.py model=smollm2_135m             about a day on 2 CPU cores (estimate)
     python launch/humaneval_ladder.py samples=32 sft_steps=24 eval_samples=2 temperature=0.7 hardware.rows_per_device=1
-    python launch/humaneval_ladder.py hardware=t4                    the work's 1.3B base model with QLoRA (not yet run)
+    python launch/humaneval_ladder.py hardware=t4                    its 1.3B base model with QLoRA (not yet run)
     python launch/humaneval_ladder.py model=smollm2_135m --dry-run   print the commands, run nothing
 
 samples: graded samples of each row after SFT. sft_steps: updates of SFT. eval_samples: answers a problem in evaluation.
@@ -37,7 +37,7 @@ SAMPLES_AN_UPDATE_OF_DPO = 16
 POLICIES = {"t4": "deepseek_coder_1_3b_base"}
 """By hardware profile, the model where none is named; without an entry it is the profile's own."""
 LEARNING_RATES = {"smollm2_135m": {"sft": 2.0e-4, "online": 3.0e-5}}
-"""By model, where the work's rates (5e-5 for SFT, 5e-6 after it, for 1.3B) move it too little in so few updates: with
+"""By model, where the study's rates (5e-5 for SFT, 5e-6 after it, for 1.3B) move it too little in so few updates: with
 SmolLM2-135M, SFT learned at 2e-4; at 3e-4 REINFORCE with a penalty of 0.03 lost all passes in 8 updates of 4."""
 COMPLETION = ("task.env.style=completion", "task.reward.form.block=0", "task.reward.form.no_block=0")
 """A completion has no code block, whose absence would cost it the same everywhere."""
@@ -96,7 +96,7 @@ def setting(key: str, value: object) -> list[str]:
 
 
 def rate(rows: str, overrides: Sequence[str]) -> list[str]:
-    """The learning rate of LEARNING_RATES for these rows, or nothing: the experiments' own, which is the work's."""
+    """The learning rate of LEARNING_RATES for these rows, or nothing: the experiments' own, which are the study's."""
     given = dict(override.split("=", 1) for override in overrides)
     model = given.get("model") or ("smollm2_135m" if given.get("hardware", "cpu").startswith("cpu") else "")
     return setting("recipe.trl.learning_rate", LEARNING_RATES.get(model, {}).get(rows))

@@ -2,7 +2,7 @@
 
     python recipes/eval.py task=humaneval model=smollm2_135m
     python recipes/eval.py task=basics adapter=runs/grpo/basics/smollm2_135m-dense-seed0 evaluation.samples=16
-    python recipes/eval.py task=mbpp episode=repair evaluation.samples=8
+    python recipes/eval.py task=mbpp episode=repair evaluation.samples=8 evaluation.temperature=1
     python recipes/eval.py task=humaneval evaluation.samples=20 evaluation.k=[1,5,10] evaluation.temperature=0.8
 
 Answers are sampled and decoded greedily, as `evaluation` in conf/config.yaml or the task's file says. All processes of
@@ -35,18 +35,17 @@ def main(cfg) -> None:
     from recipes.data.completions import check_readable
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
-    from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
+    from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, check_split, ready
     from recipes.tools.memory.prompt_lengths import check_context
 
     split = cfg.evaluation.split
     if not cfg.evaluation.samples and not cfg.evaluation.greedy:
         raise UserError("evaluation.samples=0 evaluation.greedy=false evaluate nothing: set one of them")
     task = build_task(cfg, split)
+    check_split(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder, is_main = open_together(cfg)
     with remove_if_setup_fails(folder, is_main):
-        if not task.problems(split):
-            raise UserError(f"evaluation.split={split}: task={cfg.task.name} has no {split} problems")
         sandbox = build_sandbox(cfg)
         reward = build_reward(cfg, sandbox)  # before the model loads, so that an error comes at once
         ready(reward, task, split)

@@ -3,7 +3,7 @@
     python recipes/reinforce.py task=basics
     python recipes/reinforce.py task=humaneval recipe.baseline=none task.reward.form.length_alpha=0.02
 
-One update of each rollout, no critic, no clipping: the baseline of the HumanEval work. The steps are those of
+One update of each rollout, no critic, no clipping: the baseline of the HumanEval study. The steps are those of
 recipes/ppo.py, two of them replaced in recipes/trainers/reinforce.py; every number is in conf/recipe/reinforce.yaml.
 """
 

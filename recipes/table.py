@@ -9,7 +9,7 @@
 On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
 the policy was trained on; for DPO, those that its pairs came from. DPO's minutes include the time to sample and grade
 them. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
-table counts the outcomes of the answers, in the columns of the dense-rewards work's Table 2. On mbppplus pass@1 counts
+table counts the outcomes of the answers, in the columns of the dense-rewards paper's Table 2. On mbppplus pass@1 counts
 MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
@@ -56,7 +56,7 @@ OUTCOMES = {
     "Completion err.": ("CompletionError",),
     "Success": ("Success",),
 }
-"""Columns of the dense-rewards work's Table 2, with the verdicts that each counts. An answer without a program is a
+"""Columns of the dense-rewards paper's Table 2, with the verdicts that each counts. An answer without a program is a
 Python error there; how many there are stands in a column of its own."""
 WIDE = ("problems", "pass@1", "base pass@1")
 """Columns that are broken into lines on a narrow terminal, so that the names of runs have room."""
@@ -191,7 +191,7 @@ def has_outcomes(rows: Sequence[Record]) -> bool:
 
 def outcome_table(rows: Sequence[Record]) -> Table:
     """The outcomes of the answers of each run, for the terminal."""
-    drawn = Table(*OUTCOME_COLUMNS, title="outcomes of the answers, as the dense-rewards work's Table 2")
+    drawn = Table(*OUTCOME_COLUMNS, title="outcomes of the answers, as the dense-rewards paper's Table 2")
     for column in drawn.columns[1:]:
         column.justify = "right"
     for cells in _outcome_rows(rows):
@@ -284,7 +284,7 @@ def page(rows: list[Record], task: str) -> str:
     note = "Held-out problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
     sections = [{"chart": chart, "columns": ["", "run", *columns], "rows": cells}]
     if has_outcomes(rows):
-        title = "Outcomes of the answers, as the dense-rewards work's Table 2"
+        title = "Outcomes of the answers, as the dense-rewards paper's Table 2"
         sections.append({"title": title, "columns": OUTCOME_COLUMNS, "rows": _outcome_rows(rows)})
     return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=sections)
 

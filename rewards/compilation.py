@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from envs.etk.build.cactus_tree import CactusTree, Compiled, Setup, Source
-from envs.local_models import cache_dir
+from envs.local_models import cache_folder
 from envs.sandbox import Sandbox
 from envs.task import Problem, TaskError
 from rewards.analysis.code_tokens import has_code
@@ -45,7 +44,7 @@ class Compilation:
 
     def __init__(self, sandbox: Sandbox, workdir: str, cache: str | None = None, **settings: Any):
         setup = Setup(workdir=workdir, **settings)
-        self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
+        self.tree = CactusTree(setup, sandbox, cache_folder("compile", cache))
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Warn if none of the first references compiles.
@@ -54,7 +53,7 @@ class Compilation:
             TaskError: the tree has no file of the problems, or the sandbox cannot build in it.
         """
         await self.tree.ready()
-        references = [_source(problem, problem.reference) for problem in problems if problem.reference]
+        references = [Source.of(problem, problem.reference) for problem in problems if problem.reference]
         in_tree = [source for source in references if self.tree.has(source)]
         if references and not in_tree:
             path = references[0].target
@@ -66,7 +65,7 @@ class Compilation:
             log.warning("compile: none of the first %d references compiles in this tree: %s", len(results), message)
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
-        references = [_source(problem, problem.reference) for problem in problems]
+        references = [Source.of(problem, problem.reference) for problem in problems]
         usable = await self.tree.usable(references)
         results: list[ChannelResult | None] = [None if each is None else SILENT for each in usable]
         checked = []
@@ -75,15 +74,11 @@ class Compilation:
                 checked.append(i)
             elif usable[i]:
                 results[i] = ChannelResult(0.0, note="no code", verdict="no code", detail={"compiles": 0.0})
-        sources = [_source(problems[i], completions[i].code or "") for i in checked]
+        sources = [Source.of(problems[i], completions[i].code or "") for i in checked]
         compiled = await self.tree.check(sources, [references[i] for i in checked])
         for i, each in zip(checked, compiled, strict=True):
             results[i] = None if each is None else _result(completions[i], each)
         return results
-
-
-def _source(problem: Problem, text: str) -> Source:
-    return Source(problem.data.get("thorn", ""), problem.data.get("file", ""), problem.language, text)
 
 
 def _result(completion: Completion, compiled: Compiled) -> ChannelResult:

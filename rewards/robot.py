@@ -9,7 +9,7 @@ reference earns lies on the calls that do it, and GRPO compares it with the same
 Without a reference the program runs in RoboSim's open world (Hu et al. 2025, arXiv 2405.20179). The score is the
 probability that a run ends without an error, times the share of what the instruction names that the program uses
 (envs/roboeval/instructions.py): weaker, since it does not know what is right. Each failure takes its probability from
-the call that fails. `reward=runs` is the reward of the dense-rewards work: passes / 5 random runs of RoboSim, and -0.1
+the call that fails. `reward=runs` is the reward of the dense-rewards paper: passes / 5 random runs of RoboSim, and -0.1
 on every token if none passes or there is no program. It says nothing of the task: one `say` earns it in full.
 
 A problem with worlds scores 1 if every trace satisfies its check, else 0 with the penalty on the failing call. `passed`

@@ -76,6 +76,8 @@ class Basics(CodeBlockTask):
     ):
         if functions < 1:
             raise TaskError(f"task.env.functions={functions}: a prompt asks for 1 function or more")
+        if generated_level not in (1, 2, 3):
+            raise TaskError(f"task.env.generated_level={generated_level}: it must be 1, 2 or 3")
         for name, value in (
             ("generated", generated),
             ("composed", composed),

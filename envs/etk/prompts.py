@@ -1,4 +1,4 @@
-"""The prompt of the ETK work.
+"""The prompt of the ETK study.
 
 It asks for one source file of a thorn and shows the thorn's declarations and its other files. The prompt ends in an
 open fenced block, so that the answer begins with code.
@@ -26,17 +26,17 @@ PLACEHOLDERS = ("file", "thorn", "language", *DECLARED, "context")
 
 @dataclass(frozen=True)
 class Prompt:
-    """The form of the prompt; the defaults are those of the ETK work.
+    """The form of the prompt; the defaults are those of the ETK study.
 
     Args:
         style: "chat_template" (messages; the open block begins the assistant's message), or "literal": one text with
-            the marks <|system|>, <|user|>, <|assistant|>, which are not special tokens, as in the ETK work.
-        context_limit, ccl_limit: limits of the thorn's other files together, and of each declaration file. The work's:
+            the marks <|system|>, <|user|>, <|assistant|>, which are not special tokens, as in the ETK study.
+        context_limit, ccl_limit: limits of the thorn's other files together, and of each declaration file. Published:
             10000 and 1000 characters; 1000 and 100 for training on a card of 16 GB.
         count_tokens: counts the tokens of a text; the limits are then in tokens. None: limits in characters.
         context_order: "useful": headers and make.code.defn, then files by length, each cut to its share, every block
-            closed. "row": the row's order, cut at the limit as in the work, so that the last block stays open.
-        own_language: True asks for the file's own language; False asks for "C/C++" in all cases, as the work did.
+            closed. "row": the row's order, cut at the limit as published, so that the last block stays open.
+        own_language: True asks for the file's own language; False asks for "C/C++" in all cases, as published.
         template: a file with the user's message, in the literal style with the whole prompt, whose placeholders are
             $file, $thorn, $language, $interface, $schedule, $param, $configuration and $context ($$ is a dollar sign).
             None: the text of this module. Limits, order and language apply to what the placeholders stand for.

@@ -19,7 +19,7 @@ from envs.etk.checkout import Checkouts
 from envs.etk.context import parted
 from envs.etk.languages import OTHER, Language, language_of
 from envs.json_lines import Row
-from envs.local_models import cache_dir
+from envs.local_models import cache_dir, cache_folder
 from envs.task import TaskError
 
 HUB = "xinshuo/ET_code_with_context"
@@ -115,8 +115,7 @@ def nrpy_thorns() -> Path:
     folder = cache_dir() / f"nrpy-{version}" / "NRPy"  # its name becomes that of the arrangement (R1)
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".thorns-", dir=folder.parent))
+    staging = Path(tempfile.mkdtemp(prefix=".thorns-", dir=cache_folder(folder.parent.name)))
     try:
         for example in EXAMPLES:
             _run_example(example, staging)

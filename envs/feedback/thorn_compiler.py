@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from envs.etk.build.cactus_tree import CactusTree, Setup, Source
 from envs.feedback.observation import Observation
 from envs.feedback.plain_text import cut, quoted
-from envs.local_models import cache_dir
+from envs.local_models import cache_folder
 from envs.sandbox import Sandbox
 from envs.task import Problem, TaskError
 
@@ -38,7 +37,7 @@ class ThornCompiler:
                 "a configured and built Cactus tree"
             )
         setup = Setup(workdir=workdir, **settings)
-        self.tree = CactusTree(setup, sandbox, Path(cache) if cache else cache_dir() / "compile")
+        self.tree = CactusTree(setup, sandbox, cache_folder("compile", cache))
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Raises TaskError if the sandbox cannot build in the tree."""
@@ -46,10 +45,10 @@ class ThornCompiler:
 
     async def observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
         """What the compiler says of each file."""
-        references = [_source(problem, problem.reference) for problem in problems]
+        references = [Source.of(problem, problem.reference) for problem in problems]
         usable = await self.tree.usable(references)
         checked = [i for i, each in enumerate(usable) if each]
-        sources = [_source(problems[i], codes[i]) for i in checked]
+        sources = [Source.of(problems[i], codes[i]) for i in checked]
         compiled = dict(zip(checked, await self.tree.check(sources, [references[i] for i in checked]), strict=True))
         return [self._observation(compiled.get(i)) if usable[i] else Observation(fine=True) for i in range(len(codes))]
 
@@ -61,7 +60,3 @@ class ThornCompiler:
         errors = [m for m in compiled.messages if m.severity == "error"][:MOST_MESSAGES]
         lines = [f"line {m.line}: {cut(m.text, 200)}" for m in errors] or [cut(compiled.reason, 200)]
         return Observation(False, "\n".join(["The file does not compile.", *map(quoted, lines)]))
-
-
-def _source(problem: Problem, text: str) -> Source:
-    return Source(problem.data.get("thorn", ""), problem.data.get("file", ""), problem.language, text)

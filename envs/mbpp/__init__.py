@@ -1,6 +1,6 @@
 """MBPP (Austin et al. 2021, arXiv 2108.07732, CC BY 4.0): trained on OpenCodeInstruct, evaluated on MBPP problems.
 
-Training: a seeded sample of nvidia/OpenCodeInstruct (envs/mbpp/instruct.py), as in the dense-rewards work. Test: MBPP
+Training: a seeded sample of nvidia/OpenCodeInstruct (envs/mbpp/instruct.py), as in the dense-rewards paper. Test: MBPP
 11 to 510, its sanitized half, or MBPP+ (envs/mbpp/plus.py). Each set is read at its first use, so that an evaluation
 needs no training data and training needs no test data.
 """

@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="grade a JSON-lines file")
     run.add_argument("file")
-    run.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    run.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     run.add_argument("--require", choices=TIERS, default="landlock", help="the weakest tier that is accepted")
     commands.add_parser("doctor", help="report which layers of confinement this machine supports")
     options = parser.parse_args(arguments)

@@ -41,7 +41,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -185,17 +185,11 @@ class FusionSandbox:
             return verdict.not_graded(job, str(error))
 
     async def _run_function(self, session: _SessionThread, job: Job, limits: Limits) -> Outcome:
-        """Run the cases in one process, or in several if the times are for one case."""
-        raw, seconds, remaining = b"", 0.0, job
-        while True:
-            _, [ended], [records] = await self._ask(session, job, [verdict.function_payload(remaining)], limits)
-            seconds += ended.seconds
-            count = await verdict.judged(len(records), verdict.answered, remaining, limits, ended, records)
-            if not count:
-                ended, raw = replace(ended, seconds=seconds), raw + records
-                return await verdict.judged(len(raw), verdict.judge_function, job, limits, ended, raw)
-            raw += records[: records.rindex(b"\n") + 1]
-            remaining = replace(remaining, cases=remaining.cases[count:])
+        async def run(cases: Job) -> tuple[verdict.Ended, bytes]:
+            _, [ended], [records] = await self._ask(session, job, [verdict.function_payload(cases)], limits)
+            return ended, records
+
+        return await verdict.run_function(job, limits, run)
 
     async def _run_stdio(self, session: _SessionThread, job: Job, limits: Limits) -> Outcome:
         verdict.check_stdio(job)

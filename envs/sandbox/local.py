@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from envs.sandbox import import_probe, seccomp, verdict
@@ -311,19 +310,12 @@ class LocalSandbox:
         return await verdict.judged(sum(len(printed) for _, printed, _ in runs), verdict.judge_stdio, job, limits, runs)
 
     async def _run_function(self, worker: Worker, job: Job, limits: Limits, preload: Sequence[str]) -> Outcome:
-        """Run the cases in one process, or in several if the times are for one case."""
-        raw, seconds, remaining = b"", 0.0, job
-        while True:
-            with Memory(verdict.function_payload(remaining)) as payload, Memory() as results:
+        async def run(cases: Job) -> tuple[verdict.Ended, bytes]:
+            with Memory(verdict.function_payload(cases)) as payload, Memory() as results:
                 ended = await worker.ask("function", limits, [payload.fd, results.fd], preload)
-                records = results.output(limits)
-            seconds += ended.seconds
-            count = await verdict.judged(len(records), verdict.answered, remaining, limits, ended, records)
-            if not count:
-                ended, raw = replace(ended, seconds=seconds), raw + records
-                return await verdict.judged(len(raw), verdict.judge_function, job, limits, ended, raw)
-            raw += records[: records.rindex(b"\n") + 1]
-            remaining = replace(remaining, cases=remaining.cases[count:])
+                return ended, results.output(limits)
+
+        return await verdict.run_function(job, limits, run)
 
     def _modules_in(self, code: str) -> list[str]:
         """Names in the lines with an import, from which the worker chooses the modules to preload."""

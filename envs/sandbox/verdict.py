@@ -13,7 +13,7 @@ import base64
 import json
 import secrets
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -139,6 +139,23 @@ async def judged(size: int, judge: Callable[..., Judged], *arguments: Any) -> Ju
     """`judge(*arguments)`; in a thread if it reads many bytes of a program, so that the event loop serves the other
     programs meanwhile."""
     return judge(*arguments) if size <= JUDGED_HERE else await asyncio.to_thread(judge, *arguments)
+
+
+async def run_function(job: Job, limits: Limits, run: Callable[[Job], Awaitable[tuple[Ended, bytes]]]) -> Outcome:
+    """The outcome of a job's cases in one process, or in several if the times are for one case.
+
+    run: runs the cases of a job in a process; gives how it ended and one record for each case that it came to.
+    """
+    raw, seconds, remaining = b"", 0.0, job
+    while True:
+        ended, records = await run(remaining)
+        seconds += ended.seconds
+        count = await judged(len(records), answered, remaining, limits, ended, records)
+        if not count:
+            ended, raw = replace(ended, seconds=seconds), raw + records
+            return await judged(len(raw), judge_function, job, limits, ended, raw)
+        raw += records[: records.rindex(b"\n") + 1]
+        remaining = replace(remaining, cases=remaining.cases[count:])
 
 
 def judge_function(job: Job, limits: Limits, ended: Ended, raw: bytes) -> Outcome:

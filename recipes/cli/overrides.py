@@ -32,7 +32,12 @@ NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in 
 NOT_CHOSEN = re.compile(r"You must specify '([^']+)', e\.g,? .*?Available options: (.*)$")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
-NO_GROUP = re.compile(r"Could not override 'value'")
+NO_GROUP = re.compile(r"Could not override '(\w+)'")
+WHERE_TO_CHOOSE = {
+    "value": "value=: only PPO has a critic (recipes/ppo.py); leave it out",
+    "etk_prompt": "etk_prompt=: only task=etk has a choice of prompts; leave it out",
+}
+"""Groups that not every command has, and what to do about it."""
 MISSING = re.compile(r"Missing mandatory value: \S+ full_key: (\S+)")
 FULL_KEY = re.compile(r" full_key: (\S+)(?: (?:reference|object)_type=\S+)*")
 
@@ -66,6 +71,10 @@ def _over_conf() -> Iterator[None]:
 
 def compose(overrides: Sequence[str]) -> DictConfig:
     """The configuration, with run.name set. Raises UserError with one line, where Hydra's own error takes several."""
+    if own := next((o for o in overrides if o.lstrip("+").startswith("tuned=")), None):
+        raise UserError(
+            f"{own}: the names of recipe and task choose the file of conf/tuned/; set the numbers that it holds instead"
+        )
     try:
         with _over_conf():
             cfg = hydra.compose("config", list(overrides))
@@ -85,7 +94,8 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
         messages.append(" ".join(str(cause).split()))
         cause = cause.__cause__
     message = _plain_message(" / ".join(dict.fromkeys(messages)), overrides)
-    return f"{message} (--help lists the choices, --cfg job the keys)"
+    name = next((o.split("=")[1] for o in overrides if o.startswith("recipe=")), "grpo")
+    return f"{message} (recipes/{name}.py --help lists the choices, --cfg job the keys)"
 
 
 def _plain_message(message: str, overrides: Sequence[str]) -> str:
@@ -100,10 +110,11 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
         return f"'{home}': no shell writes out a ~ behind =; give the whole path"
-    if NO_GROUP.search(message) and not {"recipe=ppo"} & {*overrides}:
-        if not any(key_of(o) == "value" for o in overrides) and (brought := _brought(overrides)):
-            return f"{brought} has a critic, so it is for recipes/ppo.py"
-        return "value=: only PPO has a critic (recipes/ppo.py); leave it out"
+    if (group := NO_GROUP.search(message)) and not (group[1] == "value" and "recipe=ppo" in overrides):
+        if not any(key_of(o) == group[1] for o in overrides) and (brought := _brought(overrides)):
+            where = "a critic, so it is for recipes/ppo.py" if group[1] == "value" else f"{group[1]}=, of another task"
+            return f"{brought} has {where}"
+        return WHERE_TO_CHOOSE.get(group[1], f"{group[1]}=: write +{group[1]}=")
     if missing := MISSING.search(message):
         return f"{missing[1]} must be given: {missing[1]}=VALUE"
     if unreadable := NO_OVERRIDE.search(message):

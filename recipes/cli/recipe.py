@@ -22,6 +22,7 @@ from recipes.cli import schema
 from recipes.cli.console import quiet_libraries, tell
 from recipes.cli.errors import Stopped, UserError
 from recipes.cli.gpus import name_idle_gpu
+from recipes.cli.help import asks_for_config, config_text, help_text
 from recipes.cli.memory_use import keep_freed_memory
 from recipes.cli.overrides import compose, is_override, name_run
 from recipes.cli.processes import (
@@ -73,13 +74,20 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             given, choice = sys.argv[1:], f"recipe={name}"
             # argparse wants overrides side by side, so ours goes before the user's first
             first = next((i for i, a in enumerate(sys.argv) if i and is_override(a)), len(sys.argv))
-            sys.argv.insert(first, choice)
+            if "--hydra-help" not in given:  # which knows no group
+                sys.argv.insert(first, choice)
+            if {"-h", "--help"} & {*given}:
+                print(help_text(run.__globals__["__doc__"]))
+                return
             guarded = _guard(run, given, together, trains)
             try:
                 if other := next((a for a in given if a.lstrip("+").startswith("recipe=")), None):
                     raise UserError(f"{other}: this command is recipe={name}; each recipe has a command of its own")
                 if not MULTIRUN.isdisjoint(given):
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
+                if asks_for_config(given):
+                    print(config_text([a for a in sys.argv[1:] if is_override(a)], given), end="")
+                    return
                 cfg = None if any(a.startswith("-") for a in given) else compose(sys.argv[1:])
             except UserError as error:
                 _stop(str(error), 2)

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel
 
-from envs.local_models import PACKAGE, model_source, package_gguf
+from envs.local_models import PACKAGE, check_packaged, model_source
 from envs.task import TaskError
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
@@ -23,7 +23,7 @@ from recipes.cli.schema import as_dict
 from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
-from recipes.models.tiny import scratch_model, vocabulary_of
+from recipes.models.tiny import scratch_config, scratch_model, vocabulary_of
 from recipes.records.checkpoint_folders import broken_file, latest_checkpoint
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -43,9 +43,14 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
     path = model.path
     if path.startswith(PACKAGE):
         try:
-            package_gguf(path.removeprefix(PACKAGE))
+            check_packaged(path.removeprefix(PACKAGE))
         except TaskError as error:
             raise UserError(str(error)) from None
+    elif path == SCRATCH:
+        try:
+            scratch_config(**as_dict(model.scratch))
+        except ValueError as error:
+            raise UserError(f"model.scratch: {error}") from None
     elif path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UserError(f"no such model folder: {path} (model.path)")
     if adapter is not None:

@@ -93,6 +93,7 @@ class RunLog(TrainerCallback):
         row = {"step": state.global_step, **run_metrics(logs)}
         row["seconds/total"] = time_s - self._last_row
         sampling = row.get("seconds/wait", sum(row.get(f"seconds/{part}", 0.0) for part in BEFORE_UPDATE))
+        sampling += row.get("seconds/mixed", 0.0)  # graded after the wait
         row["seconds/update"] = max(0.0, row.pop("seconds/update_and_rollout", row["seconds/total"]) - sampling)
         self._last_row = time_s
         memory_use.settle(current_phase())

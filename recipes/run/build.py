@@ -48,6 +48,16 @@ class OtherTask:
         return _reward(self.cfg.task, "sparse", sandbox)
 
 
+def check_split(cfg: DictConfig, task: Task) -> None:
+    """Raise UserError where the split to evaluate has no problems."""
+    split = cfg.evaluation.split
+    if not task.problems(split):
+        share = "task.env.validation=0.2, or " if split == "validation" and "validation" in cfg.task.env else ""
+        raise UserError(
+            f"evaluation.split={split}: task={cfg.task.name} has no {split} problems; set {share}evaluation.split=test"
+        )
+
+
 def other_task(name: str, *splits: Split) -> OtherTask:
     """The task that conf/task/<name>.yaml describes, with the data of `splits` read. Raises UserError as build_task."""
     if not (Path(CONF) / "task" / f"{name}.yaml").exists():

@@ -50,7 +50,7 @@ def check_reporting(cfg: DictConfig) -> None:
             continue
         if name not in known:
             raise UserError(f"recipe.trl.report_to={name}: choose none, all, {', '.join(sorted(known))}")
-        source = f'".[{name}]"' if name in REPORTING_EXTRAS else name
+        source = f'-e ".[{name}]"' if name in REPORTING_EXTRAS else name
         raise UserError(
             f"recipe.trl.report_to={name}: its package is not installed; pip install {source}, or set "
             "recipe.trl.report_to=none"

@@ -34,6 +34,7 @@ from recipes.run.build import (
     build_reward,
     build_sandbox,
     build_task,
+    check_split,
     evaluated_split,
     other_task,
     ready,
@@ -136,11 +137,8 @@ def prepare(
 def _answered(cfg: DictConfig, task: Task, also: list[OtherTask]) -> list[OtherTask]:
     """The other tasks that have problems in the split to evaluate. Raises UserError where the run's own has none."""
     split = cfg.evaluation.split
-    if evaluated_split(cfg) and not task.problems(split):
-        share = "task.env.validation=0.2, or " if split == "validation" and "validation" in cfg.task.env else ""
-        raise UserError(
-            f"evaluation.split={split}: task={cfg.task.name} has no {split} problems; set {share}evaluation.split=test"
-        )
+    if evaluated_split(cfg):
+        check_split(cfg, task)
     for other in (other for other in also if not other.task.problems(split)):
         log.info("task.also_evaluate: %s has no %s problems and is left out", other.task.name, split)
     return [other for other in also if other.task.problems(split)]

@@ -320,11 +320,7 @@ class Rollouts:
         sampled = time.perf_counter()
         rollout.grades = batch.collect()
         rollout.graded_samples, rollout.sampled_tokens = len(rows), sum(map(written_tokens, rollout.completions))
-        rollout.clock = {
-            "seconds/rollout": sampled - started,
-            "seconds/grade": time.perf_counter() - sampled,
-            "seconds/grading": batch.seconds,
-        }
+        rollout.clock = _clock(started, sampled, batch.seconds)
         return rollout
 
     def _played(self, policy: Any, rows: list[int], generator: torch.Generator, episodes: Episodes) -> GroupRollout:
@@ -339,11 +335,7 @@ class Rollouts:
         sampled = time.perf_counter()
         rollout.take_episodes(batch)
         rollout.graded_samples, rollout.sampled_tokens = batch.graded, sum(map(written_tokens, rollout.completions))
-        rollout.clock = {
-            "seconds/rollout": sampled - started,
-            "seconds/grade": time.perf_counter() - sampled,
-            "seconds/grading": batch.seconds,
-        }
+        rollout.clock = _clock(started, sampled, batch.seconds)
         return rollout
 
     def _repeats(self, rows: Sequence[int]) -> int:
@@ -373,3 +365,12 @@ class Rollouts:
         completion = completion_of(ids, self._token_bytes, self.task, self._end_ids, given)
         rollout.completions[place], rollout.logps[place] = completion, logps
         batch.add(place, rollout.problems[place], completion)
+
+
+def _clock(started: float, sampled: float, grading: float) -> dict[str, float]:
+    """Seconds of a rollout: sampling, then waiting for grades, and of all grading, most of it beside sampling."""
+    return {
+        "seconds/rollout": sampled - started,
+        "seconds/grade": time.perf_counter() - sampled,
+        "seconds/grading": grading,
+    }

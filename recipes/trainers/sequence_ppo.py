@@ -1,4 +1,4 @@
-"""PPO with one ratio a completion: the variant of the HumanEval work, without a critic."""
+"""PPO with one ratio a completion: the variant of the HumanEval study, without a critic."""
 
 from __future__ import annotations
 

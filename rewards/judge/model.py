@@ -4,8 +4,8 @@ The score lies in [0, 1] and is spread over the code. There are three modes:
 - `likelihood` (default): by how much the code as a draft raises the mean log-probability of the reference's tokens,
   relative to the reference itself as a draft. The only mode that works with a small judge.
 - `expected`: the expected digit under the probabilities of the ten digit tokens, divided by 9.
-- `number`: the first number of a short greedy reply, divided by 10, as in the ETK work. A reply without a number on the
-  scale leaves the channel silent for that completion. Small judges reply the same to every completion.
+- `number`: the first number of a short greedy reply, divided by 10, as in the ETK study. A reply without a number on
+  the scale leaves the channel silent for that completion. Small judges reply the same to every completion.
 A completion without code scores 0 without a call of the model. Scores are cached by text, so equal inputs have equal
 scores. `detail` has for each judged completion `judged`, the score (absent if the reply had none), and `invalid_rate`,
 1 if the reply had none and else 0; and for the completions that were scored together `std`, the standard deviation of

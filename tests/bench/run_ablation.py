@@ -14,6 +14,7 @@ functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; t
 twelve      the same with answers of twelve functions; three to four hours on one core
 errands     robot programs of several acts with the small policy, GRPO: credit for lines against the answer's advantage;
             half an hour on one core
+long_errands  the same with two such programs in turn; an hour and a half on one core
 robots      robot programs, SmolLM2-135M: dense with the reference's acts as parts, sparse, credit for lines; eight
             hours on one core, without the SFT before
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -126,17 +127,35 @@ def answers_in_parts(
 
 
 def errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
-    folder = f"{FOLDER}/errands"
-    size = [f"model.path={folder}", "task.max_new_tokens=128"]
+    shape = ["--faults", "0.15", "--vocabulary", "900"]
+    return by_lines("errands", shape, "task.max_new_tokens=128", {"answer": 2e-4, "lines": 2e-4}, seeds, overrides)
+
+
+def long_errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
+    shape = ["--in-turn", "2", "--faults", "0.12", "--vocabulary", "1400"]
+    return by_lines("long_errands", shape, "task.max_new_tokens=192", {"answer": 1e-4, "lines": 2e-4}, seeds, overrides)
+
+
+def by_lines(
+    name: str,
+    shape: Sequence[str],
+    length: str,
+    rates: Mapping[str, float],
+    seeds: str | None,
+    overrides: Sequence[str],
+) -> Commands:
+    """Errands: the small policy, its supervised start, the runs of each credit at its best learning rate, the table."""
+    folder = f"{FOLDER}/{name}"
+    size = [f"model.path={folder}", length]
     if not Path(folder, "demonstrations.jsonl").exists():
-        shape = ["--faults", "0.15", "--vocabulary", "900", "--hidden", "128"]
-        yield ["tests/bench/small_policy.py", folder, "--task", "errands", *shape]
+        yield ["tests/bench/small_policy.py", folder, "--task", "errands", *shape, "--hidden", "128"]
     learnt = [*size, f"task.env.train={folder}/demonstrations.jsonl", "recipe.trl.max_steps=600"]
     yield ["recipes/sft.py", "+experiment=[ablation_roboeval,ablation_sft]", *learnt, f"run.dir={folder}/sft"]
-    compared = ["reward=sparse", "recipe.credit=answer,lines", "recipe.trl.learning_rate=2e-4", *overrides]
-    experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
-    yield sweep("grpo", "errands/grpo/${recipe.credit}", seeds or "0,1,2,3,4,5", experiments, *size, *compared)
-    yield table("errands", f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")
+    for credit, rate in rates.items():
+        compared = ["reward=sparse", f"recipe.credit={credit}", f"recipe.trl.learning_rate={rate}", *overrides]
+        experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
+        yield sweep("grpo", f"{name}/grpo/{credit}", seeds or "0,1,2,3,4,5", experiments, *size, *compared)
+    yield table(name, f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")
 
 
 def robots(seeds: str | None, overrides: Sequence[str]) -> Commands:
@@ -224,6 +243,7 @@ ABLATIONS = {
     "functions": functions,
     "twelve": twelve,
     "errands": errands,
+    "long_errands": long_errands,
     "robots": robots,
     "lines": lines,
     "channels": channels,

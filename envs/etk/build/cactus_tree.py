@@ -32,7 +32,7 @@ from envs.etk.build.compiler_messages import CompilerMessage, compiler_messages
 from envs.etk.build.jobs import TREE, in_folder
 from envs.etk.build.prepared_tree import MAX_MIB, OBJECTS, compilers
 from envs.sandbox import Job, Outcome, Sandbox
-from envs.task import TaskError
+from envs.task import Problem, TaskError
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -58,6 +58,11 @@ class Source:
     file: str
     language: str
     text: str
+
+    @classmethod
+    def of(cls, problem: Problem, text: str) -> Source:
+        """The file that a problem of task=etk asks for, with this text."""
+        return cls(problem.data.get("thorn", ""), problem.data.get("file", ""), problem.language, text)
 
     @property
     def outside(self) -> bool:

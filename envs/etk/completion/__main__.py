@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for verb in (scores, checker, proposer):
         required = verb is proposer
         verb.add_argument("--application", type=Path, required=required, help="a user's own application in TOML")
-        verb.add_argument("--workers", type=positive, default=os.cpu_count() or 1)
+        verb.add_argument("--workers", type=positive, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
     try:
         if options.verb == "new":

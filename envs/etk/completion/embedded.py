@@ -32,7 +32,7 @@ INITIAL_STATE = """static const int written = [] {
 
 
 def flow2d() -> Application:
-    """The application, scored by default as the work's: five plotfiles, density, l1, last."""
+    """The application, scored by default as published: five plotfiles, density, l1, last."""
     checks = " ".join(option for version, option in CHECKS.items() if version <= _gcc())
     return Application(
         name="flow2d",

@@ -33,7 +33,7 @@ from envs.etk.completion.check import SUMMARY, changes_nothing, unsound
 from envs.etk.completion.prompts import prompt
 from envs.etk.completion.proposals import propose
 from envs.etk.completion.scorer import CompletionScore, CompletionScorer, Request
-from envs.local_models import cache_dir
+from envs.local_models import cache_folder
 from envs.sandbox import LocalSandbox
 
 
@@ -166,6 +166,4 @@ def _row(score: CompletionScore) -> Row:
 
 
 def _scorer(application: Application, sandbox: LocalSandbox) -> CompletionScorer:
-    cache = cache_dir() / "simulations"
-    cache.mkdir(parents=True, exist_ok=True)
-    return CompletionScorer(application, sandbox, cache)
+    return CompletionScorer(application, sandbox, cache_folder("simulations"))

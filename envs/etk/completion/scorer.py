@@ -15,7 +15,7 @@ from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
 from envs.etk.build.picture import FieldPicture
 from envs.etk.build.prepared_tree import Prepared
 from envs.etk.completion.cases import Case, Gap
-from envs.local_models import cache_dir
+from envs.local_models import cache_folder
 from envs.sandbox import Sandbox
 from envs.task import Problem
 
@@ -198,7 +198,7 @@ class Scorers:
 
     def __init__(self, sandbox: Sandbox, cache: str | None = None, keep: bool = True) -> None:
         self.sandbox, self.keep = sandbox, keep
-        self.cache = Path(cache) if cache else cache_dir() / "simulations"
+        self.cache = cache_folder("simulations", cache)
         self._own: dict[int, CompletionScorer] = {}
 
     def of(self, problem: Problem) -> CompletionScorer:
@@ -208,7 +208,6 @@ class Scorers:
             key = (id(application), id(self.sandbox), self.cache, self.keep)
             scorer = self._made.get(key)
             if scorer is None:
-                self.cache.mkdir(parents=True, exist_ok=True)
                 self._made[key] = scorer = CompletionScorer(application, self.sandbox, self.cache, self.keep)
             self._own[id(application)] = scorer
         return self._own[id(application)]

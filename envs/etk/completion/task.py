@@ -1,7 +1,7 @@
 """Filling in masked lines of a simulation, as a task: the embedded gas simulation, or a user's application.
 
 The completion continues an open code block. Cases whose lines overlap are a family and stay on one side of the split;
-the context of a training case still shows lines of other cases, as in the work that this task follows.
+the context of a training case still shows lines of other cases, as in the study that this task follows.
 """
 
 from __future__ import annotations

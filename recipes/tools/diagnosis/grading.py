@@ -50,8 +50,9 @@ def starving(run: History) -> Finding | None:
     shares, totals = [], []
     for row in run.last:
         phases = [values([row], f"seconds/{phase}") for phase in ("rollout", "grade", "update")]
-        if all(phases) and (total := sum(seconds for [seconds] in phases)) > 0:
-            shares.append(phases[1][0] / total)
+        mixed = sum(values([row], "seconds/mixed"))  # of recipe.credit=lines
+        if all(phases) and (total := sum(seconds for [seconds] in phases) + mixed) > 0:
+            shares.append((phases[1][0] + mixed) / total)
             totals.append(total)
     share, seconds = median(shares), median(totals)
     if share is None or seconds is None or share < GRADING_WARNING:

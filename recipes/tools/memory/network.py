@@ -12,14 +12,14 @@ import torch
 from omegaconf import OmegaConf
 from peft import LoraConfig, get_peft_model
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
-from envs.local_models import PACKAGE, cache_dir, package_gguf
+from envs.local_models import PACKAGE, converted
 from envs.task import TaskError
 from recipes.cli.errors import UserError
 from recipes.cli.schema import CONF, as_dict
 from recipes.models.load import SCRATCH
-from recipes.models.tiny import vocabulary_of
+from recipes.models.tiny import scratch_config
 
 NF4 = 0.5 + 4 / 64
 """Bytes a weight: four bits, and a float32 scale for each 64 (Dettmers et al. 2023, arXiv 2305.14314, not double)."""
@@ -132,9 +132,7 @@ def known_config(path: str, scratch: dict[str, Any] | None = None) -> str | None
     scratch: model.scratch of the configuration, where `path` is "scratch".
     """
     if path == SCRATCH:
-        shape = dict(scratch or {})
-        size = len(vocabulary_of(shape.pop("alphabet")))
-        return _json(LlamaConfig(vocab_size=size, tie_word_embeddings=False, **shape))
+        return _json(scratch_config(**(scratch or {})))
     folder = local_folder(path)
     written = next((model for model in written_models() if model.path == path), None)
     if folder is None and written is not None:
@@ -149,9 +147,8 @@ def local_folder(path: str) -> Path | None:
     """Where the model at `path` lies on this machine: its folder, or its package's converted once. None: not yet."""
     folder = Path(path).expanduser()
     if path.startswith(PACKAGE):
-        package = path.removeprefix(PACKAGE)
         try:
-            folder = cache_dir() / f"{package}-{package_gguf(package).stem}"
+            folder = converted(path.removeprefix(PACKAGE))
         except TaskError:
             return None
     return folder if (folder / "config.json").exists() else None
