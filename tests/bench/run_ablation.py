@@ -128,31 +128,33 @@ def answers_in_parts(
 
 def errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
     shape = ["--faults", "0.15", "--vocabulary", "900"]
-    return by_lines("errands", shape, "task.max_new_tokens=128", {"answer": 2e-4, "lines": 2e-4}, seeds, overrides)
+    return by_lines("errands", shape, 128, 40, {"answer": 2e-4, "lines": 2e-4}, seeds, overrides)
 
 
 def long_errands(seeds: str | None, overrides: Sequence[str]) -> Commands:
     shape = ["--in-turn", "2", "--faults", "0.12", "--vocabulary", "1400"]
-    return by_lines("long_errands", shape, "task.max_new_tokens=192", {"answer": 1e-4, "lines": 2e-4}, seeds, overrides)
+    return by_lines("long_errands", shape, 192, 80, {"answer": 1e-4, "lines": 2e-4}, seeds, overrides)
 
 
 def by_lines(
     name: str,
     shape: Sequence[str],
-    length: str,
+    tokens: int,
+    updates: int,
     rates: Mapping[str, float],
     seeds: str | None,
     overrides: Sequence[str],
 ) -> Commands:
     """Errands: the small policy, its supervised start, the runs of each credit at its best learning rate, the table."""
     folder = f"{FOLDER}/{name}"
-    size = [f"model.path={folder}", length]
+    size = [f"model.path={folder}", f"task.max_new_tokens={tokens}"]
     if not Path(folder, "demonstrations.jsonl").exists():
         yield ["tests/bench/small_policy.py", folder, "--task", "errands", *shape, "--hidden", "128"]
     learnt = [*size, f"task.env.train={folder}/demonstrations.jsonl", "recipe.trl.max_steps=600"]
     yield ["recipes/sft.py", "+experiment=[ablation_roboeval,ablation_sft]", *learnt, f"run.dir={folder}/sft"]
     for credit, rate in rates.items():
-        compared = ["reward=sparse", f"recipe.credit={credit}", f"recipe.trl.learning_rate={rate}", *overrides]
+        compared = ["reward=sparse", f"recipe.credit={credit}", f"recipe.trl.learning_rate={rate}"]
+        compared += [f"recipe.trl.max_steps={updates}", *overrides]
         experiments = "+experiment=[ablation_roboeval,ablation_grpo]"
         yield sweep("grpo", f"{name}/grpo/{credit}", seeds or "0,1,2,3,4,5", experiments, *size, *compared)
     yield table(name, f"{folder}/grpo", "--metric", "pass_rate", "--level", "sparse", "--window", "10")
