@@ -47,6 +47,8 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
         except TaskError as error:
             raise UserError(str(error)) from None
     elif path == SCRATCH:
+        if "alphabet" not in model.scratch:
+            raise UserError(f"model.path=scratch: model={model.name} has no model.scratch.alphabet; choose model=moves")
         try:
             scratch_config(**as_dict(model.scratch))
         except ValueError as error:

@@ -14,7 +14,7 @@ functions   answers of six short functions, SmolLM2-135M, GRPO: dense, sparse; t
 twelve      the same with answers of twelve functions; three to four hours on one core
 errands     robot programs of several acts with the small policy, GRPO: credit for lines against the answer's advantage;
             half an hour on one core
-long_errands  the same with two such programs in turn; an hour and a half on one core
+long_errands  the same with two such programs in turn; two and a half hours on one core
 robots      robot programs, SmolLM2-135M: dense with the reference's acts as parts, sparse, credit for lines; eight
             hours on one core, without the SFT before
 lines       answers of up to eight masked lines of a simulation, the same; eight hours on one core

@@ -21,8 +21,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ last."""
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--task", choices=["roboeval", "basics", "errands"], required=True)
+    parser.add_argument("--task", choices=list(ROWS), required=True)
     parser.add_argument("--problems", type=int, default=16)
     parser.add_argument(
         "--faults", type=float, default=0.3, help="share of demonstrations (of errands: of calls) that have each fault"
@@ -89,8 +88,10 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     args = parser.parse_args()
     rng = random.Random(0)
-    made = {"roboeval": robot_rows, "basics": function_rows, "errands": partial(errand_rows, in_turn=args.in_turn)}
-    rows, texts = made[args.task](args.problems)
+    if args.in_turn > 1 and args.task != "errands":
+        parser.error("--in-turn is for --task errands")
+    more = {"in_turn": args.in_turn} if args.task == "errands" else {}
+    rows, texts = ROWS[args.task](args.problems, **more)
     key = "solution" if args.task == "basics" else "program"
     args.folder.mkdir(parents=True, exist_ok=True)
     write_jsonl(args.folder / "instructions.jsonl", rows)
@@ -161,8 +162,15 @@ def errand_rows(count: int, in_turn: int = 1) -> tuple[list[Row], list[str]]:
     return asked, [text for r in rows for text in (f"{MARK} {r['text']}", f"```python\n{r['program']}```")]
 
 
+ROWS: dict[str, Callable[..., tuple[list[Row], list[str]]]] = {
+    "roboeval": robot_rows,
+    "basics": function_rows,
+    "errands": errand_rows,
+}
+
+
 def one_after_another(rows: list[Row]) -> Row:
-    """An instruction that asks for several; its program does them in that order and comes back to where it began."""
+    """An instruction that asks for several in turn. Each that comes back to its start means where the first began."""
     bodies = [row["program"].removeprefix(f"{DEFINITION}\n") for row in rows]
     start = START if any(START in body for body in bodies) else ""
     program = f"{DEFINITION}\n{start}" + "".join(body.replace(START, "") for body in bodies)

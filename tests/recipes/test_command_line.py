@@ -67,6 +67,8 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
             ["task=pacman", "model.scratch.num_attention_heads=5"],
             "model.scratch: The hidden size (32) is not a multiple",
         ),
+        (["model.path=scratch"], "model=smollm2_135m has no model.scratch.alphabet; choose model=moves"),
+        (["evaluation.split=validation"], "task=basics has no validation problems; set task.env.validation=0.2, or"),
         (["task.env.generated_level=0"], "task.env.generated_level=0: it must be 1, 2 or 3"),
         (["recipe=ppo"], "recipe=ppo: this command is recipe=grpo"),
         (["task.env.train_size=100000"], "at least one is held out: set it to"),

@@ -130,13 +130,14 @@ def test_the_seconds_of_a_step_are_its_own(tmp_path, monkeypatch):
     log.on_train_begin(None, SimpleNamespace(global_step=0), None)
     clock[0] = 10.0
     spent = {"seconds/rollout": 3.0, "seconds/rollout_again": 1.0, "seconds/continuations": 2.0, "seconds/grade": 0.5}
+    spent["seconds/mixed"] = 0.25
     log.on_log(None, state, None, {"reward": 1.0, **spent})
     clock[0] = 110.0  # of these an evaluation takes 95
     log.leave_out(95.0)
     state.global_step = 2
     log.on_log(None, state, None, {"reward": 1.0})
     first, second = read_jsonl(tmp_path / "metrics.jsonl")
-    assert (first["seconds/total"], first["seconds/update"]) == (10.0, 3.5)
+    assert (first["seconds/total"], first["seconds/update"]) == (10.0, 3.25)
     assert (second["seconds/total"], second["seconds/update"]) == (5.0, 5.0)
 
 
