@@ -1,5 +1,5 @@
 # make install   .venv with what training needs
-# make demo      install; train SmolLM2 on `basics`: first on those of its own answers that are right, then by GRPO; evaluate before and after, draw the report
+# make demo      install; train SmolLM2 on `basics`: first on its own right answers, and on references where it has none, then by GRPO; evaluate before and after, draw the report
 # make test      install what the tests need, run them; ALL=1: those that take minutes each, too; WORKERS=8: eight
 #                test processes of some 1.5 GB each; without it, two
 # make lint      format, mend what can be mended, check types, imports, spelling and wording
