@@ -26,7 +26,8 @@ class Grade:
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
     (Span.part), as "channel/part", their rewards weighted; empty for `sparse` and `uniform`. form: what channels that
-    judge form pay each token outside the code, T weighted numbers; empty for `sparse` and `uniform`.
+    judge form pay each token outside the code, and in an episode what is taken for the turn before, T weighted numbers;
+    empty for `sparse` and `uniform`.
     """
 
     results: Mapping[str, ChannelResult]

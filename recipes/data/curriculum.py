@@ -94,13 +94,16 @@ class Curriculum:
         return [self._rows[place] for place in order[: rows // self._repeats] for _ in range(self._repeats)]
 
     def observe(self, rows: Sequence[int], grades: Sequence[Grade | None]) -> None:
-        """What groups earned that were drawn from the prompt alone. One that nothing could grade teaches nothing."""
+        """What groups earned that were drawn from the prompt alone. Fewer than two graded answers say nothing of a
+        spread. But a problem of which nothing could be graded when it was first tried may be broken: it has none."""
         groups: dict[str, list[Grade]] = {}
         for row, grade in zip(rows, grades, strict=True):
             groups.setdefault(self._ids[row], []).extend([] if grade is None else [grade])
         for name, group in groups.items():
-            spread, memory = spread_of(group, self._parts), self._settings.memory
             before = self._spreads.get(name)
+            if len(group) == 1 or (not group and before is not None):
+                continue
+            spread, memory = spread_of(group, self._parts), self._settings.memory
             self._spreads[name] = spread if before is None else memory * before + (1 - memory) * spread
 
     def metrics(self) -> dict[str, float]:

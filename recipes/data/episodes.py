@@ -111,7 +111,8 @@ def episode_grade(
     """The grade of a row of its turns' grades; None where a turn that is paid for could not be graded.
 
     Each paid turn's rewards lie on its own tokens. What is taken for the turn before lies on a turn's last token, so
-    each channel's token rewards sum to its score, which is what the placement `sparse` pays. weights: the reward's own.
+    each channel's token rewards sum to its score, which is what the placement `sparse` pays. It is no token's own
+    reward (`Grade.form`): the token that ends a turn is not to blame for the turn before. weights: the reward's own.
     """
     if len(grades) == 1:
         return grades[0]
@@ -126,7 +127,7 @@ def episode_grade(
             continue
         before = counted[number - 1] if number else None
         form[start:end] = grade.form or [0.0] * (end - start)
-        form[end - 1] -= sum(before.form) if before is not None else 0.0
+        form[end - 1] -= before.total if before is not None else 0.0
         for name, row in rewards.items():
             share = _share(grade, name, weights)
             row[start:end] = [share * value for value in grade.rewards[name]]

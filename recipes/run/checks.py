@@ -140,11 +140,11 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse" and recipe.credit != "lines"
-    if on_tokens and _parts(cfg) and cfg.episode is None and recipe.trl.scale_rewards not in ("none", False):
+    if on_tokens and recipe.trl.scale_rewards not in ("none", False):
         raise UserError(
-            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: {_parts(cfg)} compares each part of an answer with "
-            "the same part of other answers, and the deviation of whole answers says nothing of it: set it to none, or "
-            "reward=sparse"
+            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: the deviation of whole answers says nothing of the "
+            f"rewards of their tokens (reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}): set it to none, "
+            "or reward=sparse"
         )
     by_turn = cfg.episode is not None and cfg.episode.turns > 1
     if (on_tokens or by_turn) and recipe.trl.get("importance_sampling_level") == "sequence":
@@ -266,6 +266,12 @@ def check_ppo(cfg: DictConfig) -> None:
         )
     if recipe.trl.kl_estimator not in ("k1", "k3"):
         raise UserError(f"recipe.trl.kl_estimator={recipe.trl.kl_estimator}: choose k1 or k3")
+    completions = recipe.prompts_per_step * recipe.samples_per_prompt
+    if recipe.kl_target is not None and recipe.kl_horizon < completions:
+        raise UserError(
+            f"recipe.kl_horizon={recipe.kl_horizon:g} is below the {completions} completions of a step, so a single "
+            "one could turn the coefficient around: raise it"
+        )
     if recipe.kl_target is not None and not recipe.trl.kl_coef:
         raise UserError(
             f"recipe.kl_target={recipe.kl_target} steers recipe.trl.kl_coef, which is 0: start with "
@@ -337,6 +343,12 @@ def _check_episode(cfg: DictConfig) -> None:
         raise UserError(
             f"{message}: ZeRO-3 and hardware.vllm=colocate sample all processes' rows together, and episodes of "
             "several turns end at different times: set episode=null, hardware.zero_stage=2 or hardware.vllm=server"
+        )
+    cut = {"grpo": "mask_truncated_completions"}.get(recipe.name, "missing_eos_penalty")
+    if recipe.trl.get(cut):
+        raise UserError(
+            f"recipe.trl.{cut}={recipe.trl[cut]} asks whether an answer was cut, and {message} has several answers in "
+            "a row of which each may be: leave it out, or set episode=null"
         )
     if recipe.prefix.enabled:
         raise UserError(

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from envs.task import Problem, Task
+from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.data.completions import ids_behind
 from recipes.data.training_data import demonstration
@@ -78,6 +79,12 @@ class ReferencePrefixes:
         """The groups to draw again, of a rollout with `group` answers of each problem side by side; it is counted."""
         most = 1.0 - self._made / (self._rollouts * self.settings.until)
         self._made += 1
+        graded = [grade for grade in grades if grade is not None]
+        if self._made == 1 and graded and all(grade.passed is None for grade in graded):
+            log.warning(
+                "recipe.prefix.enabled=true: no channel of this reward says whether an answer passes, so no group "
+                "is drawn again"
+            )
         chosen = []
         for number, first in enumerate(range(0, len(problems), group)):
             problem = problems[first]

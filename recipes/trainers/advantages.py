@@ -35,19 +35,15 @@ def group_relative(rewards_NG: torch.Tensor, scale: str) -> torch.Tensor:
     return (centred / _deviation(rewards_NG, scale)).nan_to_num(nan=0.0)
 
 
-def token_shaping(
-    token_rewards_BT: torch.Tensor, lengths_B: torch.Tensor, rewards_NG: torch.Tensor, scale: str
-) -> torch.Tensor:
-    """Each token's own reward minus its group's mean over tokens, divided as in `group_relative`: (B, T), B = N x G.
+def token_shaping(token_rewards_BT: torch.Tensor, lengths_B: torch.Tensor, rewards_NG: torch.Tensor) -> torch.Tensor:
+    """Each token's own reward minus its group's mean over tokens: (B, T), B = N x G.
 
     token_rewards_BT: 0 behind each completion's length, and in completions without a grade, which count for nothing.
     """
     group = rewards_NG.shape[1]
     tokens_N = (lengths_B * ~rewards_NG.flatten().isnan()).view(-1, group).sum(1).clamp(min=1)
     mean_N = token_rewards_BT.sum(1).view(-1, group).sum(1) / tokens_N
-    centred = token_rewards_BT - mean_N.repeat_interleave(group)[:, None]
-    deviation = _deviation(rewards_NG, scale)
-    return centred / (deviation.repeat_interleave(group, 0) if torch.is_tensor(deviation) else deviation)
+    return token_rewards_BT - mean_N.repeat_interleave(group)[:, None]
 
 
 def _deviation(rewards_NG: torch.Tensor, scale: str) -> torch.Tensor | float:

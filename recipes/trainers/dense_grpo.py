@@ -298,7 +298,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             at_once=None if elsewhere or server else rollout_rows,
             refill_rounds=refill_rounds if refill else 0,
             lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
-            parts=bool(shaping) and self._turns == 1 and self.scale_rewards == "none",
+            parts=bool(shaping) and self._turns == 1,
         )
         copy_dtype = None if lookahead else sampling_dtype
         external = self._sample_by_trl if elsewhere else None

@@ -26,8 +26,10 @@ class GroupAdvantages:
         turns, discount: of episodes: turns at most, and the discount between them.
         lines: credit for lines, in place of all that is said above; None: none.
 
-    All processes call its methods together. Parts count in answers of one turn, and where advantages are not divided:
-    the deviation of a group's totals says nothing of its parts.
+    All processes call its methods together. Parts count in answers of one turn.
+
+    Raises ValueError where advantages with a token's own reward are to be divided: token rewards can differ much in
+    answers whose totals hardly differ, and would be divided by next to nothing.
     """
 
     group: int
@@ -37,6 +39,10 @@ class GroupAdvantages:
     turns: int
     discount: float
     lines: LineCredit | None = None
+
+    def __post_init__(self) -> None:
+        if self.shaping and self.scale != "none":
+            raise ValueError(f"shaping={self.shaping:g} with scale={self.scale!r}: set one of them to 0 or 'none'")
 
     def signals(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
         """For each turn the discounted reward from that turn on, of all processes: (N, G) each. Of one turn these are
@@ -73,7 +79,7 @@ class GroupAdvantages:
 
     def _earned(self, rollout: GroupRollout) -> list[Earned | None] | None:
         """What each answer earned with its parts, of all processes; None where none has any or they do not count."""
-        if not self.shaping or self.turns > 1 or self.scale != "none":
+        if not self.shaping or self.turns > 1:
             return None
         rows = gather_object(earned(rollout.grades))
         return rows if any(rows) else None
@@ -83,7 +89,7 @@ class GroupAdvantages:
     ) -> torch.Tensor:
         advantages = group_relative(rewards_NG, self.scale).flatten()
         if own_BT is not None:
-            shaping = token_shaping(own_BT, lengths_B, rewards_NG, self.scale)
+            shaping = token_shaping(own_BT, lengths_B, rewards_NG)
             advantages = advantages[:, None] + self.shaping * shaping
         advantages[degenerate_groups(rewards_NG).repeat_interleave(self.group)] = 0.0
         return advantages

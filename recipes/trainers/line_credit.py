@@ -144,11 +144,12 @@ def exchanged(lines: Sequence[str], place: slice, others: Sequence[str]) -> str:
 
 
 def tokens_of(completion: Completion, lines: slice) -> list[int]:
-    """Indices of the tokens that overlap some lines of the text; if there are no lines, the token that does not write
-    any there: the one behind the place, or the last."""
+    """Indices of the tokens that overlap some lines of the text, for the last line with what stands behind the text; if
+    there are no lines, the token that does not write any there: the one behind the place, or the last."""
     ends = [0, *itertools.accumulate(len(line) for line in completion.text.splitlines(keepends=True))]
     start, end = ends[lines.start], ends[lines.stop]
-    tokens = [t for t, (s, e) in enumerate(completion.offsets) if s < end and e > start]
+    last = lines.stop == len(ends) - 1  # with which the end of the sequence is exchanged too
+    tokens = [t for t, (s, e) in enumerate(completion.offsets) if (s < end or last) and (e > start or s >= end)]
     if start == end:
         tokens = [t for t, (s, _) in enumerate(completion.offsets) if s >= start][:1]
     return tokens or [len(completion.offsets) - 1] if completion.offsets else []

@@ -49,7 +49,10 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["hardware=t4"], "needs a GPU"),
         (["run.if_exists=maybe"], "choose resume, refuse or replace"),
         (["reward.placement=everywhere"], "choose dense, pointed, sparse, uniform"),
-        (["task.env.functions=3", "recipe.trl.scale_rewards=group"], "compares each part of an answer with"),
+        (
+            ["recipe.trl.scale_rewards=group"],
+            "the deviation of whole answers says nothing of the rewards of their tokens",
+        ),
         (["task.env.functions=3", "episode=repair", "force=true"], "set episode=null or task.env.functions=1"),
         (["task.env.functions=0"], "a prompt asks for 1 function or more"),
         (["adapter=./nowhere"], "./nowhere"),

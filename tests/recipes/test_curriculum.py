@@ -71,11 +71,15 @@ def test_no_problem_comes_twice_in_a_draw_and_processes_share_none():
 def test_what_is_known_moves_with_the_policy_and_what_nothing_graded_teaches_nothing():
     order = curriculum(CurriculumSettings(enabled=True, memory=0.5, least=0.05))
     assert order.metrics() == {"curriculum/tried": 0, "curriculum/least": 0}
-    order.observe([3] * 4, [None] * 4)
+    order.observe([2] * 4, [grade(1.0), None, None, None])  # one answer has no spread
+    assert order.metrics()["curriculum/tried"] == 0
+    order.observe([3] * 4, [None] * 4)  # it may be broken
     observe(order, {"p4": 0.5})
     for rate, known in ((0.5, 0.125), (0.5, 0.1875), (0.0, 0.09375)):
         observe(order, {"p3": rate})
         assert order.state()["spreads"] == pytest.approx({"p3": known, "p4": 0.25})
+    order.observe([3] * 8, [None] * 4 + [grade(0.0), None, None, None])  # a failure of the machine
+    assert order.state()["spreads"]["p3"] == pytest.approx(known)
     observe(order, {"p5": 1.0})
     assert order.metrics() == pytest.approx({"curriculum/tried": 3 / 12, "curriculum/least": 1 / 12})
 

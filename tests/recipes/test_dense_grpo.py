@@ -99,10 +99,17 @@ def test_advantages_are_relative_to_the_graded_of_the_group(scale):
 def test_a_tokens_own_reward_is_relative_to_the_mean_over_the_groups_tokens():
     own = torch.tensor([[3.0, 1.0, 0.0], [2.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     lengths, rewards = torch.tensor([2, 1, 3, 2]), torch.tensor([[4.0, 2.0], [3.0, NAN]])
-    shaping = token_shaping(own, lengths, rewards, "none")
+    shaping = token_shaping(own, lengths, rewards)
     assert shaping[0, :2].tolist() == [1.0, -1.0] and shaping[1, 0] == 0.0  # 6 over 3 tokens
     assert shaping[2].tolist() == [0.0, 0.0, 0.0]  # 3 over 3 tokens: those of the completion without a grade are none
-    assert token_shaping(own, lengths, rewards, "group").isfinite().all()
+
+
+@pytest.mark.parametrize("scale", ["group", "batch"])
+def test_what_tokens_earn_is_not_divided_by_what_answers_earn(scale):
+    """Four answers of which one lost 0.01: their deviation is next to nothing, and what its tokens earned is not."""
+    with pytest.raises(ValueError, match=f"shaping=1 with scale='{scale}'"):
+        GroupAdvantages(4, longest=5, scale=scale, shaping=1.0, turns=1, discount=1.0)
+    GroupAdvantages(4, longest=5, scale=scale, shaping=0.0, turns=1, discount=1.0)
 
 
 def test_what_a_fence_earns_is_no_reason_to_end_early():

@@ -269,9 +269,11 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
     assert written_tokens(row) == len(written)
 
 
-@pytest.mark.parametrize(("pay", "own"), [("last", [0, 0, 0, 0, 0.25, 0]), ("improvement", [0.5, 0, 0, 0, 0.25, -0.5])])
-def test_what_form_pays_outside_the_code_is_no_tokens_own_in_a_turn_either(pay, own):
-    """Two turns of two and three tokens, a reply between; the last token of each is the fence, which earns 1."""
+@pytest.mark.parametrize(("pay", "own"), [("last", [0, 0, 0, 0, 0.25, 0]), ("improvement", [0.5, 0, 0, 0, 0.25, 0])])
+def test_what_form_and_the_turn_before_pay_the_last_token_is_not_its_own(pay, own):
+    """Two turns of two and three tokens, a reply between; the last token of each is the fence, which earns 1.
+
+    What is taken for the turn before would otherwise be a reason not to end the second one, however good it is."""
     paid = ([0.5, 1.0], [0.0, 0.25, 1.0])
     grades = [
         Grade({"a": ChannelResult(sum(row))}, {"a": row}, {"a": 1.0}, form=[*([0.0] * (len(row) - 1)), 1.0])

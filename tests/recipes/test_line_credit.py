@@ -102,6 +102,25 @@ def test_answers_that_differ_in_one_line_have_the_advantage_of_grpo_there_and_no
     assert rollout.mixed_answers == 0  # an exchange makes the other answer
 
 
+def test_an_answer_that_ends_in_the_line_that_differs_is_credited_for_ending_there():
+    """Answers without a closing fence, `x = 1` and `x = 1 + 1`: the first differs in its end of sequence alone."""
+
+    def ends(text):
+        edges = [*itertools.pairwise(range(len(text) + 1)), (len(text), len(text))]
+        return Completion(text, list(range(len(edges))), edges, (0, len(text)))
+
+    answers = [ends("y = 2\nx = 1"), ends("y = 2\nx = 4 + 1")]
+    advantages, _ = credited(*answers)
+    assert advantages[:, :6].tolist() == [[0.0] * 6] * 2
+    for row, completion, wanted in zip(advantages, answers, (-1.5, 1.5), strict=True):
+        assert row[6 : len(completion.offsets)].tolist() == pytest.approx([wanted] * (len(completion.offsets) - 6))
+    many = [
+        ends("\n".join(f"{name}{i} = {value}" for i in range(MOST_PLACES + 1))) for name, value in (("a", 0), ("b", 1))
+    ]
+    advantages, _ = credited(*many)  # exchanged as a whole
+    assert torch.allclose(advantages, torch.tensor([[-6.5], [6.5]]).expand_as(advantages))
+
+
 def test_each_line_keeps_its_own_part_of_a_sum():
     answers = [answer("x = 0", "y = 3"), answer("x = 1", "y = 0"), answer("x = 2", "y = 0")]
     advantages, rollout = credited(*answers)

@@ -45,6 +45,16 @@ def test_only_groups_in_which_nothing_passes_are_drawn_again(smollm2_tokenizer):
         assert body.startswith(begun) and 0.2 < len(begun) / len(body) < 0.8
 
 
+def test_a_reward_without_a_verdict_is_said_once(smollm2_tokenizer, caplog):
+    shown, silent = prefixes(smollm2_tokenizer), [Grade({"bleu": ChannelResult(0.2)}, {}, {"bleu": 1.0})] * 2
+    assert shown.failed([PROBLEMS[0]] * 2, silent, 2) == shown.failed([PROBLEMS[0]] * 2, silent, 2) == []
+    assert [r.message for r in caplog.records if "says whether an answer passes" in r.message] == [
+        caplog.records[0].message
+    ]
+    caplog.clear()
+    assert prefixes(smollm2_tokenizer).failed([PROBLEMS[0]] * 2, grades(None, None), 2) == [] and not caplog.records
+
+
 def test_the_share_moves_towards_a_pass_rate_of_one_half(smollm2_tokenizer):
     shown, first, other = prefixes(smollm2_tokenizer, rollouts=1000), PROBLEMS[0], PROBLEMS[1]
 

@@ -63,6 +63,17 @@ def test_a_nucleus_is_refused_where_vllm_tells_the_log_probabilities():
     check_grpo(compose("+recipe.trl.generation_kwargs={bad_words:[x]}", "+recipe.trl.top_k=0", "hardware.vllm=server"))
 
 
+def test_what_asks_whether_an_answer_was_cut_goes_with_answers_of_one_turn():
+    cut = "+recipe.trl.mask_truncated_completions=true"
+    check_grpo(compose(cut))
+    with pytest.raises(UserError, match=r"mask_truncated_completions=True asks whether an answer was cut"):
+        check_grpo(compose(cut, "episode=repair"))
+    penalty = "recipe.trl.missing_eos_penalty=1"
+    check_ppo(compose(penalty, recipe="ppo"))
+    with pytest.raises(UserError, match=r"missing_eos_penalty=1.* and episode=repair has several answers"):
+        check_ppo(compose(penalty, "episode=repair", recipe="ppo"))
+
+
 @pytest.mark.parametrize("recipe", ["sft", "dpo", "check"])
 def test_a_recipe_that_does_not_sample_with_vllm_asks_no_server(recipe):
     with pytest.raises(UserError, match=rf"hardware\.vllm=server: recipe={recipe} samples in this process alone"):
@@ -78,6 +89,9 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
         check_ppo(compose("recipe.trl.num_ppo_epochs=4", recipe="reinforce"))
     with pytest.raises(UserError, match=r"hardware\.rollout_rows=4 has no effect: GRPO alone samples"):
         check_ppo(compose("hardware.rollout_rows=4", recipe="ppo"))
+    with pytest.raises(UserError, match=r"recipe\.kl_horizon=20 is below the 32 completions of a step"):
+        size = ["recipe.prompts_per_step=8", "recipe.samples_per_prompt=4"]
+        check_ppo(compose("recipe.kl_target=1", "recipe.kl_horizon=20", *size, recipe="ppo"))
     with pytest.raises(UserError, match=r"recipe\.sampler=generate samples in this process"):
         check_ppo(compose("recipe.sampler=generate", "hardware.vllm=server", recipe="ppo"))
 

@@ -325,13 +325,11 @@ def test_answers_that_only_their_parts_tell_apart_have_advantages():
     assert group_metrics(rollout, rewards)["groups_skipped"] == 2
 
 
-def test_parts_do_not_count_without_shaping_and_are_not_divided():
+def test_parts_do_not_count_without_shaping():
     rollout = rollout_of(*TIED)
     rewards = rewards_of(rollout.grades).view(2, 2)
     alone = GroupAdvantages(2, longest=3, scale="none", shaping=0.0, turns=1, discount=1.0)
     assert not alone(rollout, [rewards]).any() and alone.differ(rollout, torch.device("cpu")) is None
-    divided = GroupAdvantages(2, longest=3, scale="group", shaping=1.0, turns=1, discount=1.0)
-    assert divided.differ(rollout, torch.device("cpu")) is None and not divided(rollout, [rewards]).any()
 
 
 def test_a_comment_above_a_function_is_not_the_one_befores():
