@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Problem:
     cases, check_src: its tests (one of the two). shown: how many of them, the first ones, the question shows.
     setup: trusted source that runs before the solution.
     reference: a solution that passes.
-    tol: tolerance of floating-point results (see Job).
+    tol: tolerance of floating-point results (see Job); None: 1e-6 of functions, 0 of programs. unordered: see Job.
     family: shared by near-duplicates, which stay on one side of a split; empty: a family of its own.
     as_json: the expected values come from JSON (see Job).
     limits: None for the sandbox's own limits.
@@ -52,7 +53,8 @@ class Problem:
     check_src: str | None = None
     setup: str | None = None
     reference: str = ""
-    tol: float = 1e-6
+    tol: float | None = None
+    unordered: bool = False
     family: str = ""
     as_json: bool = False
     limits: Limits | None = None
@@ -81,7 +83,8 @@ class Problem:
             code=head + code if (head := self.head(code)) else without_indent(code)[0],
             entry_point=self.entry_point,
             cases=self.cases,
-            tol=self.tol,
+            tol=self.tol if self.tol is not None else 0.0 if kind == "stdio" else 1e-6,
+            unordered=self.unordered,
             check_src=self.check_src,
             setup=self.setup,
             as_json=self.as_json,
@@ -120,23 +123,35 @@ class Task(Protocol):
         ...
 
 
-def extract_fenced(answer: str) -> Extracted | None:
-    """The last fenced block of an answer: after a line that begins with ``` up to the next such line. An example in a
-    docstring, with fences of its own that are indented, is code.
+LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]*")
+"""What may stand behind a fence that opens a block."""
+OPENING = re.compile(rf"\s*(?:(?:[-*+>]|\d{{1,3}}[.)])\s+)*(`{{3,}})|.*?[^`](`{{3,}})(?={LANGUAGE.pattern}\s*$)")
 
-    A last block without a closing fence counts as code, with `closed` false. None without a fence.
+
+def extract_fenced(answer: str) -> Extracted | None:
+    """The last fenced block of an answer: after a line that begins with ``` up to the next one that begins with as many
+    backquotes. An example in a docstring, with fences of its own that are indented, is code.
+
+    As answers have them, a fence may open behind the mark of a list or behind text, if a language follows it; a fence
+    with a language inside a block begins another block; and a fence may close at the end of the code's last line. A
+    last block without a closing fence counts as code, with `closed` false. None without a fence.
     """
     last: Extracted | None = None
     opened: int | None = None
-    position = indent = 0
+    position = indent = length = 0
     for line in answer.splitlines(keepends=True):
-        fence, spaces = line.lstrip().startswith("```"), len(line) - len(line.lstrip())
-        if fence and opened is None:
-            opened, indent = position + len(line), spaces
-        elif fence and opened is not None and not (spaces > indent and _within_a_string(answer[opened:position])):
+        text, end = line.strip(), position + len(line)
+        spaces, ticks = len(line) - len(line.lstrip()), len(text) - len(text.lstrip("`"))
+        if opened is None:
+            if (fence := OPENING.match(line)) and "`" not in line[fence.end() :]:
+                opened, indent, length = end, spaces, len(fence[1] or fence[2])
+        elif ticks >= length and not (spaces > indent and _within_a_string(answer[opened:position])):
             last = Extracted(opened, position, closed=True)
+            opened, indent, length = (end, spaces, ticks) if LANGUAGE.fullmatch(text[ticks:]) else (None, 0, 0)
+        elif text.endswith("`" * length) and "#" not in text and not _within_a_string(answer[opened:position]):
+            last = Extracted(opened, position + len(line.rstrip().rstrip("`")), closed=True)
             opened = None
-        position += len(line)
+        position = end
     if opened is not None and answer[opened:].strip():
         return Extracted(opened, len(answer), closed=False)
     return last

@@ -36,8 +36,9 @@ from rewards.channel import ChannelResult, Completion, Span
 
 log = logging.getLogger("codegrain.lint")
 SELECT = ("E4", "E7", "E9", "F", "B", "S", "W605")
-IGNORE = ("S101", "S311", "E741", "B905")
-"""Asserts, pseudo-random numbers, the name l, zip without strict: acceptable in a snippet."""
+IGNORE = ("S101", "S105", "S106", "S107", "S311", "E741", "B905")
+"""Asserts, texts beside names like `token` (which are taken for passwords), pseudo-random numbers, the name l, zip
+without strict: acceptable in a snippet."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 """Ruff breaks lines here and nowhere else."""
 TARGET = f"py{sys.version_info[0]}{sys.version_info[1]}"

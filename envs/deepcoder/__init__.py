@@ -4,7 +4,10 @@ functions.
 The data is agentica-org/DeepCoder-Preview-Dataset on the hub, or a copy of it: primeintellect, taco and lcbv5 for
 training, codeforces and lcbv5 for evaluation. The last complete code block of an answer must pass all tests of its
 problem, each within `timeout_s` seconds. Standard output is compared as in LiveCodeBench
-(envs.sandbox.verdict.same_output), results of functions by value. The problem statements belong to the contest sites.
+(envs.sandbox.comparison.same_output), results of functions by value. Where a statement allows an error ("10^{-6}"),
+numbers may differ by it; where a function may return its items in any order, the order does not count. Rows whose
+statement takes any of several answers are left out, since their tests know one. The problem statements belong to the
+contest sites.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 
 from envs.data import data_files, file_rows, hub_rows
 from envs.deepcoder.cases import BadTests, Cases, normalise
+from envs.deepcoder.statement import in_any_order, several_answers, tolerance_of
 from envs.json_lines import Row
 from envs.sandbox import Limits
 from envs.task import CodeBlockTask, Extracted, Problem, TaskError, extract_fenced
@@ -99,11 +103,12 @@ class DeepCoder(CodeBlockTask):
         memory_mib: address space of a program. Its output may be twice as long as the text of the problem's tests, and
             at least the sandbox's usual limit.
         largest_mib: rows whose tests have more text are dropped.
+        several_answers: drop or keep rows whose statement takes any of several answers.
 
     `dropped` counts the rows that are left out, by reason; their number is logged.
 
     Raises:
-        TaskError: there is no data, a file cannot be read, or no row is usable.
+        TaskError: there is no data, a file cannot be read, no row is usable, or several_answers is unknown.
     """
 
     name = "deepcoder"
@@ -120,7 +125,11 @@ class DeepCoder(CodeBlockTask):
         timeout_s: float = 6.0,
         memory_mib: int = 1024,
         largest_mib: float = 16.0,
+        several_answers: str = "drop",
     ):
+        if several_answers not in ("drop", "keep"):
+            raise TaskError(f"task.env.several_answers={several_answers}: choose drop or keep")
+        self._one_answer = several_answers == "drop"
         self.dropped: Counter[str] = Counter()
         self._largest = int(largest_mib * (1 << 20))
         self._limits = _limits(timeout_s, memory_mib)
@@ -184,6 +193,10 @@ class DeepCoder(CodeBlockTask):
         if isinstance(column, str | bytes) and len(column) > self._largest:
             raise BadTests("tests over task.env.largest_mib")
         tests = normalise(column, row.get("metadata"), starter)
+        allowed = tolerance_of(text) or 0.0
+        unordered = tests.entry_point is not None and in_any_order(text)
+        if self._one_answer and not unordered and several_answers(text):
+            raise BadTests("takes any of several answers (task.env.several_answers=keep)")
         return Problem(
             id=f"{self.name}/{name}",
             question=_question(text.strip(), starter, tests),
@@ -192,6 +205,8 @@ class DeepCoder(CodeBlockTask):
             setup=LIBRARY if tests.entry_point else None,
             reference=_reference(row.get("solutions")),
             family=hashlib.sha256("".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16],
+            tol=max(allowed, 1e-6) if tests.entry_point else allowed,
+            unordered=unordered,
             as_json=True,
             limits=replace(self._limits, output_kib=max(self._limits.output_kib, 2 * _size(column) >> 10)),
         )

@@ -45,6 +45,7 @@ def job_of(row: dict[str, Any]) -> Job:
         entry_point=_text_or_none(row.get("entry_point")),
         cases=tuple(cases),
         tol=float(row.get("tol") or 0.0),
+        unordered=row.get("unordered") is True,
         check_src=_text_or_none(row.get("check_src")),
         setup=_text_or_none(row.get("setup")),
         as_json=True,

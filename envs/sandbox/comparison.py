@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ MOST_BITS = 1 << 14
 """Bits of an integer that is compared with a Decimal or a Fraction."""
 SHOWN = 70
 """Characters of a value in a note."""
+NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A word of an output that is a number. 0110 is none, since it may be a text of digits."""
 Number = bool | int | float | complex | Decimal | Fraction
 
 
@@ -100,6 +103,21 @@ def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
     if isinstance(expected, str | None | range):
         return type(value) in (str, type(None), range) and value == expected
     return isinstance(expected, type) and value is expected
+
+
+def same_items(value: Any, expected: Any) -> bool:
+    """Whether two lists have equal items, each as often, in any order; False where one cannot be hashed."""
+    if not (isinstance(value, list) and isinstance(expected, list) and len(value) == len(expected)):
+        return False
+    try:
+        return sorted(map(_digest, map(_fixed, value))) == sorted(map(_digest, map(_fixed, expected)))
+    except ValueError:
+        return False
+
+
+def _fixed(value: Any) -> Any:
+    """A list as a tuple, at any depth."""
+    return tuple(map(_fixed, value)) if isinstance(value, list | tuple) else value
 
 
 def _members(value: Any) -> Iterable[Any] | None:
@@ -273,22 +291,42 @@ def _integers(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else ()
 
 
-def same_output(output: str, expected: str) -> bool:
-    """LiveCodeBench's rule: as many lines, each with equal text or exactly equal numbers (1.50 is 1.5, 1e2 is 100)."""
+def same_output(output: str, expected: str, tol: float = 0.0) -> bool:
+    """LiveCodeBench's rule: as many lines, each with equal text or exactly equal numbers (1.50 is 1.5, 1e2 is 100); but
+    digits that begin with a 0 are text (0110 is not 110).
+
+    tol: absolute or relative error of numbers of which one has a decimal point or an exponent. With it words are
+    compared one by one, so that a line may have texts too.
+    """
     output_lines, expected_lines = lines_of(output), lines_of(expected)
-    return len(output_lines) == len(expected_lines) and all(map(_same_line, output_lines, expected_lines))
+    return len(output_lines) == len(expected_lines) and all(
+        _same_line(line, other, tol) for line, other in zip(output_lines, expected_lines, strict=True)
+    )
 
 
-def _same_line(line: str, expected: str) -> bool:
+def _same_line(line: str, expected: str, tol: float) -> bool:
     if line == expected:
         return True
     words, expected_words = line.split(), expected.split()
-    try:
-        return len(words) == len(expected_words) and all(
-            Decimal(word) == Decimal(other) for word, other in zip(words, expected_words, strict=True)
-        )
-    except InvalidOperation:  # not a number, or a NaN that cannot be compared
+    return len(words) == len(expected_words) and all(
+        _same_written(word, other, tol) or (tol > 0 and word == other)
+        for word, other in zip(words, expected_words, strict=True)
+    )
+
+
+def _same_written(word: str, expected: str, tol: float) -> bool:
+    """Whether two words are numbers that are the same."""
+    if not (NUMBER.fullmatch(word) and NUMBER.fullmatch(expected)):
         return False
+    try:
+        if Decimal(word) == Decimal(expected):
+            return True
+    except InvalidOperation:  # the exponent has too many digits
+        return False
+    if not tol or (word + expected).lstrip("-").isdigit():
+        return False
+    number, other = float(word), float(expected)
+    return math.isfinite(other) and abs(number - other) <= tol * max(1.0, abs(other))
 
 
 def lines_of(text: str) -> list[str]:

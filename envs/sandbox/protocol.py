@@ -104,7 +104,9 @@ class Job:
         folder, run `commands` there one after another until one fails, and return the files that match `keep` (patterns
         as in glob); commands may start processes, for example a compiler's. The last two pass with exit status 0.
     setup: trusted source that runs before the solution and that `check_src` may use.
-    tol: absolute tolerance if a float is involved, at any depth; integers are compared exactly.
+    tol: absolute tolerance if a float is involved, at any depth; integers are compared exactly. In outputs of a `stdio`
+        job absolute or relative, of numbers with a decimal point or an exponent.
+    unordered: whether the items of a list that a `function` returns may have any order.
     as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
     all_or_nothing: only the verdict matters, so a `stdio` job ends at its first wrong case; the others count as
         failed.
@@ -119,6 +121,7 @@ class Job:
     entry_point: str | None = None
     cases: tuple[FunctionCase | StdioCase, ...] = ()
     tol: float = 0.0
+    unordered: bool = False
     as_json: bool = False
     check_src: str | None = None
     setup: str | None = None

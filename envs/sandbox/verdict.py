@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from envs.sandbox.comparison import as_json, decode, same, same_output, shown
+from envs.sandbox.comparison import as_json, decode, same, same_items, same_output, shown
 from envs.sandbox.protocol import FunctionCase, Job, Limits, Outcome, StdioCase, Verdict
 from envs.sandbox.worker.codec import Unsupported, make_encoder, parse
 
@@ -214,6 +214,8 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         value = decode(payload)
         if job.as_json:
             value, expected = as_json(value), as_json(expected)
+        if job.unordered and same_items(value, expected):
+            return None
         return None if same(value, expected, job.tol) else f"expected {shown(expected)}, got {shown(value)}"
     except (ValueError, TypeError, RecursionError, ArithmeticError):
         return "unreadable result"
@@ -226,7 +228,7 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
     results = []
     for number, (case, run) in enumerate(zip(job.cases, runs, strict=False), 1):
         assert isinstance(case, StdioCase)  # check_stdio has checked it
-        case_verdict, reason = judge_run(case, limits, run)
+        case_verdict, reason = judge_run(case, limits, run, job.tol)
         results.append(case_verdict == "pass")
         first = first or (f"case {number}: {reason}" if reason else "")
         verdict = case_verdict if verdict in ("pass", "fail") and case_verdict != "pass" else verdict
@@ -235,8 +237,8 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
     return outcome(job, verdict, results, seconds, first)
 
 
-def judge_run(case: StdioCase, limits: Limits, run: Run) -> tuple[Verdict, str]:
-    """The verdict of one case of a `stdio` job, and the reason if it is not `pass`."""
+def judge_run(case: StdioCase, limits: Limits, run: Run, tol: float = 0.0) -> tuple[Verdict, str]:
+    """The verdict of one case of a `stdio` job with this tolerance, and the reason if it is not `pass`."""
     ended, output, note = run
     if len(output) > limits.output_kib << 10:
         return "killed", "output limit"
@@ -244,14 +246,14 @@ def judge_run(case: StdioCase, limits: Limits, run: Run) -> tuple[Verdict, str]:
         return ended.stopped_by
     if ended.code:
         return "fail", _exception_note(note) or f"exit status {ended.code}"
-    right = same_output(output.decode("utf-8", "replace"), case.stdout)
+    right = same_output(output.decode("utf-8", "replace"), case.stdout, tol)
     return ("pass", "") if right else ("fail", "wrong answer")
 
 
 def is_last(job: Job, limits: Limits, case: StdioCase, run: Run) -> bool:
     """Whether a `stdio` job ends after this case: a program that hangs once would hang on every input, and a job of all
     or nothing is lost with one wrong answer."""
-    return bool(run[0].stopped_by) or (job.all_or_nothing and judge_run(case, limits, run)[0] != "pass")
+    return bool(run[0].stopped_by) or (job.all_or_nothing and judge_run(case, limits, run, job.tol)[0] != "pass")
 
 
 def judge_program(job: Job, limits: Limits, ended: Ended, note: bytes, stdout: bytes, stderr: bytes) -> Outcome:

@@ -9,11 +9,13 @@ line to line, because no verdict is taken from here.
 from __future__ import annotations
 
 import ast
+import fileinput
 import io
 import json
 import os
 import signal
 import sys
+import tempfile
 import types
 from collections.abc import Callable
 from functools import partial
@@ -74,6 +76,19 @@ class Recorder:
         self.ok.append(not failed if verdict else None)
 
 
+def _give_input(text: str) -> None:
+    """Make `text` the standard input, for programs that read the descriptor too."""
+    unused = os.open(os.devnull, os.O_RDONLY)  # has the number 0 if the program has closed it
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+    if unused:
+        os.close(unused)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+    fileinput.close()  # or a second program could not begin to read
+
+
 def _missing(*args: Any, **kwargs: Any) -> None:
     raise NameError("the requested function is not defined")
 
@@ -112,10 +127,11 @@ def _program(code: str) -> Any:
 
 
 def _entry(scope: dict[str, Any], name: str) -> Any:
-    """The tested function: a global, or else the method of a class Solution; None if there is neither."""
+    """The tested function: a global, or else the method of a class Solution, an object for each call as the sandbox
+    makes it; None if there is neither."""
     owner = scope.get("Solution")
     if name not in scope and isinstance(owner, type) and hasattr(owner, name):
-        return getattr(owner(), name)
+        return lambda *args, **kwargs: getattr(owner(), name)(*args, **kwargs)
     return scope.get(name)
 
 
@@ -124,7 +140,7 @@ def cover(row: dict[str, Any]) -> Recorder:
     recorder = Recorder()
     if "inputs" in row:
         for text in row["inputs"]:
-            sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+            _give_input(text)
             recorder.run(lambda: exec(_program(row["code"]), {"__name__": "__main__"}), script=True)
         return recorder
     sys.modules["solution"] = module = types.ModuleType("solution")  # where dataclasses look for their annotations

@@ -99,7 +99,10 @@ def not_compiled(program: str) -> int | None:
             row, column = error.lineno or 0, error.offset or 1
             if not 0 < row <= len(lines):
                 return max(0, len(program) - 1)
-            place = sum(map(len, lines[: row - 1])) + max(0, column - 1)
+            line = lines[row - 1]
+            if _parses(program):  # errors behind the parser count bytes
+                column = len(line.encode("utf-8", "surrogatepass")[: column - 1].decode("utf-8", "replace")) + 1
+            place = sum(map(len, lines[: row - 1])) + min(max(0, column - 1), len(line))
             return min(place, max(0, len(program) - 1))
         except (ValueError, MemoryError, RecursionError, OverflowError):
             return max(0, len(program) - 1)

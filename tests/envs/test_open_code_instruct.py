@@ -84,6 +84,23 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
     assert instruct.problem(made(1)).reference == "def f1(x):\n    return x\n"
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        "import io\nfrom contextlib import redirect_stdout\nb = io.StringIO()\nwith redirect_stdout(b):\n    f(2)\n"
+        "assert b.getvalue() == '0'",
+        "import sys, io\nsys.stdout = io.StringIO()\nf(1)\nassert sys.stdout.getvalue() == '1'",
+        "from unittest.mock import patch\nwith patch('builtins.input', return_value='2'):\n    assert f() == 4",
+        "import random\nrandom.seed(0)\nassert f() == 3",
+        "open('t.txt', 'w').write('x')\nassert f('t.txt') == 1",
+        "import os\nos.environ['K'] = 'v'\nassert f('K') == 'v'",
+    ],
+)
+def test_tests_that_need_the_programs_streams_files_or_seeds_are_left_out(test):
+    """A test runs in a process of its own: every right program would fail."""
+    assert instruct.asserts([test, "assert f(1) == 1"]) == ["assert f(1) == 1"]
+
+
 def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
     def reference(output, test):
         return instruct.problem(made(1, output=output, unit_tests=json.dumps([test]))).reference

@@ -141,6 +141,17 @@ def test_a_missing_file_is_named(tmp_path):
         (f"```python\n{EXAMPLE}", EXAMPLE, False),
         (f"```python\n{EXAMPLE}```\n", EXAMPLE, True),
         ("- so:\n\n      ```python\n      x = 1\n      ```\n", "      x = 1\n", True),
+        ("1. ```python\n   x = 1\n   ```\n\nThis sets x.", "   x = 1\n", True),
+        ("Answer: ```python\nx = 1\n```\nDone.", "x = 1\n", True),
+        ("> ```\nx = 1\n```", "x = 1\n", True),
+        ("Use ``` here.\nx = 1\n", None, None),
+        ("```x = 1``` is code, and\n```python\ny = 2\n```", "y = 2\n", True),
+        ("````python\nx = 1\n```\ny = 2\n````\nend", "x = 1\n```\ny = 2\n", True),
+        ("```python\n# a draft\n```python\nx = 1\n```", "x = 1\n", True),
+        ("```python\n# a draft\n```python\n", "# a draft\n", True),
+        ("```python\nx = 1```\nThat is all.", "x = 1", True),
+        ('```python\ns = """\nx```\n"""\n```', 's = """\nx```\n"""\n', True),
+        ("```python\nx = 1  # not ```\n```", "x = 1  # not ```\n", True),
     ],
 )
 def test_the_last_block_wins(answer, code, closed):

@@ -147,6 +147,15 @@ def test_asserts_of_a_check_and_programs_are_located_too(sandbox):
     assert blamed(sandbox, Problem("t/stdio", "", None, cases), program) == (0.5, ["print('one')"])
 
 
+@pytest.mark.parametrize(
+    "read", ["sys.stdin.read()", "open(0).read()", "os.read(0, 99)", "next(fileinput.input())", "input()"]
+)
+def test_programs_are_located_however_they_read(sandbox, read):
+    program = f"import fileinput, os, sys\nn = int({read})\nif n < 0:\n    r = n\nelse:\n    r = 2 * n\nprint(r)\n"
+    cases = (StdioCase("3\n", "6"), StdioCase("-4\n", "8"), StdioCase("5\n", "10"))
+    assert blamed(sandbox, Problem("t/stdio", "", None, cases), program) == (pytest.approx(2 / 3), ["r = n"])
+
+
 def test_a_solution_that_forges_its_coverage_moves_its_own_reward_alone(sandbox):
     forged = '{"cases": [[1]], "raised": [null], "ok": [true]}'
     write = f"os.write(1, {forged.encode()!r})"

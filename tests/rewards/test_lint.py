@@ -66,6 +66,10 @@ def test_a_text_that_brings_ruff_down_is_found_in_its_batch():
     assert result.score == -0.7
 
 
+def test_a_parsers_tokens_are_no_passwords():
+    assert find('def f(token, password="x"):\n    return token == "+"\n\n\nf(1, password="y")\n') == [[]]
+
+
 def test_an_ignore_file_hides_nothing(tmp_path, monkeypatch):
     (tmp_path / ".ignore").write_text("*\n")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

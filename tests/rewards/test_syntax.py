@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from envs.humaneval import HumanEval
 from envs.sandbox import Limits, LocalSandbox
 from envs.task import Problem
-from rewards.analysis.python_grammar import complete, first_illegal
+from rewards.analysis.python_grammar import complete, first_illegal, not_compiled
 from rewards.attribution import attribute
 from rewards.channel import Completion
 from rewards.syntax import FATAL, Syntax, judge, main
@@ -131,6 +131,12 @@ def test_an_answer_that_ends_too_early(sandbox):
     assert rewards_of(sandbox, completion("no code", None))[-1] == -1.0
     assert sum(rewards_of(sandbox, completion("```python\n# x\n```", (10, 14), closed=True))) == pytest.approx(-1)
     assert not any(rewards_of(sandbox, completion("```python\nx = 1\n```", (10, 16), closed=True)))
+
+
+def test_the_place_behind_letters_of_several_bytes():
+    text = "x = '日本語日本語'; return 1\ny = 2\n"
+    assert not_compiled(text) == text.index("return")
+    assert not_compiled("é = 1 +* 2\n") == "é = 1 +* 2".index("*")  # the parser counts letters
 
 
 def test_a_text_that_brings_the_parser_down_is_found_in_its_batch():

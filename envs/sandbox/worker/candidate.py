@@ -1,9 +1,10 @@
 """The program's side of a `check` job: it answers requests of the check process until that closes the socket.
 
 A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `run` it for its
-effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here.
-Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e", text, exception]. While it
-works, the program may itself request ["c", number, args, kwargs], a call of a function that the test has passed to it.
+effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here,
+of which the entry point has the number 0. Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e",
+text, exception]. While it works, the program may itself request ["c", number, args, kwargs], a call of a function that
+the test has passed to it.
 
 Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
 """
@@ -154,6 +155,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
         space = module.__dict__
         program.load(job, module)
         function = program.entry_of(job, module)
+        kept.add(function)
         send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
     except failure as error:
         send('["load",' + quote(describe_error(error)) + "]\n")

@@ -199,12 +199,12 @@ def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
             return ["error", f"the test asks for the program's own class {asked[0]}, which stays in the program"]
         test = _compiled(job["check"], "<check>", guarded=True)
         space.update({n: functools.partial(candidate.make, n) for n in lacking})
-    space[name] = space["candidate"] = candidate
+    space[name] = space["candidate"] = candidate.entry
     space[PLAIN] = objects.plain
     try:
         exec(test, space)
         if name != "check" and callable(space.get("check")):
-            space["check"](candidate)
+            space["check"](candidate.entry)
     except AssertionError as error:
         what = f" (a result of type {candidate.seen} is not plain data: return plain data)" if candidate.seen else ""
         return ["fail", _assertion(error, job["check"]) + what]

@@ -1,4 +1,5 @@
 """The check process's side of a `check` job: a stand-in for the entry point, and for objects that stay in the program.
+All attributes of a stand-in are the program's.
 
 See candidate.py for the records. What the program sends is hostile: it is parsed with limits and rebuilt as plain data.
 An object of the program is a Remote. What is read from it is plain data or another Remote, and it never equals plain
@@ -60,56 +61,66 @@ def _own_text(told: str, kind: type[Exception]) -> Any:
     return text
 
 
+OWNER, PLACE, CLAIM, TRUTH, WHAT = " owner", " place", " claim", " truth", " what"
+"""What a stand-in knows, under names that no attribute of a program has."""
+ASKED = ("__name__", "__qualname__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__")
+"""Attributes of an entry point with such names that are the program's; the others are the stand-in's."""
+
+
+def owner_of(value: "Remote | EntryPoint") -> "Candidate":
+    return object.__getattribute__(value, "__dict__")[OWNER]
+
+
 class Remote:
-    """An object of the program. `_claim` is the truth value that the program gives; it counts (`_truth`) for a result
-    of the entry point, which could as well be True or False itself."""
+    """An object of the program. CLAIM is the truth value that the program gives; it counts (TRUTH) for a result of the
+    entry point, which could as well be True or False itself."""
 
     def __init__(self, owner: "Candidate", place: int, claim: bool | None, what: str) -> None:
-        vars(self).update(_owner=owner, _place=place, _claim=claim, _truth=None, _what=what)
+        vars(self).update({OWNER: owner, PLACE: place, CLAIM: claim, TRUTH: None, WHAT: what})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return self._owner.ask("get", self, name)
+        return owner_of(self).ask("get", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._owner.ask("set", self, name, value)
+        owner_of(self).ask("set", self, name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._owner.ask("do", self, *args, **kwargs)
+        return owner_of(self).ask("do", self, *args, **kwargs)
 
     def __iter__(self) -> Any:
-        return self._owner.ask("iter", self)
+        return owner_of(self).ask("iter", self)
 
     def __next__(self) -> Any:
-        return self._owner.ask("next", self)
+        return owner_of(self).ask("next", self)
 
     def __len__(self) -> Any:
-        return self._owner.ask("len", self)
+        return owner_of(self).ask("len", self)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._owner.ask("item", self, key)
+        return owner_of(self).ask("item", self, key)
 
     def __contains__(self, item: Any) -> bool:
         # compared here: the program's own answer would count, and `item` is what the test expects
         return any(other is item or other == item for other in self)
 
     def __str__(self) -> str:
-        return self._owner.ask("text", self)
+        return owner_of(self).ask("text", self)
 
     def __bool__(self) -> bool:
-        if self._truth is None:
-            raise self._owner.lost(f"the truth value of {self!r} is no plain data; compare plain values")
-        return self._truth
+        if vars(self)[TRUTH] is None:
+            raise owner_of(self).lost(f"the truth value of {self!r} is no plain data; compare plain values")
+        return vars(self)[TRUTH]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Remote) and other._place == self._place
+        return isinstance(other, Remote) and vars(other)[PLACE] == vars(self)[PLACE]
 
     def __hash__(self) -> int:
-        return hash((Remote, self._place))
+        return hash((Remote, vars(self)[PLACE]))
 
     def __repr__(self) -> str:
-        return f"<an object of the program, of type {self._what}>"
+        return f"<an object of the program, of type {vars(self)[WHAT]}>"
 
 
 class Made(Remote):
@@ -124,7 +135,7 @@ class Made(Remote):
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         what = f"the test reads or compares {self!r}, which it can only pass to the entry point"
-        raise vars(self)["_owner"].lost(what)
+        raise owner_of(self).lost(what)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -134,7 +145,7 @@ class Made(Remote):
     __call__ = __iter__ = __next__ = __len__ = __getitem__ = __contains__ = __str__ = __bool__ = _refuse
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Remote) and other._place == self._place) or self._refuse()
+        return (isinstance(other, Remote) and vars(other)[PLACE] == vars(self)[PLACE]) or self._refuse()
 
     __hash__ = Remote.__hash__
 
@@ -146,8 +157,27 @@ def plain(value: Any) -> Any:
     return value._refuse() if type(value) is Made else value
 
 
+class EntryPoint:
+    """What a test has under the name of the entry point."""
+
+    def __init__(self, owner: "Candidate") -> None:
+        object.__getattribute__(self, "__dict__")[OWNER] = owner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return owner_of(self).call(sys._getframe(1), self, args, kwargs)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__") and name not in ASKED:
+            return object.__getattribute__(self, name)
+        owner_of(self).calls += 1
+        return owner_of(self).ask("get", owner_of(self).program, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        owner_of(self).ask("set", owner_of(self).program, name, value)
+
+
 class Candidate:
-    """A proxy for the entry point that forwards calls; it waits first until the program is ready.
+    """The connection to a program. It forwards calls of the entry point; it waits first until the program is ready.
 
     Args:
         channel: the socket to the program.
@@ -159,29 +189,35 @@ class Candidate:
 
     def __init__(self, channel: int, most: int, arrays: bool = False) -> None:
         self._send, self._line = program.writer(channel), program.reader(channel, most * 2)
-        self._encode, self.calls = codec.make_encoder(most, self._keep), 0
+        self._encode = codec.make_encoder(most, self._keep)
         self._decode = codec.make_decoder(
             {"h": self._remote, "k": self._own, "n": self._own, "a": codec.array if arrays else codec.nested}
         )
         self._functions: list[Callable[..., Any]] = []
         self._passed: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self.calls = 0
+        """How often the test has used the entry point."""
         self.gone = ""
         """Why it can no longer be judged; empty while it can."""
         self.seen = ""
         """The type of the last object of the program."""
         self._answers = 0
+        self.program = Remote(self, 0, None, "function")
+        """The entry point as the program has it, the first of its objects."""
+        self.entry = EntryPoint(self)
         ready = self._receive()
         if ready[0] != "ready" or len(ready) != 2:
             raise CandidateGone(str(ready[-1]))
         names = codec.decode(ready[1])
         self.classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, frame: types.FrameType, entry: EntryPoint, args: tuple, kwargs: dict) -> Any:
+        """Call the entry point for a test's `frame`."""
         self.calls += 1
-        value = self._ask("run" if _discarded(sys._getframe(1), self) else "call", None, args, kwargs)
-        if isinstance(value, Remote):
-            vars(value).update(_truth=value._claim)
+        value = self._ask("run" if _discarded(frame, entry) else "call", None, args, kwargs)
+        if type(value) is Remote:
+            vars(value)[TRUTH] = vars(value)[CLAIM]
         return value
 
     def make(self, name: str, *args: Any, **kwargs: Any) -> Made:
@@ -244,7 +280,9 @@ class Candidate:
     def _keep(self, value: Any) -> str | None:
         """Encode an object of the program, or a function or an iterator of the test."""
         if type(value) in (Remote, Made):
-            return f'["h",{value._place}]'
+            return f'["h",{vars(value)[PLACE]}]'
+        if type(value) is EntryPoint:
+            return '["h",0]'
         function, tag = value, "k"
         if hasattr(type(value), "__next__"):
             function, tag = functools.partial(next, value), "n"
@@ -287,8 +325,8 @@ class Candidate:
         return CandidateGone(why)
 
 
-def _discarded(frame: types.FrameType, candidate: "Candidate") -> bool:
-    """Whether a frame calls the candidate and does not use the result, as in a statement `f(x)`.
+def _discarded(frame: types.FrameType, entry: EntryPoint) -> bool:
+    """Whether a frame calls the entry point and does not use the result, as in a statement `f(x)`.
 
     Only then does the test see how the call has changed its arguments. In `assert f(x) == g(x)` the program could
     otherwise choose what the test expects; in `out.extend(map(f, xs))` another function uses the result.
@@ -299,7 +337,7 @@ def _discarded(frame: types.FrameType, candidate: "Candidate") -> bool:
     if code[place] != POP_TOP:
         return False
     name = _called(frame.f_code, frame.f_lasti)
-    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is candidate
+    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is entry
 
 
 @functools.lru_cache(maxsize=1024)
@@ -327,7 +365,7 @@ def _change_all(old: Any, new: Any) -> None:
 def _change(old: Any, new: Any) -> Any:
     """Give a list, dictionary, set, bytearray or array of the test the content that it has after a call, in place, and
     return it; `new` if it is of another type."""
-    if type(old) in (Remote, Made):
+    if type(old) in (Remote, Made, EntryPoint):
         return old
     if isinstance(old, list) and type(new) is list:
         old[:] = [*(_change(left, right) for left, right in zip(old, new, strict=False)), *new[len(old) :]]

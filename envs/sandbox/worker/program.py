@@ -197,13 +197,17 @@ def load(job: dict, module: types.ModuleType) -> None:
 
 
 def entry_of(job: dict, module: types.ModuleType):
-    """The function to call: a global that the solution defines, or the method of a class `Solution`, or another global.
-    Raises NameError."""
+    """The function to call: a global that the solution defines, or the method of a class `Solution`, of which each call
+    makes an object as on the contest's site, or another global. Raises NameError."""
     name = job["entry"]
     function, owner = module.__dict__.get(name), module.__dict__.get("Solution")
-    own = getattr(getattr(function, "__code__", None), "co_filename", None) == SOURCE
+    inner = function
+    for _ in range(10):  # decorators such as lru_cache
+        inner = getattr(inner, "__wrapped__", inner)
+    own = getattr(getattr(inner, "__code__", None), "co_filename", None) == SOURCE
     if not own and isinstance(owner, type) and hasattr(owner, name):
-        return getattr(owner(), name)
+        attribute = getattr
+        return lambda *args, **kwargs: attribute(owner(), name)(*args, **kwargs)
     if name in module.__dict__:
         return function
     raise NameError(f"name {name!r} is not defined")

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from envs.sandbox.comparison import as_json, lines_of, same, same_output
+from envs.sandbox.comparison import as_json, lines_of, same, same_items, same_output
 from envs.sandbox.worker.codec import Unsupported, decode, make_encoder, parse
 
 ENCODE = make_encoder(1 << 20)
@@ -175,10 +175,45 @@ def test_outputs_that_are_the_same(output, expected):
         ("YES", "Yes"),
         ("3 x", "3.0 x"),
         ("1 1", "1"),
+        ("0110", "110"),
+        ("00", "0"),
+        ("1_000", "1000"),
+        ("+5", "5"),
+        ("١٢", "12"),
+        ("Infinity", "inf"),
     ],
 )
 def test_outputs_that_differ(output, expected):
     assert not same_output(output, expected) and not same_output(expected, output)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "same"),
+    [
+        ("3.16227766016", "3.162277660", True),
+        ("Case 1: 0.5", "Case 1: 0.50001", True),
+        ("1000000.5", "1000050.5", True),
+        ("1000000.5", "1000500.5", False),
+        ("1000001", "1000000", False),
+        ("1000001", "1000000.0", True),
+        ("0.5 yes", "0.5 Yes", False),
+        ("0.5", "0.501", False),
+        ("inf", "1.0", False),
+        ("1e999", "1E+999", True),
+        ("5", "1e999", False),
+        ("nan", "1.0", False),
+        ("-0.00001", "0.0", True),
+    ],
+)
+def test_outputs_with_a_tolerance(output, expected, same):
+    """Absolute or relative, of numbers of which one is no integer; words beside them are compared as text."""
+    assert same_output(output, expected, tol=1e-4) is same
+
+
+def test_lists_in_any_order():
+    assert same_items([3, [1, 2], "a", 3], [[1, 2], 3, 3, "a"]) and same_items([], [])
+    assert not same_items([3, 3, 1], [3, 1, 1]) and not same_items([1], [1, 1]) and not same_items((1, 2), [2, 1])
+    assert not same_items([{"a": 1}], [{"a": 1}])  # no key of a set; compared in order instead
 
 
 def test_as_json_knows_no_tuples_and_only_text_as_keys():

@@ -159,6 +159,24 @@ TESTS = {
         "import re\ndef f(x): return re.match('(a)', x)",
         "assert f('ab') and not f('b') and f('b') is None and f('ab').group(1) == 'a' == f('a')[0]",
     ),
+    "attributes of the function": (
+        "def f(x):\n    'Counts.'\n    f.calls = getattr(f, 'calls', 40) + 1\n    return x",
+        "f(1)\nf(2)\nassert f.calls == 42 and f.__name__ == 'f' and f.__doc__ == 'Counts.'\n"
+        "f.seen = 3\nassert f.seen == 3",
+    ),
+    "a cached function": (
+        "from functools import lru_cache\n@lru_cache(None)\ndef f(x): return x",
+        "f(1)\nf(1)\nassert f.cache_info()[0] == 1\nf.cache_clear()\nassert f.cache_info()[0] == 0",
+    ),
+    "a class that makes its objects": (
+        "class f:\n    N = 4\n    @classmethod\n    def make(cls): return cls()\n    def lost(self): return 5",
+        "assert f.N == 4 and f.make().lost() == 5",
+    ),
+    "any name of an attribute": (
+        "class P:\n    _place, _owner = 3, 4\ndef f(): return P()",
+        "assert f()._place == 3 and f()._owner == 4",
+    ),
+    "the function passed on": ("def f(x): return x(2) if callable(x) else x + 1", "assert f(f) == 3"),
     "text of an object": (
         "class P:\n    def __str__(self): return 'P!'\ndef f(): return P()",
         "assert str(f()) == 'P!' == f'{f()}'",
@@ -172,6 +190,12 @@ def test_checks_take_what_honest_tests_do(sandbox):
     assert {o.id: (o.verdict, o.note) for o in outcomes if o.verdict != "pass"} == {}
     wrong = [Job(name, "check", "def f(*a, **k): return 77", "f", check_src=test) for name, (_, test) in TESTS.items()]
     assert {o.id for o in run_sync(sandbox, wrong) if o.verdict != "fail"} == set()
+
+
+@pytest.mark.parametrize("claim", ["assert f.calls == 1", "assert f.seen == ''", "assert f.gone == ''", "f.lost"])
+def test_the_stand_ins_own_state_is_no_attribute_of_the_function(grade, claim):
+    assert grade.check("def f(x): return x", f"f(1)\n{claim}").verdict == "fail"
+    assert grade.check("class P: pass\ndef f(x): return P()", "assert f(1)._place == 1").verdict == "fail"
 
 
 HELPER = """

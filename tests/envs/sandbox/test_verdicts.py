@@ -94,6 +94,11 @@ def test_times_of_each_case(grade):
         ("class Solution:\n    def gcd(self, a, b): return __import__('math').gcd(a, b)", "pass"),
         ("from operator import add as gcd\nclass Solution:\n    def gcd(self, a, b): return 4", "pass"),
         ("def gcd(a, b): return 4\nclass Solution:\n    def gcd(self, a, b): return 5", "pass"),
+        (
+            "from functools import lru_cache\nclass Solution:\n    def gcd(self, a, b): return -1\n"
+            "@lru_cache(None)\ndef gcd(a, b): return a if not b else gcd(b, a % b)",
+            "pass",
+        ),
         ("pass", "fail"),
         ("class Solution: pass", "fail"),
     ],
@@ -102,6 +107,24 @@ def test_the_entry_point_is_the_solutions_own(grade, code, verdict):
     """The setup's `from math import *` has one of that name too."""
     outcome = grade.call(code, ((12, 8), 4), entry="gcd", setup="from math import *")
     assert outcome.verdict == verdict, outcome.note
+
+
+def test_each_call_has_an_object_of_its_own(grade):
+    """As on the contest's site, where a method may collect its answer in the object."""
+    code = (
+        "class Solution:\n    def __init__(self): self.out = []\n"
+        "    def f(self, x):\n        self.out.append(x)\n        return self.out"
+    )
+    assert grade.call(code, ((1,), [1]), ((2,), [2])).verdict == "pass"
+    assert grade.check(code, "assert f(1) == [1] and f(2) == [2]").verdict == "pass"
+
+
+def test_items_in_any_order(grade):
+    code = "def f(): return [[2, 1], [3]]"
+    assert grade.call(code, ((), [[3], [2, 1]])).verdict == "fail"
+    assert grade.call(code, ((), [[3], [2, 1]]), unordered=True).verdict == "pass"
+    assert grade.call(code, ((), [[3], [1, 2]]), unordered=True).verdict == "fail"
+    assert grade.call("def f(): return [{1: 0.5}]", ((), [{1: 0.5}]), unordered=True).verdict == "pass"
 
 
 def test_values_from_json(grade):

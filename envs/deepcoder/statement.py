@@ -1,0 +1,43 @@
+"""What a problem's text says of the answers that count as right: how close a number must be, and whether several
+answers are right."""
+
+from __future__ import annotations
+
+import re
+
+SMALLEST_EXPONENT = 15
+"""Of a tolerance; a double has no more digits."""
+_POWER = r"(?:10\s*\^?\s*\{?\s*[-−–]\s*\{?\s*(\d+)|1e-(\d+)|0\.(0*)1\b)"
+_TOLERANCE = re.compile(
+    rf"\b(?:(?:absolute|relative)[^.\n]{{0,40}}\berrors?|precision|within|accepted|\berror)\b[^.\n]{{0,60}}?{_POWER}",
+    re.I,
+)
+_SEVERAL = re.compile(
+    r"(?<!not )(?<!n't )\b(?:print|output|return|report|find|give|construct|reconstruct)\s+(?:any|either)\b"
+    r"(?=\s*(?:[.,;:)\n]|$|one\b|of (?:them|these|those)\b|(?:valid|possible|correct|such|suitable|optimal)\b))"
+    r"|\b(?:multiple|several|many|more than one)\b[^.\n]{0,40}\b(?:answers?|solutions?)\b[^.\n]{0,60}\bany\b"
+    r"|\b(?:print|output)\b[^.\n]{0,60}\bin any order\b",
+    re.I,
+)
+_UNORDERED = re.compile(r"\breturn\b[^.\n]*\bin any order\b", re.I)
+
+
+def tolerance_of(text: str) -> float | None:
+    """The absolute or relative error that a statement allows ("does not exceed 10^{-6}", "within 10-5 of the actual
+    answer"), the largest if it names several; None if it names none."""
+    found = []
+    for power, exponent, zeros in _TOLERANCE.findall(text):
+        places = int(power or exponent) if power or exponent else len(zeros) + 1
+        if 0 < places <= SMALLEST_EXPONENT:
+            found.append(10.0**-places)
+    return max(found, default=None)
+
+
+def in_any_order(text: str) -> bool:
+    """Whether a function may return the items of its list in any order."""
+    return _UNORDERED.search(text) is not None
+
+
+def several_answers(text: str) -> bool:
+    """Whether a statement takes any of several answers ("print any of them"), of which tests know one."""
+    return _SEVERAL.search(text) is not None
