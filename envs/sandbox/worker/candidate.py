@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import codec
+import library_types
 import program
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -40,8 +41,10 @@ class Kept:
 
     def __init__(self, most: int) -> None:
         self.ask: Callable[..., Any] = print
+        self.written = library_types.written
         self.encode = codec.make_encoder(most, self.keep)
-        self.decode = codec.make_decoder({"h": self.object, "k": self.function, "n": self.iterator, "a": codec.array})
+        kept = {"h": self.object, "k": self.function, "n": self.iterator, "a": codec.array}
+        self.decode = codec.make_decoder(kept | library_types.READ)
         self.operations = dict(OPERATIONS)
         self.objects: list[Any] = []
         self.places: dict[int, int] = {}
@@ -51,6 +54,8 @@ class Kept:
 
     def keep(self, value: Any, identity=id, truth=bool, kind=type, quote=codec._quote, size=len) -> str:
         """Encode an object: its number, its truth value and the name of its type."""
+        if (text := self.written(value, self.encode)) is not None:
+            return text
         mine = identity(value)
         if mine in self.functions:
             return self.functions[mine]

@@ -9,6 +9,7 @@ name of a function that the test lacks, and its objects would make the test's as
 """
 
 import ast
+import collections
 import contextlib
 import dis
 import functools
@@ -21,6 +22,7 @@ from opcode import opmap
 from typing import Any
 
 import codec
+import library_types
 import program
 
 CACHE, POP_TOP = opmap.get("CACHE", -1), opmap["POP_TOP"]
@@ -192,6 +194,7 @@ class Candidate:
         self._encode = codec.make_encoder(most, self._keep)
         self._decode = codec.make_decoder(
             {"h": self._remote, "k": self._own, "n": self._own, "a": codec.array if arrays else codec.nested}
+            | library_types.READ
         )
         self._functions: list[Callable[..., Any]] = []
         self._passed: list[Any] = []
@@ -278,7 +281,9 @@ class Candidate:
             return json.dumps(["e", str(error)[:300], names[0]]) + "\n"
 
     def _keep(self, value: Any) -> str | None:
-        """Encode an object of the program, or a function or an iterator of the test."""
+        """Encode an object of the program, a deque, a date, or a function or an iterator of the test."""
+        if (text := library_types.written(value, self._encode)) is not None:
+            return text
         if type(value) in (Remote, Made):
             return f'["h",{vars(value)[PLACE]}]'
         if type(value) is EntryPoint:
@@ -363,8 +368,8 @@ def _change_all(old: Any, new: Any) -> None:
 
 
 def _change(old: Any, new: Any) -> Any:
-    """Give a list, dictionary, set, bytearray or array of the test the content that it has after a call, in place, and
-    return it; `new` if it is of another type."""
+    """Give a list, dictionary, set, deque, bytearray or array of the test the content that it has after a call, in
+    place, and return it; `new` if it is of another type."""
     if type(old) in (Remote, Made, EntryPoint):
         return old
     if isinstance(old, list) and type(new) is list:
@@ -376,6 +381,9 @@ def _change(old: Any, new: Any) -> Any:
     elif isinstance(old, set) and type(new) is set:
         old.clear()
         old.update(new)
+    elif isinstance(old, collections.deque) and type(new) is collections.deque:
+        old.clear()
+        old.extend(new)
     elif isinstance(old, bytearray) and type(new) is bytearray:
         old[:] = new
     elif isinstance(old, tuple) and type(new) is tuple:

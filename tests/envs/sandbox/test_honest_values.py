@@ -115,6 +115,17 @@ TESTS = {
         "from collections import deque\ndef f(x): return deque(x)",
         "assert list(f([1])) == [1] and 1 in f([1])",
     ),
+    "a deque by value": (
+        "from collections import deque\ndef f(q):\n    q.append(deque([7], 2))\n    return deque(q, 3)",
+        "from collections import deque\nassert f(deque([1])) == deque([1, deque([7])])\nassert f(deque()).maxlen == 3\n"
+        "q = deque()\nf(q)\nassert q == deque([deque([7])]) and q[0].maxlen == 2",
+    ),
+    "dates and times": (
+        "import datetime as d\ndef f(day, n): return [day + d.timedelta(days=n), d.timedelta(n, 1, 2), d.time(1, 2)]",
+        "from datetime import *\nday = datetime(2020, 2, 28, 1, tzinfo=timezone(timedelta(hours=2)))\n"
+        "assert f(day, 2) == [datetime(2020, 3, 1, 1, tzinfo=day.tzinfo), timedelta(2, 1, 2), time(1, 2)]\n"
+        "assert f(date(2020, 2, 28), -1)[:2] == [date(2020, 2, 27), timedelta(-1, 1, 2)]",
+    ),
     "an enumeration": (
         "import enum\nclass C(enum.Enum):\n    R = 1\ndef f(x): return C.R",
         "assert f(1) == f(2) and f(1).name == 'R' and f(1).value == 1",
@@ -259,6 +270,11 @@ def test_a_changed_argument_does_not_help_a_wrong_result(grade):
         '["e","x","BaseException"]',
         '["e","x",["l"]]',
         '["e","x","StopIteration"]',
+        '["v",["e",-1]]',
+        '["v",["e",1,2,3]]',
+        '["v",["g","date","2020"]]',
+        '["v",["g","timedelta",9999999999,0,0]]',
+        '["v",["g",["l"],"x"]]',
     ],
 )
 def test_forged_answers_to_a_test_do_not_pass(grade, record):
