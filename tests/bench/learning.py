@@ -114,10 +114,10 @@ OURS = ("two_runs", "avx512_bf16", "bf16")
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
-FUNCTIONS = Path(__file__).parent / "results" / "ablation" / "functions" / "grpo"
-"""What `run_ablation.py functions` stored."""
+FUNCTIONS, ROBOTS = (Path(__file__).parent / "results" / "ablation" / name / "grpo" for name in ("functions", "robots"))
+"""What `run_ablation.py functions robots` stored."""
 MODULES = 8
-"""How many prompts those runs have; each update draws one of them."""
+"""How many prompts those runs have; a mean is taken over as many updates."""
 
 Shares = dict[str, float]
 """Share of right answers by problem."""
@@ -298,15 +298,15 @@ def summary(runs: Mapping[str, Sequence[Mapping[str, Any]]], ours: str, kind: st
         "updates": [run["updates"] for run in runs[ours]],
         "seeds": len(runs[ours]),
         "samples_ratio_functions": samples_ratio(FUNCTIONS),
-        "samples_ratio_second": None,  # robot programs or masked lines with this model: not measured
+        "samples_ratio_second": samples_ratio(ROBOTS, "scores/simulator", "lines"),
         **{f"{arm}_greedy_gain_mean": row and row["mean"] for arm, row in rivals.items() if arm != "base"},
     }
 
 
-def samples_ratio(folder: Path) -> float | None:
-    """How many times the graded samples of sparse dense takes to the level that sparse reaches at its end."""
-    for runs in read([folder], "scores/unit_tests", MODULES).values():
-        times = compared(("", ""), runs, level_of(runs))["dense_minus"].get("sparse")
+def samples_ratio(folder: Path, metric: str = "scores/unit_tests", ours: str = "dense") -> float | None:
+    """How many times the graded samples of sparse `ours` takes to the level that sparse reaches at its end."""
+    for runs in read([folder], metric, MODULES).values():
+        times = compared(("", ""), runs, level_of(runs))[f"{ours}_minus"].get("sparse")
         return times and times["times"]["value"]
     return None
 
