@@ -47,6 +47,11 @@ def is_override(argument: str) -> bool:
     return ("=" in argument or argument.startswith("~")) and not argument.startswith("-")
 
 
+def without_group(argument: str) -> str:
+    """`episode=null`, which Hydra writes ~episode."""
+    return "~episode" if argument in ("episode=null", "episode=None") else argument
+
+
 def key_of(override: str) -> str:
     """The key that an override sets, without + or ~."""
     return override.lstrip("+~").split("=")[0]
@@ -77,8 +82,8 @@ def compose(overrides: Sequence[str]) -> DictConfig:
         )
     try:
         with _over_conf():
-            cfg = hydra.compose("config", list(overrides))
-        name_run(cfg, overrides)
+            cfg = hydra.compose("config", [without_group(override) for override in overrides])
+        name_run(cfg, [without_group(override) for override in overrides])
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
         check_ranges(cfg)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
@@ -191,8 +196,13 @@ def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_
         else ("run.", "sandbox", "evaluation", *LENGTH_AND_LOGGING)
     )
     in_base = {*OF_ANY_NAME, *(key.removesuffix(".name") for key in in_name)}
+    brought = any(key_of(o) == "experiment" for o in overrides)
     rest = [
-        o for o in overrides if key_of(o) not in in_base and (key_of(o) in swept or not key_of(o).startswith(same_run))
+        o
+        for o in overrides
+        if (o != "~episode" or brought)
+        and key_of(o) not in in_base
+        and (key_of(o) in swept or not key_of(o).startswith(same_run))
     ]
     return f"{base}-{folder_name(rest)}" if rest else base
 

@@ -75,6 +75,11 @@ RANGES: dict[str, Range] = {
     "recipe.trl.save_total_limit": at_least(0),
     "recipe.trl.num_generations": at_least(2),  # a group of one differs from its own mean by nothing
     "recipe.trl.num_iterations": at_least(1),
+    "recipe.curriculum.memory": at_least(0),
+    "recipe.curriculum.least": ABOVE_0,
+    "recipe.prefix.share": at_least(0),
+    "recipe.prefix.step": at_least(0),
+    "recipe.prefix.until": at_least(0),
     "recipe.trl.num_ppo_epochs": at_least(1),
     "recipe.trl.num_mini_batches": at_least(1),
     "recipe.trl.temperature": ABOVE_0,
@@ -111,6 +116,8 @@ NEVER_NULL = {
     )
 }
 """Fields of TRL's that the plan of the memory counts with."""
+WHOLE = {*NEVER_NULL, "recipe.trl.num_iterations", "recipe.trl.max_length"}
+"""Fields without a type of their own here, of which 2e2 would be a number that counts nothing."""
 
 
 def check_ranges(cfg: DictConfig) -> None:
@@ -123,11 +130,24 @@ def check_ranges(cfg: DictConfig) -> None:
         value = node[name]
         if (words.startswith("a number") and not isinstance(value, int | float)) or not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
+        if key in WHOLE and not isinstance(value, int):
+            raise UserError(f"{key}={value}: it must be a whole number, written without point or exponent")
+    _check_shapes(cfg)
     if cfg.pass_rate is not None and cfg.recipe.name != "check":
         raise UserError(
             f"pass_rate={cfg.pass_rate}: recipes/check.py alone measures it, not {cfg.recipe.name}; leave it out"
         )
     _check_evaluation(cfg.evaluation, cfg.recipe.name == "check")
+
+
+def _check_shapes(cfg: DictConfig) -> None:
+    """Raise UserError for a setting that must be a group of settings, or two numbers."""
+    for name in ("curriculum", "prefix"):
+        if name in cfg.recipe and cfg.recipe[name] is None:
+            raise UserError(f"recipe.{name}=null: set recipe.{name}.enabled=false")
+    between = cfg.task.get("pass_rate_range") if cfg.get("task") else None
+    if between is not None and len(between) != 2:
+        raise UserError(f"task.pass_rate_range={list(between)}: it must be two numbers, such as [0.05,0.95]")
 
 
 def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:

@@ -24,7 +24,7 @@ from recipes.cli.errors import Stopped, UserError
 from recipes.cli.gpus import name_idle_gpu
 from recipes.cli.help import asks_for_config, config_text, help_text
 from recipes.cli.memory_use import keep_freed_memory
-from recipes.cli.overrides import compose, is_override, name_run
+from recipes.cli.overrides import compose, is_override, name_run, without_group
 from recipes.cli.processes import (
     check_hardware,
     check_one_machine,
@@ -71,6 +71,7 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             quiet_libraries()
             share_cores()
             keep_freed_memory()
+            sys.argv[1:] = map(without_group, sys.argv[1:])
             given, choice = sys.argv[1:], f"recipe={name}"
             # argparse wants overrides side by side, so ours goes before the user's first
             first = next((i for i, a in enumerate(sys.argv) if i and is_override(a)), len(sys.argv))

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from jinja2 import TemplateError
 
 from envs.task import Problem, Prompted, Split, Task, demonstration
 from recipes.cli.errors import UserError
@@ -196,11 +197,20 @@ def _blanks(text: str) -> int:
 
 def encoded(prompt: Prompted, tokenizer: Any, **template: Any) -> list[int]:
     """Token ids of a prompt: of a text as it stands; of a conversation in the tokenizer's chat form, open for an answer
-    or in the middle of the assistant's last message. `template`: further arguments of apply_chat_template."""
+    or in the middle of the assistant's last message. `template`: further arguments of apply_chat_template.
+
+    Raises UserError where the chat form does not take the conversation, as some take no system message."""
     if isinstance(prompt, str):
         return list(tokenizer(prompt)["input_ids"])
     begun = prompt[-1]["role"] == "assistant"
-    tokens = tokenizer.apply_chat_template(
-        prompt, add_generation_prompt=not begun, continue_final_message=begun, return_dict=True, **template
-    )
+    try:
+        tokens = tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=not begun, continue_final_message=begun, return_dict=True, **template
+        )
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in prompt)
+        raise UserError(
+            f"model.path={tokenizer.name_or_path}: its chat template takes no conversation of {roles} ({error}); "
+            "without a system message, where the task has the setting: task.env.system=''"
+        ) from error
     return list(tokens["input_ids"])

@@ -26,7 +26,7 @@ from recipes.data.completions import prompt_ids
 from recipes.data.episodes import turn_grades, turns_of, written_tokens
 from recipes.evaluation.base_tests import BASE, base_verdicts
 from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, how_decoded, measures_of
-from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
+from recipes.evaluation.pass_at_k import bootstrap, pass_at_each, pass_at_k
 from recipes.evaluation.pictures import with_pictures
 from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share
 from recipes.sampling.background_grading import Grader
@@ -177,11 +177,11 @@ def _after(number: int, by_turn: Sequence[Any], turns: Sequence[Any], samples: i
     """pass@1 after a turn, the share of episodes that have it, its mean tokens."""
     passed = [_passed(grades, number) for grades in by_turn]
     groups = [passed[i : i + samples] for i in range(0, len(passed), samples)]
-    judged = [group for group in groups if None not in group]
+    judged = [[bool(each) for each in group] for group in groups if None not in group]
     lengths = [len(own[number - 1].answer.token_ids) for own in turns if len(own) >= number]
     return {
         "turn": number,
-        "pass@1": PassAtK().compute(predictions=judged, k=[1]).get("1") if judged else None,
+        "pass@1": pass_at_each(judged).get("1"),
         "share": len(lengths) / len(turns),
         "mean_tokens": fmean(lengths) if lengths else 0.0,
     }

@@ -24,7 +24,7 @@ from envs.task import Problem, Split, Task
 from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
 from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.kept_answers import KeptAnswers
-from recipes.evaluation.pass_at_k import PassAtK
+from recipes.evaluation.pass_at_k import pass_at_each
 from recipes.evaluation.pictures import with_pictures
 from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share, rank
 from recipes.records.jsonl import problem_count
@@ -143,10 +143,11 @@ def measures_of(
 
 
 def _pass_at_k(passed: Sequence[bool | None], samples: int, k: Sequence[int]) -> dict[str, Any]:
-    """pass@k of verdicts, `samples` for each problem, without the problems that have an answer without a verdict."""
+    """pass@1 and pass@k of verdicts, `samples` for each problem, without the problems that have an answer without a
+    verdict."""
     groups = [passed[i : i + samples] for i in range(0, len(passed), samples)]
-    judged = [list(group) for group in groups if None not in group]
-    return PassAtK().compute(predictions=judged, k=list(k)) if judged else {}
+    judged = [[bool(each) for each in group] for group in groups if None not in group]
+    return pass_at_each(judged, sorted({1, *k}))
 
 
 def rewards_of(problems: Sequence[Problem], groups: Sequence[Sequence[Grade]]) -> dict[str, Any]:

@@ -22,13 +22,21 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - comb(n - c, k) / comb(n, k)
 
 
+MOST_PICKS = 1 << 20
+"""Numbers that a bootstrap draws at once, so that its memory does not grow with the problems."""
+
+
 def bootstrap(values: Sequence[float], resamples: int = 4000, seed: int = 0) -> tuple[float, float]:
     """95 % percentile interval of the mean, over resampled problems."""
     array = np.asarray(values, dtype=float)
     if not len(array):
         return (float("nan"), float("nan"))
-    picks = np.random.default_rng(seed).integers(0, len(array), (resamples, len(array)))
-    low, high = np.percentile(array[picks].mean(1), [2.5, 97.5])
+    generator, means = np.random.default_rng(seed), np.empty(resamples)
+    at_once = max(1, MOST_PICKS // len(array))
+    for first in range(0, resamples, at_once):
+        rows = min(at_once, resamples - first)
+        means[first : first + rows] = array[generator.integers(0, len(array), (rows, len(array)))].mean(1)
+    low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
 
@@ -41,10 +49,21 @@ def exact(values: Sequence[float]) -> tuple[float, float] | None:
     return (0.0, room) if values[0] == 0 else (1 - room, 1.0)
 
 
-class PassAtK(evaluate.Metric):
-    """`compute(predictions=[[True, False], ...], k=[1, 2])`: verdicts of each problem's samples, equally many.
+def pass_at_each(predictions: Sequence[Sequence[bool]], k: Sequence[int] = (1,)) -> dict[str, Any]:
+    """{"1": {"value", "low", "high"}, ...} for each k up to the number of samples. predictions: verdicts of each
+    problem's samples, equally many."""
+    out = {}
+    for each in k:
+        if predictions and each <= len(predictions[0]):
+            values = [pass_at_k(len(p), sum(p), each) for p in predictions]
+            low, high = exact(values) or bootstrap(values)
+            out[str(each)] = {"value": float(np.mean(values)), "low": low, "high": high}
+    return out
 
-    Returns {"1": {"value", "low", "high"}, ...} for each k up to the number of samples.
+
+class PassAtK(evaluate.Metric):
+    """`pass_at_each` for users of `evaluate`: `compute(predictions=[[True, False], ...], k=[1, 2])`. It needs a cache
+    that can be written, which an evaluation of this project does not.
     """
 
     def _info(self) -> evaluate.MetricInfo:
@@ -55,10 +74,4 @@ class PassAtK(evaluate.Metric):
         )
 
     def _compute(self, predictions: Sequence[Sequence[bool]], k: Sequence[int] = (1,)) -> dict[str, Any]:
-        out = {}
-        for each in k:
-            if predictions and each <= len(predictions[0]):
-                values = [pass_at_k(len(p), sum(p), each) for p in predictions]
-                low, high = exact(values) or bootstrap(values)
-                out[str(each)] = {"value": float(np.mean(values)), "low": low, "high": high}
-        return out
+        return pass_at_each(predictions, k)

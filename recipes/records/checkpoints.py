@@ -14,6 +14,8 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerState
 
+from recipes.cli.console import log
+from recipes.cli.errors import UserError
 from recipes.records.checkpoint_folders import PREFIX, checkpoints, remove_whole, step_of
 from recipes.records.directory import write_text
 
@@ -51,12 +53,16 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         """Nothing: TRL's draft knows neither base model nor data. `card` writes ours."""
 
     def write_card(self, folder: Path) -> None:
-        """Put the card of the present step into a folder of weights, in place of the draft that PEFT leaves there."""
+        """Put the card of the present step into a folder of weights, in place of the draft that PEFT leaves there. A
+        card that cannot be written costs no checkpoint."""
         if not self.accelerator.is_main_process:
             return
         (folder / CARD).unlink(missing_ok=True)
         if self.card:
-            write_text(folder / CARD, self.card(self.state.global_step))
+            try:
+                write_text(folder / CARD, self.card(self.state.global_step))
+            except (UserError, ValueError, LookupError, TypeError, OSError) as error:
+                log.warning("%s could not be written: %s", folder / CARD, error)
 
     def _get_output_dir(self, trial) -> str:
         return self._staging or super()._get_output_dir(trial)

@@ -53,11 +53,10 @@ class RunLog(TrainerCallback):
         evals = read_jsonl(self.folder / "evals.jsonl")
         answers = read_jsonl(self.folder / "eval_samples.jsonl")
         complete = {tuple(map(row.get, EVALUATION)) for row in evals}
-        if evals:
-            write_jsonl(self.folder / "evals.jsonl", evals)
-        if answers:
-            rows = (row for row in answers if tuple(map(row.get, EVALUATION)) in complete)
-            write_jsonl(self.folder / "eval_samples.jsonl", rows)
+        kept = [row for row in answers if tuple(map(row.get, EVALUATION)) in complete]
+        for name, rows in (("evals.jsonl", evals), ("eval_samples.jsonl", kept)):
+            if (self.folder / name).exists():  # also one whose only line was cut
+                write_jsonl(self.folder / name, rows)
 
     def rewind(self, step: int) -> None:
         """Remove the rows of metrics.jsonl and completions.jsonl after `step`, from which the run is resumed."""

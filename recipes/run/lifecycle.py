@@ -214,7 +214,8 @@ def fit(run: Run, trainer: Any) -> None:
                 stages.evaluate("before")
         stop_if_asked()
         latest = latest_checkpoint(run.folder)
-        run.log.rewind(step_of(latest))
+        if trainer.accelerator.is_main_process:
+            run.log.rewind(step_of(latest))
         if latest and step_of(latest) >= run.cfg.recipe.trl.max_steps:
             log.info(
                 "%s is finished, its %d steps are done: nothing to train; a larger recipe.trl.max_steps goes on, "

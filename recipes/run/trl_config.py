@@ -200,6 +200,7 @@ def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:
         "ddp_backend": "gloo" if on_cpu and processes() > 1 else None,
         "disable_tqdm": True,  # the run log prints a line a step
         "logging_steps": 1,  # and records count on one for each
+        "logging_nan_inf_filter": False,  # it would show the mean of earlier losses in place of a NaN
     }
 
 

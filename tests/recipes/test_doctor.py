@@ -176,6 +176,41 @@ def test_a_loss_that_is_not_finite_is_reported_in_a_short_run(tmp_path):
     assert [f.name for f in found(tmp_path).findings] == ["loss not finite", "too short to tell"]
 
 
+def rewritten(folder: Path, change) -> Path:
+    """A run's metrics with another form of each row."""
+    rows = read_jsonl(folder / "metrics.jsonl")
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(change(row)) + "\n" for row in rows))
+    return folder
+
+
+def test_weights_that_are_not_finite_are_found_where_rows_have_no_reward(tmp_path):
+    """The log of an SFT run leaves out what is not finite."""
+    folder = MadeUp("grpo", 0, 20).write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    config["recipe"] = {"name": "sft", "batch_size": 4, "trl": config["recipe"]["trl"]}
+    (folder / "config.yaml").write_text(json.dumps(config))
+
+    def offline(row):
+        kept = {"step": row["step"], "loss": 0.5, "grad_norm": 1.0}
+        return kept if row["step"] < 5 else {"step": row["step"]}
+
+    names = [finding.name for finding in found(rewritten(folder, offline)).findings]
+    assert "loss not finite" in names
+
+
+def test_trends_are_judged_by_the_steps_that_have_a_rollout(tmp_path):
+    """With two updates of each rollout every other row has neither reward nor pass rate."""
+    folder = MadeUp("grpo", 0, 40, sick="collapse").write(tmp_path)
+    of_update = ("step", "loss", "grad_norm", "entropy")
+
+    def second(row):
+        return row if row["step"] % 2 else {key: row[key] for key in of_update if key in row}
+
+    assert "collapse" in [finding.name for finding in found(rewritten(folder, second)).findings]
+    short = MadeUp("grpo", 0, MIN_STEPS + 2).write(tmp_path / "short")
+    assert found(rewritten(short, second)).status == "too short"
+
+
 def test_hacking_shows_three_answers_of_different_problems(tmp_path, capsys):
     folder = MadeUp("grpo", 2, sick="reward hacking").write(tmp_path)
     samples = found(folder).findings[0].samples

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+from recipes.evaluation import pass_at_k as module
+from recipes.evaluation.held_out import _pass_at_k
 from recipes.evaluation.pass_at_k import PassAtK, bootstrap, pass_at_k
 
 
@@ -43,6 +46,27 @@ def test_where_all_problems_end_alike_the_interval_is_exact(solved):
     share = PassAtK().compute(predictions=[[solved, solved]] * 33, k=[1])["1"]
     ends = (share["low"], share["high"]) if not solved else (1 - share["high"], 1 - share["low"])
     assert ends == pytest.approx((0, 0.1058), abs=1e-4)
+
+
+def test_the_bootstrap_of_many_problems_is_drawn_in_parts(monkeypatch):
+    values = np.random.default_rng(1).random(300)
+    whole = bootstrap(values, resamples=100)
+    monkeypatch.setattr(module, "MOST_PICKS", 1000)
+    assert bootstrap(values, resamples=100) == whole
+
+
+def test_pass_at_1_is_measured_whatever_else_is_asked():
+    assert set(_pass_at_k([True, False, True, True], 1, [5, 10])) == {"1"}
+    assert set(_pass_at_k([True, False, True, True], 2, [2])) == {"1", "2"}
+    assert _pass_at_k([True, None], 1, [1])["1"]["value"] == 1.0 and _pass_at_k([None], 1, [1]) == {}
+
+
+def test_an_evaluation_needs_no_cache_that_can_be_written(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError("metrics")
+
+    monkeypatch.setattr("evaluate.Metric.__init__", refuse)
+    assert _pass_at_k([True, False], 1, [1])["1"]["value"] == 0.5
 
 
 def test_the_bootstrap_covers_a_known_mean():

@@ -7,6 +7,7 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 
 from envs.basics import Basics
+from recipes.cli.errors import UserError
 from recipes.data.completions import encoded, prompt_ids
 from recipes.data.training_data import prompt_dataset, tokenized_prompts
 from recipes.records.log import RunLog
@@ -52,6 +53,13 @@ def test_templates_take_further_arguments(tiny_tokenizer):
     messages = [{"role": "assistant", "content": "begun"}]
     ids = encoded(messages, tiny_tokenizer, chat_template=template, word="now ")
     assert tiny_tokenizer.decode(ids) == "now begun"
+
+
+def test_a_template_that_takes_no_system_message_is_said_in_one_line(tiny_tokenizer):
+    template = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    messages = Basics().messages(Basics().problems("train")[0])
+    with pytest.raises(UserError, match=r"no conversation of system, user \(System role not .*task\.env\.system=''"):
+        encoded([{"role": "system", "content": "x"}, messages[-1]], tiny_tokenizer, chat_template=template)
 
 
 @pytest.mark.parametrize("kind", [Basics, Begun, Text])

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,12 +21,13 @@ from envs.task import TaskError
 from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
-from recipes.cli.overrides import compose, folder_name, run_name
+from recipes.cli.overrides import compose, folder_name, run_name, without_group
 from recipes.data.training_data import right_answers
 from recipes.evaluation.preference_pairs import read_pairs
 from recipes.evaluation.task_soundness import outside_range
 from recipes.models.load import adapter_folder, check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
+from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import build_task, other_task
@@ -57,6 +59,31 @@ def test_evaluations_that_a_kill_has_cut_are_mended(tmp_path):
     log.evaluation(place | {"temperature": 0.0})
     assert [row["completion"] for row in read_jsonl(tmp_path / "eval_samples.jsonl")] == ["x", "again"]
     assert [row["temperature"] for row in read_jsonl(tmp_path / "evals.jsonl")] == [1.0, 0.0]
+
+
+def test_an_episode_can_be_left_out_as_the_messages_say():
+    schema.register()
+    assert without_group("episode=null") == "~episode" and without_group("episode=repair") == "episode=repair"
+    plain, without = compose(["recipe=grpo", "task=basics"]), compose(["recipe=grpo", "task=basics", "episode=null"])
+    assert without == plain and without.episode is None
+
+
+def test_a_record_whose_only_line_was_cut_is_mended(tmp_path):
+    log = RunLog(tmp_path, 4)
+    for name in ("evals.jsonl", "eval_samples.jsonl"):
+        (tmp_path / name).write_text('{"when": "befo')
+    log.mend()
+    log.evaluation({"when": "before", "step": 0, "task": "basics", "temperature": 0.0})
+    assert len(read_jsonl(tmp_path / "evals.jsonl")) == 1 and read_jsonl(tmp_path / "eval_samples.jsonl") == []
+
+
+def test_a_card_that_cannot_be_written_costs_no_checkpoint(tmp_path, caplog):
+    def fails(step):
+        raise UserError("neither an adapter nor a model in gone")
+
+    accelerator, state = SimpleNamespace(is_main_process=True), SimpleNamespace(global_step=3)
+    AtomicCheckpoints.write_card(SimpleNamespace(accelerator=accelerator, state=state, card=fails), tmp_path)
+    assert "README.md could not be written: neither an adapter nor a model in gone" in caplog.text
 
 
 def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path):

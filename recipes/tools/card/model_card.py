@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from recipes.cli.errors import UserError
 from recipes.models.load import adapter_settings
-from recipes.records.jsonl import Record, finite, setting
+from recipes.records.jsonl import Record, finite, read_config, setting
 from recipes.tools.card.licences import OWN, Source, base_of, data_of, named
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
@@ -158,7 +158,7 @@ def _started_from(config: Record) -> str:
     run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.yaml").exists()), None)
     if run is None:
         return f"Training began from the weights in {folder.name}, whose own training is not recorded here."
-    first = load_history(run).config
+    first = read_config(run / "config.yaml")[0]
     data = data_of(first)
     return (
         f"Training began from the run {run.name}: {setting(first, 'recipe.name')} on {data.name} "

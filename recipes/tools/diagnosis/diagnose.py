@@ -54,7 +54,7 @@ Status = Literal["serious", "warning", "healthy", "too short"]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """findings: worst first. signs: phrases on the run's progress. steps: how many the run has recorded."""
+    """findings: worst first. signs: phrases on the run's progress. steps: how many the trends are judged by."""
 
     findings: tuple[Finding, ...]
     signs: tuple[str, ...]
@@ -92,14 +92,15 @@ class Diagnosis:
 
 def diagnose(run: History) -> Diagnosis:
     """All findings of a run."""
-    short = len(run.rows) < MIN_STEPS
+    short = len(run.judged) < MIN_STEPS
     rules = AT_ONCE if short else (*AT_ONCE, *TRENDS)
     findings = {finding.name: finding for rule in rules if (finding := rule(run))}
     for name, following in CONSEQUENCES.items():
         if name in findings and findings[name].severity == "serious":
             findings = {other: finding for other, finding in findings.items() if other not in following}
     if short:
-        steps = f"{len(run.rows)} step{'s' * (len(run.rows) != 1)}" if run.rows else "No step"
+        steps = f"{len(run.judged)} step{'s' * (len(run.judged) != 1)}" if run.rows else "No step"
+        steps += " with a rollout" if len(run.judged) < len(run.rows) else ""
         findings["too short to tell"] = Finding(
             "too short to tell",
             "note",
@@ -107,12 +108,12 @@ def diagnose(run: History) -> Diagnosis:
             remedy=f"Repeat the command with recipe.trl.max_steps={MIN_STEPS} or more.",
         )
     ordered = sorted(findings.values(), key=lambda finding: RANK[finding.severity])
-    return Diagnosis(tuple(ordered), tuple(signs(run)), len(run.rows))
+    return Diagnosis(tuple(ordered), tuple(signs(run)), len(run.judged))
 
 
 def signs(run: History) -> list[str]:
     """Up to three phrases on progress: reward, held-out pass@1 (else the pass rate in training), code blocks."""
-    if len(run.rows) < MIN_STEPS:
+    if len(run.judged) < MIN_STEPS:
         return []
     phrases = []
     reward, passes = run.change("reward"), run.change("pass_rate")

@@ -57,21 +57,27 @@ class History:
     """For each evaluation: the share of a problem's graded answers that passed, by the problem's id."""
 
     @cached_property
+    def judged(self) -> list[Record]:
+        """The rows by which trends are judged: those of steps with a rollout where not all have one
+        (recipe.trl.num_iterations above 1)."""
+        return [row for row in self.rows if finite(row.get("reward"))] or self.rows
+
+    @cached_property
     def window(self) -> int:
-        """Steps in the first and in the last window: a third of the run within the bounds above."""
-        return min(MAX_WINDOW, max(MIN_WINDOW, len(self.rows) // 3))
+        """Rows in the first and in the last window: a third of the run within the bounds above."""
+        return min(MAX_WINDOW, max(MIN_WINDOW, len(self.judged) // 3))
 
     @property
     def first(self) -> list[Record]:
-        return self.rows[: self.window]
+        return self.judged[: self.window]
 
     @property
     def middle(self) -> list[Record]:
-        return self.rows[self.window : -self.window]
+        return self.judged[self.window : -self.window]
 
     @property
     def last(self) -> list[Record]:
-        return self.rows[-self.window :]
+        return self.judged[-self.window :]
 
     @property
     def early_steps(self) -> str:

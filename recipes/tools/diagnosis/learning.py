@@ -64,12 +64,13 @@ VALUE_GROWS = 5.0
 def not_finite(run: History) -> Finding | None:
     """A loss or gradient norm is NaN or infinite, or missing: the log leaves out values that are not finite."""
     bad_steps: dict[str, list[int]] = {}
+    offline = run.setting("recipe.name") in ("sft", "dpo")  # whose rows have no reward
     for key in LOSSES:
         logged = False
         for row in run.rows:
             logged |= numeric(row.get(key))
             warm = key == "value/grad_norm" and "grad_norm" in row  # the critic's own norm: only while it warms up
-            missing = key not in row and finite(row.get("reward")) and not warm
+            missing = key not in row and (offline or finite(row.get("reward"))) and not warm
             if logged and (missing or (key in row and not finite(row[key]))):
                 bad_steps.setdefault(key, []).append(row["step"])
     if not bad_steps:

@@ -263,7 +263,8 @@ class Planner:
         answer = self.lengths.answer
         if self.name == "sft" and recipe.answers:  # the policy's own, and an episode's conversations
             answer = max(answer, row_tokens(self.cfg, self.cfg.task.max_new_tokens))
-        tokens = min(recipe.trl.max_length, self.lengths.train + answer)
+        tokens = self.lengths.train + answer
+        tokens = tokens if recipe.trl.max_length is None else min(recipe.trl.max_length, tokens)
         if self.name == "dpo":
             return self.update(padded(2 * rows, tokens), LOGIT_BY_TRL * 2 * rows * tokens, each > rows)
         chunk = min(CHUNK, rows * min(tokens, answer))
