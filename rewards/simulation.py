@@ -119,7 +119,11 @@ class Simulation:
         return replace(whole, score=sum(shares) / len(judged), spans=tuple(spans), note=note)
 
     def _paid(self, measured: CompletionScore) -> float:
-        return measured.total if self.paid == "total" else measured.skill
+        """All for what passes, also where the reference hardly leaves its initial state and any rounding has no skill;
+        of a run with other times than the reference's at most what it has at equal times."""
+        if self.paid == "total" or measured.verdict == "pass":
+            return measured.total if self.paid == "total" else 1.0
+        return min(measured.skill, measured.equal_time or 0.0) if measured.time_mismatch else measured.skill
 
     def _result(self, completion: Completion, measured: CompletionScore) -> ChannelResult:
         if measured.left_out > MAX_LEFT_OUT:

@@ -276,12 +276,17 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
                 continue
     people = people_of(task, results)
     listed = listed_rooms(task)
-    others = {room for facts in results for room in facts.visited} | {*spare_rooms(text_of(task), MOST_SPARE)}
+    visited = {room for facts in results for room in facts.visited}
+    others: dict[str, str] = {}  # the robot takes "locker A" for "locker a"
+    for room in [*sorted(visited), *spare_rooms(text_of(task), MOST_SPARE)]:
+        others.setdefault(room.lower(), room)
+    for room in listed:  # these stay in the order in which the reference saw them
+        others.pop(room.lower(), None)
     seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
     chance, made = random.Random(seed), []
     for facts in most_different(results):
         order = [*listed]
-        for room in sorted(others - {*listed}):  # the listed ones stay in the order in which the reference saw them
+        for room in sorted(others.values()):
             order.insert(chance.randint(0, len(order)), room)
         made.append(world_of(facts, people, order, always_asked(results)))
     if is_ordered(task):

@@ -55,7 +55,9 @@ QUESTION = {
     "(the same).",
 }
 REPLY_TOKENS = 24
-NUMBER = re.compile(r"[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"(?<![\w.+])[-\u2212]?(?:\d+(?:,\d+)*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+SCALE = re.compile(r"(?<![\w.])0\s*(?:-|\u2013|to)\s*10(?![\w.])|(?<!\d)(?<!\d\s)\bout of 10\b", re.IGNORECASE)
+"""The scale, named before the number: "from 0 to 10", "Out of 10, ..."."""
 OUT_OF = re.compile(r"\s*(?:/|\b(?:out\s+)?of\b)\s*(\d+(?:\.\d+)?)", re.ASCII)
 UNFINISHED = re.compile(
     r"[-\u2212]?[\d.][\d.,eE+-]*(?:\s*|\s*/\s*[\d.]*|\s+o(?:f|u(?:t(?:\s+(?:of?)?)?)?)?\s*[\d.]*)\Z", re.ASCII
@@ -356,11 +358,13 @@ def digit_ids(tokenizer: Any) -> tuple[str, list[int]]:
 
 def parse_number(reply: str) -> float | None:
     """The first number of a reply on the scale from 0 to 10, divided by 10; "8/10" and "8 out of 10" count as 8.
+    Digits within a word, and the scale itself, are no number.
 
     None if the number is off the scale, is out of another number than 10, or is a percentage.
     """
+    reply = SCALE.sub("", reply)
     number = NUMBER.search(reply)
-    if number is None or reply[number.end() :].lstrip().startswith("%"):
+    if number is None or reply[number.end() :].lstrip().lower().startswith(("%", "percent")):
         return None
     denominator = OUT_OF.match(reply, number.end())
     if denominator and float(denominator[1]) != 10:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from envs.etk.build.compare import ApplicationError
 from envs.etk.completion.cases import MARK, Case
 from envs.etk.completion.embedded import FLOW2D
+from envs.etk.completion.scorer import CompletionScore
 from envs.etk.completion.task import EtkCompletion, families
 from envs.feedback.masked_lines import MaskedLines
 from envs.task import TaskError
@@ -27,6 +29,18 @@ pytestmark = [
     pytest.mark.skipif(not (shutil.which("g++") and shutil.which("make")), reason="g++ or make is not here"),
 ]
 REPORTED = ("exact", "line_count_match", "time_mismatch")
+
+
+def test_what_passes_has_all_and_other_times_have_no_more_than_at_equal_times():
+    """Where the reference stays as it began, any rounding has no skill; a result of another time is another result."""
+    near = CompletionScore(1.0, 1.0, 1.0, 1.0, total=1.0, skill=0.0, left_out=0.0, baseline=1.0, exact=False,
+                           line_count_match=True, largest=1e-9)  # fmt: skip
+    by_skill, by_total = SimpleNamespace(paid="skill"), SimpleNamespace(paid="total")
+    assert near.verdict == "pass" and Simulation._paid(by_skill, near) == 1.0
+    late = replace(near, total=0.9, skill=1.0, time_mismatch=True, equal_time=0.4)
+    assert Simulation._paid(by_skill, late) == 0.4 and Simulation._paid(by_total, late) == 0.9
+    assert Simulation._paid(by_skill, replace(late, equal_time=None)) == 0.0
+    assert Simulation._paid(by_skill, replace(late, time_mismatch=False)) == 1.0
 
 
 @pytest.fixture(scope="module")

@@ -141,6 +141,38 @@ def test_shipped_evaluation_tasks_are_judged_in_their_worlds(sandbox):
     assert result.score == 0
 
 
+PARAPHRASES = {
+    "relay-2": (
+        "I could not find Paulina.",
+        "I cannot find Paulina.",
+        "I was unable to find Paulina.",
+        "Paulina is gone.",
+    ),
+    "fetch-1": (
+        "The hydrant key is in neither place.",
+        "I cannot find the hydrant key.",
+        "The hydrant key is missing.",
+    ),
+    "deliver-1": ("The accordion is not in the dance hall.", "The accordion is missing from the dance hall."),
+}
+
+
+def test_a_report_of_absence_may_have_other_words(sandbox):
+    rows = [json.loads(line) for line in (DATA / "eval.jsonl").read_text().splitlines()]
+    programs, problems = {r["id"]: r["program"] for r in rows}, {p.id: p for p in RoboEval().problems("test")}
+    asked = [
+        (problems[f"roboeval/{name}"], programs[name].replace(own, other))
+        for name, (own, *others) in PARAPHRASES.items()
+        for other in others
+        if own in programs[name]
+    ]
+    wrong = [(problems["roboeval/fetch-1"], programs["fetch-1"].replace("is in neither place", "is here"))]
+    results = asyncio.run(
+        Simulator(sandbox).score([p for p, _ in asked + wrong], [answer(c) for _, c in asked + wrong])
+    )
+    assert len(asked) == 6 and [r.passed for r in results] == [True] * 6 + [False]
+
+
 def test_an_answer_that_continues_the_definition_is_judged_as_the_whole_program(sandbox):
     """What syntax and lint say of a body behind the given line, they say of the whole program."""
     with pytest.raises(TaskError, match=r"task\.env\.extraction=robo_instruct"):

@@ -138,6 +138,8 @@ def _agree(row: list[str], expected: list[str], absolute: float, relative: float
         new, old = number(word), number(stored)
         if math.isfinite(new) != math.isfinite(old) or math.isnan(new) != math.isnan(old):
             return False
+        if math.isinf(old) and new != old:
+            return False
         if math.isfinite(old) and new != old and abs(new - old) >= max(absolute, relative * max(abs(new), abs(old))):
             return False
     return True

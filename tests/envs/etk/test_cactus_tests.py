@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs.etk.build.application import Application, Build, Run
-from envs.etk.build.cactus_tests import TestSuite, Tolerances
+from envs.etk.build.cactus_tests import TestSuite, Tolerances, _agree
 from envs.etk.build.compare import ApplicationError, Metric
 from envs.etk.build.evaluation import Evaluator, FileText
 from envs.etk.build.outputs import Folder, InMemory
@@ -79,6 +79,10 @@ def score(stored: Path, **changed: str):
 def test_files_agree_within_tolerances(stored, changed, density):
     result = score(stored, **changed)
     assert (result.execution, result.density) == (1.0, density) and len(result.reasons) == round(4 * (1 - density))
+
+
+def test_infinities_have_a_sign():
+    assert _agree(["-inf", "1"], ["-inf", "1"], 1e-12, 1e-12) and not _agree(["inf"], ["-inf"], 1e-12, 1e-12)
 
 
 def test_a_missing_file_is_no_run_and_missing_data_is_named(stored):

@@ -221,6 +221,15 @@ def test_worlds_differ_and_do_not_depend_on_the_run(sandbox):
     assert len({json.dumps([[d.kind, d.room, d.text] for d in run.deeds]) for run in first.runs}) == len(first.worlds)
 
 
+def test_no_world_has_a_room_twice(sandbox, monkeypatch):
+    """The robot takes "locker A", a room to spare, for the "locker a" that a program has visited."""
+    monkeypatch.setattr("envs.roboeval.references.spare_rooms", lambda text, number: ["locker A", "locker B", "attic"])
+    task = Task("Say hello in every room.", body('for room in get_all_rooms():\n    go_to(room)\n    say("hello")'))
+    [reference] = asyncio.run(references(sandbox, [task]))
+    rooms = [[room.lower() for room in world["rooms"]] for world in reference.worlds]
+    assert rooms and any("locker a" in each for each in rooms) and all(len(each) == len({*each}) for each in rooms)
+
+
 def test_a_program_cannot_learn_a_world_without_asking(sandbox):
     """The hiding place is not in the program, so it can only come from the world."""
     task = Task(
