@@ -24,22 +24,10 @@ from envs.task import Problem, TaskError, extract_fenced
 
 HUB = "nvidia/OpenCodeInstruct"
 COLUMNS = ("id", "input", "output", "domain", "unit_tests", "tests_execution_status", "average_test_score")
-STATE = frozenset(
-    {
-        *(
-            "redirect_stdout",
-            "redirect_stderr",
-            "stdin",
-            "stdout",
-            "stderr",
-            "patch",
-            "open",
-            "environ",
-            "chdir",
-            "seed",
-        ),
-        *("NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp"),
-    }
+STATE = (
+    {"redirect_stdout", "redirect_stderr", "stdin", "stdout", "stderr"}
+    | {"open", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp", "chdir"}
+    | {"patch", "environ", "seed"}
 )
 """Names by which a test reads or sets what a program does not share with it: the sandbox runs them in two processes."""
 MAX_TESTS = 20
@@ -119,10 +107,11 @@ def asserts(column: Any) -> list[str]:
     if not isinstance(column, list):
         return []
     tests = (test.strip() for test in column if isinstance(test, str))
-    return [test for test in tests if _is_assert(test)][:MAX_TESTS]
+    return [test for test in tests if _is_usable(test)][:MAX_TESTS]
 
 
-def _is_assert(test: str) -> bool:
+def _is_usable(test: str) -> bool:
+    """Whether a test parses, asserts something, and names nothing of STATE."""
     try:
         body = ast.parse(test).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -78,6 +78,24 @@ def test_what_is_refused_says_what_to_change(grade):
     assert outcome.note.endswith("(a result of type A is not plain data: return plain data)")
 
 
+def test_each_call_has_an_object_of_its_own(grade):
+    """As on the contest's site, where a method may collect its answer in the object."""
+    code = (
+        "class Solution:\n    def __init__(self): self.out = []\n"
+        "    def f(self, x):\n        self.out.append(x)\n        return self.out"
+    )
+    assert grade.call(code, ((1,), [1]), ((2,), [2])).verdict == "pass"
+    assert grade.check(code, "assert f(1) == [1] and f(2) == [2]").verdict == "pass"
+
+
+def test_items_in_any_order(grade):
+    code = "def f(): return [[2, 1], [3]]"
+    assert grade.call(code, ((), [[3], [2, 1]])).verdict == "fail"
+    assert grade.call(code, ((), [[3], [2, 1]]), unordered=True).verdict == "pass"
+    assert grade.call(code, ((), [[3], [1, 2]]), unordered=True).verdict == "fail"
+    assert grade.call("def f(): return [{1: 0.5}]", ((), [{1: 0.5}]), unordered=True).verdict == "pass"
+
+
 def test_notes_show_the_beginning_of_a_value():
     assert shown([1, (2,), {3}, {"a": None}]) == "[1, (2,), {3}, {'a': None}]"
     assert shown(["x" * 1000] * 1000).endswith("...") and len(shown([0] * 10**6)) == 70
