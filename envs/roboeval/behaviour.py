@@ -232,8 +232,9 @@ def disorder(
 ) -> float:
     """The share of pairs of acts that the program did in the wrong order.
 
-    Only the order of what happens in different stays counts. Without an order in the instruction, a report that ends
-    the reference's run must come after all else, and nothing more: a last stay in which it does nothing but speak.
+    Only the order of what happens in different stays counts. Without `ordered`, what the instruction's words put in
+    order does (`in_order`), and a report that ends the reference's run must come after all else: a last stay in
+    which it does nothing but speak.
     """
     stays = _stays(reference.runs[world].deeds)
     last = len(stays) - 1 if all(deed.kind in ("go", "say") for deed in stays[-1][1]) else None
@@ -244,7 +245,8 @@ def disorder(
             if early.stay >= late.stay:
                 continue
             closing = late.kind == "say" and late.stay == last and early.kind != "visit"
-            if reference.ordered or (closing and (early.kind != "say" or late.room == START)):
+            report = closing and (early.kind != "say" or late.room == START)
+            if reference.ordered or report or (early.room, late.room) in reference.in_order:
                 wrong += given[a].stay > given[b].stay
                 right += given[a].stay <= given[b].stay
     return wrong / (right + wrong) if wrong else 0.0
@@ -264,11 +266,28 @@ def _messages(
                     texts[world] = f"{texts[world]}\n{act.text}" if world in texts else act.text
         return results
 
-    expected, values = by_room(given), value_words(reference)
-    return {
-        room: Messages(reference.instruction, values, texts, expected.get(room, {}))
-        for room, texts in by_room(wanted).items()
-    }
+    spoken, values = by_room(given), value_words(reference)
+    rooms = {deed.room for run in reference.runs for deed in run.deeds if deed.room != START}
+    things = {deed.text for run in reference.runs for deed in run.deeds if deed.kind in ("check", "pick")}
+    names = {values & {*words(name)} for name in rooms | things} - {frozenset()}
+    asked = {world: replies(reference, world) for world in range(len(reference.runs))}
+    expected = by_room(wanted)
+    results = {}
+    for room, texts in expected.items():
+        others = [text for other, said in expected.items() if other != room for text in dict.fromkeys(said.values())]
+        said = spoken.get(room, {})
+        results[room] = Messages(reference.instruction, values, texts, said, sorted(names, key=sorted), asked, others)
+    return results
+
+
+def replies(reference: Reference, world: int) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """What the reference asked in a world, with the options, and the answers; as words."""
+    people, results = reference.worlds[world]["people"], []
+    for deed in reference.runs[world].deeds:
+        for question, answer in people.get(deed.room, {}).get(deed.name, {"answers": ()})["answers"]:
+            if deed.kind == "ask" and question.startswith(deed.text):
+                results.append((frozenset(words(question)), frozenset(words(answer))))
+    return results
 
 
 def value_words(reference: Reference) -> frozenset[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envs.roboeval.exploration import Run, known_runs, place_of
+from envs.roboeval.order import Pairs, orders_everything, stated_pairs
 from envs.roboeval.reference_world import ANYBODY, MOST_CALLS, START, reference_call, words
 from envs.roboeval.spare_rooms import spare_rooms
 from envs.roboeval.verdicts import LOST, closed_reports
@@ -41,10 +42,6 @@ FORMS: Mapping[str, tuple[type, ...]] = {
     "pick": (str,),
     "place": (str,),
 }
-ORDER = re.compile(
-    r"\bin (that|this|the) order\b|\bfirst\b(?! (aid|floor|name|class|shelf|room|row|time)\b).*\bthen\b|\band on to\b",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Reference:
-    """Worlds of a task, as data for `reference_world`, and what the reference did in each."""
+    """Worlds of a task, as data for `reference_world`, and what the reference did in each.
+
+    ordered: whether the order of all that is done counts; in_order: pairs of rooms whose order counts.
+    """
 
     instruction: str
     ordered: bool
+    in_order: Pairs
     worlds: Sequence[Mapping[str, Any]]
     runs: Sequence[WorldRun]
 
@@ -106,13 +107,14 @@ async def references(sandbox: Sandbox, tasks: Sequence[Task]) -> list[Reference 
             results.append(None)
             continue
         well = [(world, run) for world, run in zip(worlds, runs, strict=True) if run.status == "success"]
-        ordered = is_ordered(task)
-        results.append(Reference(task.instruction, ordered, [world for world, _ in well], [run for _, run in well]))
+        rooms = {deed.room for _, run in well for deed in run.deeds} if task.ordered is None else set()
+        order = is_ordered(task), stated_pairs(task.instruction, rooms)
+        results.append(Reference(task.instruction, *order, [world for world, _ in well], [run for _, run in well]))
     return results
 
 
 def is_ordered(task: Task) -> bool:
-    return task.ordered if task.ordered is not None else ORDER.search(task.instruction) is not None
+    return task.ordered if task.ordered is not None else orders_everything(task.instruction)
 
 
 # --- running ------------------------------------------------------------------------------------------------------
