@@ -10,7 +10,8 @@ Checks the problems of `evaluation.split`: test, train, validation or all. Lists
 invalid.jsonl in the run directory; `task.drop_invalid=true` leaves such problems out of a training.
 
 With `pass_rate` it samples that many completions of each training problem and writes pass_rates.jsonl, which
-`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing.
+`task.pass_rates=FILE` reads: problems that are never or always solved teach nothing. With an episode the last turn
+counts.
 
 The exit status is 2 where a problem fails or could not be graded.
 """
@@ -37,7 +38,7 @@ def main(cfg) -> None:
     from recipes.models.load import check_model
     from recipes.records.directory import open_run_dir, remove_if_setup_fails
     from recipes.records.jsonl import write_jsonl
-    from recipes.run.build import build_reward, build_sandbox, build_task, ready
+    from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, ready
 
     splits: Sequence[Split] = get_args(Split) if cfg.evaluation.split == "all" else (cfg.evaluation.split,)
     read = dict.fromkeys((*splits, "train")) if cfg.pass_rate else splits
@@ -54,8 +55,12 @@ def main(cfg) -> None:
     folder = open_run_dir(cfg)
     log_to(folder)
     with remove_if_setup_fails(folder):
-        reward = build_reward(cfg, build_sandbox(cfg))
+        sandbox = build_sandbox(cfg)
+        reward = build_reward(cfg, sandbox)
         ready(reward, task, *read)
+        episode = build_episode(cfg, sandbox) if cfg.pass_rate else None
+        if episode is not None:
+            ready(episode, task, "train")
     invalid, ungraded = [], []
     with asyncio.Runner() as runner:
         if cfg.recipe.audit:
@@ -68,7 +73,7 @@ def main(cfg) -> None:
         write_jsonl(file, invalid)
         if cfg.pass_rate:
             require_verdicts(cfg, task, reward, runner)
-            measure_pass_rates(cfg, folder, task, reward, runner)
+            measure_pass_rates(cfg, folder, task, reward, episode, runner)
     if invalid:
         count = f"{len(invalid)} failure{'s' if len(invalid) > 1 else ''}"
         raise UserError(f"{count}, listed in {file}; task.drop_invalid=true leaves these problems out")
@@ -127,13 +132,15 @@ def require_verdicts(cfg, task, reward, runner) -> None:
         raise UserError(f"pass_rate={cfg.pass_rate}: no channel of task={name} judges whether an answer is right")
 
 
-def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
+def measure_pass_rates(cfg, folder, task, reward, episode, runner) -> None:
     """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
     from collections import Counter
+    from functools import partial
 
     from transformers import set_seed
 
     from recipes.cli.console import log
+    from recipes.evaluation.episodes import evaluate_episodes
     from recipes.evaluation.held_out import describe, evaluate_policy, policy_to_sample
     from recipes.models.load import load_policy, sampling_dtype
     from recipes.records.jsonl import write_jsonl
@@ -141,7 +148,8 @@ def measure_pass_rates(cfg, folder, task, reward, runner) -> None:
 
     set_seed(cfg.seed)  # the weights of model.path=scratch are random
     policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
-    result = evaluate_policy(
+    evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
+    result = evaluate(
         policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware)),
         tokenizer,
         task,

@@ -85,6 +85,10 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
                 if other := next((a for a in given if a.lstrip("+").startswith("recipe=")), None):
                     raise UserError(f"{other}: this command is recipe={name}; each recipe has a command of its own")
                 if not MULTIRUN.isdisjoint(given):
+                    if {"--cfg", "-c"} & {*given}:
+                        raise UserError(
+                            "--cfg shows one run's configuration and -m starts many: leave out -m, with one value each"
+                        )
                     sys.exit(_sweep(run, choice, [a for a in given if a not in MULTIRUN]))
                 if asks_for_config(given):
                     print(config_text([a for a in sys.argv[1:] if is_override(a)], given), end="")

@@ -141,6 +141,8 @@ def test_help_lists_the_choices_and_cfg_prints_the_whole():
     assert "  +experiment=" in shown and "schema" not in shown and "tuned=" not in shown
     composed = run("grpo.py", "--cfg", "job", "seed=7").stdout
     assert "seed: 7" in composed and "num_generations: 8" in composed
+    several = run("grpo.py", "-m", "seed=1,2", "--cfg", "job")
+    assert several.returncode == 2 and "leave out -m" in several.stderr and "Traceback" not in several.stderr
     resolved = yaml.safe_load(run("grpo.py", "--cfg", "job", "--resolve", "recipe.prompts_per_step=4").stdout)
     assert resolved["run"]["dir"] == "runs/grpo/basics/smollm2_135m-dense-seed0-recipe.prompts_per_step-4"
 

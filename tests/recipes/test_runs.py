@@ -82,6 +82,15 @@ def test_pass_rates_of_a_task_that_judges_nothing_are_refused_before_the_model_l
     assert not (tmp_path / "check" / "pass_rates.jsonl").exists() and "samples at" not in done.stderr + done.stdout
 
 
+def test_pass_rates_of_episodes_are_those_of_the_last_turn(tiny_model, tmp_path):
+    check = [str(ROOT / "recipes" / "check.py"), "pass_rate=2", "episode=repair", f"run.dir={tmp_path / 'check'}"]
+    small = [f"model.path={tiny_model}", "hardware.precision=fp32", "task.max_new_tokens=6", "task.env.train_size=4"]
+    done = python(*check, *small, "evaluation.split=train", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "after turn 1: 0.0%, 2: 0.0%" in done.stdout
+    assert {row["samples"] for row in read_jsonl(tmp_path / "check" / "pass_rates.jsonl")} == {2}
+
+
 def test_measured_pass_rates_choose_what_is_trained_on(tiny_model, tmp_path):
     small = [f"model.path={tiny_model}", "model.lora_rank=4", "hardware.precision=fp32", "task.max_new_tokens=6"]
     few = ["task.env.train_size=6"]
