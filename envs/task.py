@@ -127,6 +127,8 @@ LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]*")
 """What may stand behind a fence that opens a block."""
 OPENING = re.compile(rf"\s*(?:(?:[-*+>]|\d{{1,3}}[.)])\s+)*(`{{3,}})|.*?[^`](`{{3,}})(?={LANGUAGE.pattern}\s*$)")
 
+TRIPLE_QUOTES = ('"""', "'''")
+
 
 def extract_fenced(answer: str) -> Extracted | None:
     """The last fenced block of an answer: after a line that begins with ``` up to the next one that begins with as many
@@ -139,27 +141,32 @@ def extract_fenced(answer: str) -> Extracted | None:
     last: Extracted | None = None
     opened: int | None = None
     position = indent = length = 0
+    quotes = dict.fromkeys(TRIPLE_QUOTES, 0)  # of the open block, before this line
     for line in answer.splitlines(keepends=True):
         text, end = line.strip(), position + len(line)
         spaces, ticks = len(line) - len(line.lstrip()), len(text) - len(text.lstrip("`"))
         if opened is None:
             if (fence := OPENING.match(line)) and "`" not in line[fence.end() :]:
                 opened, indent, length = end, spaces, len(fence[1] or fence[2])
-        elif ticks >= length and not (spaces > indent and _within_a_string(answer[opened:position])):
+                quotes = dict.fromkeys(TRIPLE_QUOTES, 0)
+        elif ticks >= length and not (spaces > indent and _is_odd(quotes)):
             last = Extracted(opened, position, closed=True)
             opened, indent, length = (end, spaces, ticks) if LANGUAGE.fullmatch(text[ticks:]) else (None, 0, 0)
-        elif text.endswith("`" * length) and "#" not in text and not _within_a_string(answer[opened:position]):
+            quotes = dict.fromkeys(TRIPLE_QUOTES, 0)
+        elif text.endswith("`" * length) and "#" not in text and not _is_odd(quotes):
             last = Extracted(opened, position + len(line.rstrip().rstrip("`")), closed=True)
             opened = None
+        else:
+            quotes = {mark: number + line.count(mark) for mark, number in quotes.items()}
         position = end
     if opened is not None and answer[opened:].strip():
         return Extracted(opened, len(answer), closed=False)
     return last
 
 
-def _within_a_string(code: str) -> bool:
-    """Whether a triple-quoted string of the code is still open at its end."""
-    return any(code.count(quotes) % 2 for quotes in ('"""', "'''"))
+def _is_odd(quotes: Mapping[str, int]) -> bool:
+    """Whether a triple-quoted string is still open."""
+    return any(number % 2 for number in quotes.values())
 
 
 def demonstration(prompt: Prompted, reference: str) -> str:

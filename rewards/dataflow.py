@@ -49,13 +49,12 @@ class Dataflow:
 
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises RuntimeError if the sandbox lacks tree_sitter."""
-        results: list[ChannelResult | None] = [
-            ChannelResult(0.0, note="no code") if problem.reference else SILENT for problem in problems
-        ]
-        compared = [i for i, problem in enumerate(problems) if problem.reference and completions[i].code is not None]
+        results: list[ChannelResult | None] = [SILENT] * len(problems)
+        # answers without code too: whether the channel is silent depends on the reference alone
+        compared = [i for i, problem in enumerate(problems) if problem.reference]
         heads = [problems[i].head(completions[i].code or "") for i in compared]
         pairs = [
-            [f"{head}{completions[i].code}", f"{problems[i].head(problems[i].reference)}{problems[i].reference}"]
+            [f"{head}{completions[i].code or ''}", f"{problems[i].head(problems[i].reference)}{problems[i].reference}"]
             for i, head in zip(compared, heads, strict=True)
         ]
         matches = await analyse(self.sandbox, PROGRAM, pairs, BATCH)
@@ -72,7 +71,8 @@ class Dataflow:
             return ChannelResult(0.0, note=CRASH_NOTE)
         if not match:
             return ChannelResult(0.0, note="the reference has no data flow, or is too large", silent=True)
-        assert completion.code_span is not None
+        if completion.code_span is None:
+            return ChannelResult(0.0, note="no code")
         start, end = completion.code_span
         f1, recall, _, _, unmatched = match
         seen = [(max(first, given) - given, last - given) for first, last in unmatched if max(first, given) < last]

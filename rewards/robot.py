@@ -122,14 +122,14 @@ class Simulator:
         if self.reward == "runs":
             return {}
         tasks = {i: Task(p.question, p.reference, p.data.get("ordered")) for i, p in problems.items() if p.reference}
-        new = [task for task in dict.fromkeys(tasks.values()) if task not in self.known]
-        lost = set()
+        # kept here too: while references are made, other answers' may push these out of `known`
+        found: dict[Task, Reference | None] = {task: self.known[task] for task in tasks.values() if task in self.known}
+        new = [task for task in dict.fromkeys(tasks.values()) if task not in found]
         for task, matches in zip(new, await references(self.sandbox, new), strict=True):
-            if matches is None:
-                lost.add(task)
-            else:
+            found[task] = matches
+            if matches is not None:
                 self.known[task] = matches
-        beside = {i: None if task in lost else self.known[task] for i, task in tasks.items()}
+        beside = {i: found[task] for i, task in tasks.items()}
         while len(self.known) > MOST_REFERENCES:
             del self.known[next(iter(self.known))]
         return {i: matches for i, matches in beside.items() if matches is None or matches.worlds}

@@ -31,9 +31,11 @@ PROGRAM = (
     + """
 import json
 def judged(text):
+    first = int(text.startswith("\\ufeff"))  # a file may begin with this mark
+    text = text[first:]
     if (fault := not_compiled(text)) is None or complete(text):
-        return [None, True, fault]
-    return [first_illegal(text), False, None]
+        return [None, True, None if fault is None else first + fault]
+    return [None if (place := first_illegal(text)) is None else first + place, False, None]
 print(json.dumps(list(map(judged, json.load(sys.stdin)))))
 """
 )

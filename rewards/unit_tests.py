@@ -257,12 +257,12 @@ def of_parts(
     if len(graded) < len(results):
         return None
     names = [_name(part) for part in parts]
-    start, end = completion.code_span or (0, 0)
+    start = (completion.code_span or (0, 0))[0]
     broken = all(map(_does_not_parse, graded))
     found = definitions(completion.code or "", names, parses=not any(map(_does_not_parse, graded)))
     spans: list[Span] = []
     for name, result in zip(names, graded, strict=True):
-        first, last = found.get(name, (end - start, end - start))
+        first, last = found.get(name, (len(completion.text) - start,) * 2)
         whole, *charged = result.spans or (Span(0, 0, result.score),)
         part = "" if broken else name
         spans.append(Span(start + first, start + last, whole.value / len(parts), part))

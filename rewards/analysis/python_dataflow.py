@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import tokenize
 from bisect import bisect_right
 from collections import Counter
@@ -171,6 +172,10 @@ FIELDS = {
 }
 
 
+LONE_RETURN = re.compile(r"\r(?!\n)")
+"""A line end of Python's that neither tokenize nor tree-sitter takes for one."""
+
+
 @dataclass
 class Source:
     """A parsed program without comments and docstrings, with a mapping back to the characters of the original text."""
@@ -184,7 +189,7 @@ class Source:
 
     @classmethod
     def of(cls, text: str) -> Source:
-        stripped, starts = strip(text)
+        stripped, starts = strip(LONE_RETURN.sub("\n", text))
         data = stripped.encode("utf-8", "replace")
         return cls(data, *_tree(data), starts)
 

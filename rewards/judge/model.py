@@ -21,6 +21,7 @@ import logging
 import math
 import re
 import statistics
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -124,6 +125,7 @@ class Judge:
         special = [re.escape(t.content) for t in self.tokenizer.added_tokens_decoder.values() if t.special]
         self._special = re.compile(f"(?={'|'.join(special) or '(?!)'}).", re.DOTALL)
         self._scores: dict[tuple[str, str, str], float | None] = {}
+        self._one_at_a_time = threading.Lock()
         self._gains: dict[str, tuple[float, float]] = {}
         if mode == "expected":
             digit_ids(self.tokenizer)
@@ -147,11 +149,12 @@ class Judge:
     @torch.no_grad()
     def judge(self, pairs: Sequence[Pair]) -> list[float | None]:
         """Scores in [0, 1] of (candidate, reference) pairs; None for a reply without a number on the scale."""
-        new = dict.fromkeys(p for p in pairs if p[0].strip() and (self.mode, *p) not in self._scores)
         scores_of = {"likelihood": self._likelihood, "expected": self._expected, "number": self._number}[self.mode]
-        for batch in self._batches(list(new)):
-            for pair, score in zip(batch, scores_of(batch), strict=True):
-                self._scores[self.mode, *pair] = score
+        with self._one_at_a_time:  # answers of a group may come in several calls, and a text has one score
+            new = dict.fromkeys(p for p in pairs if p[0].strip() and (self.mode, *p) not in self._scores)
+            for batch in self._batches(list(new)):
+                for pair, score in zip(batch, scores_of(batch), strict=True):
+                    self._scores[self.mode, *pair] = score
         return [self._scores[self.mode, *pair] if pair[0].strip() else 0.0 for pair in pairs]
 
     def _batches(self, pairs: Sequence[Pair]) -> list[list[Pair]]:

@@ -69,6 +69,12 @@ def test_spans_lead_back_through_comments_docstrings_and_wide_characters():
     assert strip(unfinished) == (unfinished, [(0, 0)])
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_other_line_ends_change_nothing(end):
+    code = "x = 1  # one\ny = x\nz = x + y\n"
+    assert match(code.replace("\n", end), code).f1 == 1.0 and match(code, code.replace("\n", end)).f1 == 1.0
+
+
 def completion(code: str) -> Completion:
     text = f"```python\n{code}```"
     tokens = [(i, i + 1) for i in range(len(text))]
@@ -101,6 +107,8 @@ def test_without_a_reference_the_channel_is_silent(box):
 def test_a_reference_may_say_nothing_and_the_library_is_needed(box):
     [nothing] = asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [completion("x = 1\n")]))
     assert nothing.silent and nothing.score == 0.0 and "no data flow" in nothing.note
+    without = Completion("no code", [1], [(0, 7)])  # or its other channels would weigh less
+    assert asyncio.run(Dataflow(box).score([Problem("p", "", reference="pass\n")], [without]))[0].silent
     bare = LocalSandbox(1)
     with pytest.raises(RuntimeError, match=r"sandbox\.packages"):
         asyncio.run(Dataflow(bare).score([Problem("p", "", reference="x = 1\n")], [completion("x = 1\n")]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -121,6 +123,20 @@ def test_scores_do_not_depend_on_the_batch_and_are_kept(tiny_model, mode, monkey
     assert all(0 <= r.score <= 1 for r in together)
     monkeypatch.setattr(one_by_one.model, "forward", None)
     assert [r.score for r in score(one_by_one, *codes)] == [r.score for r in alone]
+
+
+def test_a_text_has_one_score_in_calls_at_one_time(tiny_model, monkeypatch):
+    judge = Judge(str(tiny_model))
+
+    def of_the_batch(pairs):
+        time.sleep(0.05 * len(pairs))
+        return [0.1 * len(pairs) for _ in pairs]
+
+    monkeypatch.setattr(judge, "_likelihood", of_the_batch)
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(judge.judge, [("y = 1", "x")])
+        three = threads.submit(judge.judge, [("a = 1", "x"), ("b = 1", "x"), ("y = 1", "x")])
+    assert one.result()[0] == three.result()[2]
 
 
 def test_a_reference_as_its_own_draft_is_the_top_of_the_scale(smollm2_folder):

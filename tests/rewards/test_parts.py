@@ -20,7 +20,7 @@ from recipes.tools.conversation.grading import cases_of
 from recipes.trainers.group_advantages import GroupAdvantages
 from recipes.trainers.metrics import group_metrics
 from rewards.analysis.definitions import definitions
-from rewards.attribution import Part
+from rewards.attribution import Part, parts_on_tokens
 from rewards.audit.answers import useless_answers
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Grade, Reward
@@ -130,6 +130,16 @@ def test_functions_that_the_top_level_does_not_define_earn_at_the_end(sandbox, p
     [grade] = graded(sandbox, text, placement=placement)
     assert grade.passed and grade.parts["tests/negate"].tokens == {len(text)}
     assert grade.token_rewards[-1] == pytest.approx(0.5)
+
+
+def test_a_missing_function_is_on_the_end_of_sequence_where_a_token_joins_code_and_fence():
+    text = "```python\ndef double(x):\n    return 2 * x```"
+    edges = [0, 10, len(text) - 4, len(text)]
+    offsets = [*itertools.pairwise(edges), (len(text), len(text))]
+    completion = Completion(text, range(4), offsets, (10, len(text) - 3), closed=True)
+    results = [ChannelResult(1.0, passed=True, verdict="pass"), ChannelResult(0.0, passed=False, verdict="fail")]
+    parts = parts_on_tokens(completion, of_parts([DOUBLE, NEGATE], completion, results), False)
+    assert parts["negate"].tokens == {3} and parts["double"].tokens == {1, 2}
 
 
 def test_one_function_without_a_verdict_leaves_the_answer_without_a_grade(sandbox):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from envs.roboeval.references import Reference
 from envs.roboeval.task import RoboEval, program_of
 from envs.task import Problem, TaskError
 from rewards.attribution import attribute
@@ -42,6 +43,27 @@ def graded(channel: Simulator, *codes: str | None, problem: Problem = PROBLEM) -
         (result, [completion.text[s.start : s.end] for s in result.spans if s.value < 0])
         for completion, result in zip(answers, results, strict=True)
     ]
+
+
+def test_references_that_others_push_out_while_new_ones_are_made_are_kept(monkeypatch):
+    async def made(sandbox, tasks):
+        await asyncio.sleep(0.1 if tasks[0].instruction == "slow" else 0.01)
+        return [Reference(task.instruction, False, frozenset(), [{}], []) for task in tasks]
+
+    async def both():
+        await channel._references(dict(enumerate(map(problem, "abc"))))
+        slow = channel._references({0: problem("a"), 1: problem("slow")})
+        return await asyncio.gather(slow, channel._references({0: problem("d")}))
+
+    def problem(name):
+        return Problem(name, name, reference=PICK)
+
+    monkeypatch.setattr("rewards.robot.references", made)
+    monkeypatch.setattr("rewards.robot.MOST_REFERENCES", 3)
+    channel = Simulator(None)
+    first, second = asyncio.run(both())
+    assert [first[0].instruction, first[1].instruction, second[0].instruction] == ["a", "slow", "d"]
+    assert len(channel.known) == 3
 
 
 def test_the_failing_call_is_charged_with_its_probability(sandbox):

@@ -120,6 +120,13 @@ def test_the_token_that_breaks_the_program_pays(sandbox):
     assert {i: value for i, value in enumerate(rewards) if value} == {text.index("*"): -1.0}
 
 
+def test_a_byte_order_mark_is_no_fault(sandbox):
+    right, wrong = "```python\n\ufeffx = 1\n```", "```python\n\ufeffx = 1 +* 2\n```"
+    assert not any(rewards_of(sandbox, completion(right, (10, 17), closed=True)))
+    rewards = rewards_of(sandbox, completion(wrong, (10, 21), closed=True))
+    assert {i: value for i, value in enumerate(rewards) if value} == {wrong.index("*"): -1.0}
+
+
 def test_an_answer_that_ends_too_early(sandbox):
     fenced = "```python\nif x:\n```"
     rewards = rewards_of(sandbox, completion(fenced, (10, 16), closed=True))
