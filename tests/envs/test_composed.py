@@ -89,6 +89,27 @@ def test_references_keep_their_arguments_and_texts_name_every_parameter():
         assert set(function.__code__.co_varnames[: function.__code__.co_argcount]) <= named, problem.id
 
 
+def test_what_a_text_leaves_open_is_in_no_test():
+    """Which of several equal ones counts, and whether capitals come before small letters."""
+    tied = "def f(words, table):\n    return [min(words, key=len), sorted(table, key=table.get), sorted(words)]\n"
+    from_the_end, ignoring_case = composed.other_readings(tied, "f", {"unequal", "alphabetical"})
+    assert from_the_end(["b", "Ca", "a"], {"x": 1, "y": 1}) == ["a", ["y", "x"], ["Ca", "a", "b"]]
+    assert ignoring_case(["b", "Ca", "a"], {"x": 1, "y": 1}) == ["b", ["x", "y"], ["a", "b", "Ca"]]
+    [compared] = composed.other_readings("def f(a, b):\n    return a < b\n", "f", {"alphabetical"})
+    assert compared("apple", "Cora") and not compared("b", "Apple") and compared(1, 2)
+    open_ones = [p for p in made() if re.search(r"key=|\bsorted\(|\bmin\(|\bmax\(| < ", p.reference)]
+    assert len(open_ones) > 50
+    for problem in open_ones:
+        for other in composed.other_readings(problem.reference, problem.entry_point, {"unequal", "alphabetical"}):
+            for case in problem.cases:
+                assert other(*case.args) == case.expected, (problem.id, problem.question, case)
+
+
+def test_a_phrase_in_another_ends_with_what_it_is_about():
+    texts = [problem.question.split("\n\n")[0] for problem in made()]
+    assert not [text for text in texts if re.search(r"\bthe (squares|halves|doubles) of \w+, with every", text)]
+
+
 def test_hardly_two_have_the_same_structure():
     shapes = collections.Counter(families.shape_of(p.reference) for p in made())
     assert len(shapes) > 0.85 * len(made())

@@ -30,6 +30,7 @@ from envs.basics.composed.phrase import (
     repeats,
     said,
 )
+from envs.basics.composed.readings import other_readings
 from envs.basics.families.draft import Draft, Family
 from envs.basics.families.mutants import defined
 from envs.basics.families.source import Source
@@ -244,13 +245,18 @@ def _pool(
     source: Source, known: Sequence[Parameter], body: str, parts: Sequence[Phrase]
 ) -> list[tuple[tuple[Any, ...], Any]]:
     """Arguments and answers of the tests. Raises NoSuchPhrase where the problem is no good one: few arguments have an
-    answer, answers are long or nearly all the same, or a phrase changes nothing."""
+    answer, answers are long or nearly all the same, or a phrase changes nothing. Arguments on which others may read the
+    text in another way are left out."""
     function = _function(known, body)
+    marks = {mark for part in parts for phrase in part.walk() for mark in phrase.marks}
+    others = other_readings(_program(known, body), "f", marks)
     pool: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for args in arguments(source, known, parts):
         try:
             answer = function(*args)
         except Exception:
+            continue
+        if not all(_same(other, args, answer) for other in others):
             continue
         pool.setdefault(repr(args), (args, answer))
         if len(pool) == POOL:
@@ -280,9 +286,13 @@ def _matters(function: Function, cases: Sequence[tuple[tuple[Any, ...], Any]], p
 
 
 def _function(known: Sequence[Parameter], body: str) -> Function:
+    return defined(compile(_program(known, body), "<composed>", "exec"), "f")
+
+
+def _program(known: Sequence[Parameter], body: str) -> str:
     lines = body.replace("$", "").replace("\n", "\n    ")
     signature = ", ".join(parameter.name for parameter in known)
-    return defined(compile(f"def f({signature}):\n    {lines}\n", "<composed>", "exec"), "f")
+    return f"def f({signature}):\n    {lines}\n"
 
 
 def _without(parts: Sequence[Phrase], known: Sequence[Parameter]) -> Iterator[Function]:

@@ -182,7 +182,8 @@ def said(part: Part, source: Source, pronouns: Mapping[Phrase, str], inside: boo
     another phrase. Raises NoSuchPhrase.
 
     What follows a phrase in its wording may be read as a part of the phrase before it: "a list of n and values, each
-    increased by 7". So a phrase stands in another at the end only, and ends itself with what it is about.
+    increased by 7". So a phrase stands in another at the end only, and ends itself with what it is about, not with
+    something else that is said of it ("numbers, with every number above 4 replaced by 4").
     """
     if isinstance(part, Parameter):
         return f"${part.name}"
@@ -196,7 +197,7 @@ def said(part: Part, source: Source, pronouns: Mapping[Phrase, str], inside: boo
         raise NoSuchPhrase
     forms = [*part.entry.get("said", []), *(part.entry.get("leaf", []) if not within else [])]
     if inside:
-        forms = [form for form in forms if form.endswith("}")]
+        forms = [form for form in forms if form.endswith("}") and not SLOT.match(form)]
     if within and part.kind != "flag":
         forms = [form for form in forms if form.endswith(f"{{{within[0]}}}")]
     if not forms or (inside and untold):

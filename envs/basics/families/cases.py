@@ -13,7 +13,7 @@ Case = tuple[tuple[Any, ...], Any]
 POOL = 40
 """Different arguments that are drawn; a mutant that none of them exposes counts as equivalent."""
 DRAWS = 120
-SHOWN, HIDDEN, MUTANTS = 2, 6, 5
+SHOWN, HIDDEN, MUTANTS = 2, 6, 100
 PLAIN = ("[]", "{}", "''", "0", "None", "False", "-1", "0.0", "()")
 """Answers that an example avoids, since they explain little."""
 

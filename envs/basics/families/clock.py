@@ -34,9 +34,9 @@ def hours_and_minutes(s: Source) -> Draft:
         "total|amount|n: int -> str",
         [
             "Write $total $small as $big and $small: return a text like '2 $big 5 $small', where the number of $small "
-            "is below $n. $total is not negative.",
+            "is below $n. The words stay the same for 1: '1 $big 1 $small'. $total is not negative.",
             "There are $n $small in each unit of $big. Return the duration or length of $total $small as a text such "
-            "as '2 $big 5 $small', with as many $big as possible.",
+            "as '2 $big 5 $small', with as many $big as possible; 1 of each is '1 $big 1 $small'.",
         ],
         'return f"{$total // $n} $big {$total % $n} $small"',
         lambda: (s.number(0, 6 * n),),

@@ -98,8 +98,8 @@ def circle_game(s: Source) -> Draft:
         [
             "The players stand in a circle. Counting begins with the first one, every $nth player leaves, and counting "
             "goes on behind that player until one is left. Return the one who is left. $players is not empty.",
-            "Move the first $less of the non-empty list $players to the end and remove the one who is then first; "
-            "repeat this until a single player remains, and return that player.",
+            "Do this $turns: move the first one of the list $players to its end. Then remove the one who is first. "
+            "Repeat both until a single player remains, and return that player. $players is not empty.",
         ],
         """
         circle = list($players)
@@ -112,6 +112,7 @@ def circle_game(s: Source) -> Draft:
         lambda: (s.few(NAMES, 1, 7),),
         [(["Ann"],), (["Ann", "Bob"],), (["Ann", "Bob", "Cora", "Dan", "Eva"],)],
         less=k - 1,
+        turns={2: "once", 3: "twice", 4: "three times"}[k],
         nth={2: "second", 3: "third", 4: "fourth"}[k],
     )
 

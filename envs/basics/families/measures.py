@@ -225,7 +225,7 @@ def price_after_free_pieces(s: Source) -> Draft:
         [
             "The first $k of $n pieces are free, and each of the others costs $c cents. Return the price of all. There "
             "are at least $k pieces.",
-            "Return $c times the number that is by $k smaller than $n. It is never smaller than $k.",
+            "Return $c times the number that is by $k smaller than $n. $n is never smaller than $k.",
         ],
         "return ($n - $k) * $c",
         lambda: (s.number(k, 40),),
