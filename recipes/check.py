@@ -106,6 +106,8 @@ def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
         log.info("%s %s: no problem has a reference", task.name, split)
         return [], []
     failures, ungraded, references = runner.run(examine(reward, task, problems))
+    if others := len(task.problems(split)) - len(problems):
+        log.info("%s %s: %d problems have no reference and are not checked", task.name, split, others)
     if any(grade and grade.passed is not None for grade in references):
         sound = len(problems) - len({failure["id"] for failure in failures}) - len(ungraded)
         log.info("%s %s: %d of %d problems are sound", task.name, split, sound, len(problems))
@@ -119,7 +121,8 @@ def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
         log.info("  %s: not graded", problem_id)
     for name in reward.channels:
         scores = [grade.results[name].score for grade in references if grade]
-        log.info("  mean score of the references, %s: %.3f", name, sum(scores) / max(len(scores), 1))
+        best = getattr(reward.channels[name], "best", 1.0)
+        log.info("  mean score of the references, %s: %.3f (best %g)", name, sum(scores) / max(len(scores), 1), best)
     return failures, ungraded
 
 

@@ -41,6 +41,7 @@ def read(arguments: Sequence[str]) -> tuple[Any, dict[str, str], str]:
 
 def make(request: tuple[Any, dict[str, str], str]) -> int:
     """Write the package. Raises UserError where the task or the folder does not allow it."""
+    from recipes.cli.places import require_writable
     from recipes.cli.schema import as_dict
     from recipes.records.directory import appears_whole
     from recipes.run.build import build_episode, build_task
@@ -51,6 +52,7 @@ def make(request: tuple[Any, dict[str, str], str]) -> int:
     folder = Path(own["to"]).expanduser()
     if folder.exists():
         raise UserError(f"to={own['to']} exists: name another folder, or remove it")
+    require_writable(f"to={own['to']}", Path(own["to"]))
     if cfg.episode is None:
         raise UserError("episode=null: an environment of several turns is made; set episode=repair")
     if cfg.task.drop_invalid or cfg.task.pass_rates:

@@ -30,6 +30,7 @@ from omegaconf import MISSING
 from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
+from recipes.cli.places import require_writable
 
 FORMATS = ("safetensors", "gguf")
 DTYPES = ("fp32", "bf16", "fp16")
@@ -100,6 +101,7 @@ def check_keys(cfg: ExportConfig, folder: Path) -> None:
     """Raise UserError for values that cannot be followed."""
     if folder.exists():
         raise UserError(f"to={cfg.to} exists: name another folder, or remove it")
+    require_writable(f"to={cfg.to}", folder)
     if cfg.format not in FORMATS:
         raise UserError(f"format={cfg.format}: choose {' or '.join(FORMATS)}")
     if cfg.dtype not in (None, *DTYPES):

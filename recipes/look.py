@@ -28,8 +28,9 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
-from recipes.cli.console import started_as
+from recipes.cli.console import print_table, started_as
 from recipes.cli.errors import UserError
+from recipes.cli.places import require_folder
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
 from recipes.tools.coloured_tokens import cards
@@ -59,6 +60,8 @@ def look(cfg: LookConfig) -> int:
     """
     from recipes.run.replay import replay, run_folder
 
+    if cfg.html:
+        require_folder(f"html={cfg.html}", Path(cfg.html))
     folder = run_folder(cfg.run)
     rows = read_jsonl(folder / "completions.jsonl")
     if not rows:
@@ -72,10 +75,12 @@ def look(cfg: LookConfig) -> int:
         return 1 if differing else 0
     shown = chosen(rows, cfg)
     command = f"{started_as('look')} run={folder} replay=true"
-    drawing = Group(*cards(shown, cfg.reward), Text(f"grade all {len(rows)} stored rows again: {command}", "dim"))
+    again = Text(f"grade all {len(rows)} stored rows again: {command}", "dim")
     if cfg.html is None:
-        Console().print(drawing)
+        Console().print(*cards(shown, cfg.reward), sep="\n")
+        print_table(again)  # in one line, so that it can be copied
         return 0
+    drawing = Group(*cards(shown, cfg.reward), again)
     page = Console(record=True, width=120, file=io.StringIO())
     page.print(drawing)
     svg = cfg.html.endswith(".svg")

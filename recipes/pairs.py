@@ -63,7 +63,7 @@ def main(cfg) -> None:
     if remaining:
         set_seed(cfg.seed)  # the weights of model.path=scratch are random
         policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
-        with asyncio.Runner() as runner, file.open("a") if is_main else nullcontext() as samples:
+        with asyncio.Runner() as runner, file.open("a", encoding="utf-8") if is_main else nullcontext() as samples:
             for row in graded_answers(cfg, policy, tokenizer, task, reward, runner, remaining):
                 rows.append(row)
                 if samples:

@@ -39,6 +39,7 @@ from rich.text import Text
 from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.console import log, number, print_table
 from recipes.cli.errors import UserError
+from recipes.cli.places import require_folder
 from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting
 from recipes.tools.progress import show_best, show_unfinished
@@ -93,9 +94,12 @@ def show(cfg: TableConfig) -> int:
     if cfg.sweep:
         if not (swept := Path(cfg.sweep) / "swept.json").exists():
             raise UserError(f"sweep={cfg.sweep}: no sweep has run there; name a folder such as runs/grpo/sweeps/NAME")
-        return finish(Path(cfg.sweep), json.loads(swept.read_text()))
+        return finish(Path(cfg.sweep), json.loads(swept.read_text(encoding="utf-8")))
     if cfg.task is None:
         raise UserError("task or sweep is needed: task=humaneval compares runs, sweep=FOLDER the jobs of a sweep")
+    for name in ("csv", "html"):
+        if file := getattr(cfg, name):
+            require_folder(f"{name}={file}", Path(file))
     rows = collect(Path(cfg.runs), cfg.task, cfg.match)
     print_table(table(rows, cfg.task))
     if has_outcomes(rows):
@@ -217,7 +221,7 @@ def pairs_summary(config: Record) -> Record:
         return {}
     pairs = Path(setting(config, "recipe.pairs"))
     summary = (pairs.parent if pairs.is_file() else pairs) / "summary.json"
-    return json.loads(summary.read_text()) if summary.exists() else {}
+    return json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
 
 
 def sampled(config: Record, steps: Sequence[Record]) -> int:
@@ -294,7 +298,10 @@ def page(rows: list[Record], task: str) -> str:
 
 def finish(folder: Path, swept: Sequence[str]) -> int:
     """Write sweep.csv and sweep.html, print the table and the jobs that failed; 1 where one did, else 0."""
-    jobs = sorted((json.loads(f.read_text()) for f in (folder / "jobs").glob("*.json")), key=lambda job: job["job"])
+    jobs = sorted(
+        (json.loads(f.read_bytes()) for f in (folder / "jobs").glob("*.json")),
+        key=lambda job: job["job"],
+    )
     if not jobs:
         return 0
     rows = [_job(job, swept) for job in jobs]

@@ -27,7 +27,7 @@ BATCH = 16
 SILENT = ChannelResult(0.0, note="no reference solution", silent=True)
 CRASH_NOTE = "the code crashes the parser"
 PROGRAM = (
-    (Path(__file__).parent / "analysis" / "python_dataflow.py").read_text()
+    (Path(__file__).parent / "analysis" / "python_dataflow.py").read_text(encoding="utf-8")
     + """
 import gc, json, sys
 gc.disable()  # trees have no cycles

@@ -27,7 +27,7 @@ from rewards.analysis.in_sandbox import CRASH, analyse
 from rewards.channel import ChannelResult, Completion, Span
 
 PROGRAM = (
-    (Path(__file__).parent / "analysis" / "python_grammar.py").read_text()
+    (Path(__file__).parent / "analysis" / "python_grammar.py").read_text(encoding="utf-8")
     + """
 import json
 def judged(text):

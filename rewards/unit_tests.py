@@ -26,7 +26,7 @@ from rewards.analysis.definitions import definitions
 from rewards.analysis.held_out_tests import divide, each
 from rewards.channel import ChannelResult, Completion, Span, charged
 
-COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text()
+COVERAGE = (Path(__file__).parent / "analysis" / "python_coverage.py").read_text(encoding="utf-8")
 MAX_LINE = 1 << 24
 """Largest number of a line in a record of coverage."""
 MAX_RECORD = 1 << 20

@@ -258,8 +258,8 @@ def repository_url(folder: str) -> str:
         return "" if parent == folder else repository_url(parent)
     try:
         if git.is_file():  # of a submodule or a work tree: "gitdir: PATH"
-            git = git.parent / git.read_text().removeprefix("gitdir:").strip()
-        remote = REMOTE.search((git / "config").read_text())
+            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        remote = REMOTE.search((git / "config").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return ""
     return re.sub(r"(?<=://)[^/@]*@", "", remote[1]) if remote else ""

@@ -14,7 +14,7 @@ from envs.feedback.shown_tests import shown_problem
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.task import Problem
 
-EXPLAIN = (Path(__file__).parent / "explain.py").read_text()
+EXPLAIN = (Path(__file__).parent / "explain.py").read_text(encoding="utf-8")
 SHOWN = 240
 """Characters of a value, an input or an output that a reply shows."""
 MOST_FINDINGS = 3

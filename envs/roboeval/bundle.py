@@ -54,7 +54,7 @@ def job_program(kind: Kind) -> str:
     compiled = []
     for name in MODULES[kind]:
         path = Path(__file__).with_name(f"{name}.py")
-        compiled.append((f"{PACKAGE}.{name}", compile(path.read_text(), f"<{name}>", "exec", dont_inherit=True)))
+        compiled.append((f"{PACKAGE}.{name}", compile(path.read_bytes(), f"<{name}>", "exec", dont_inherit=True)))
     parts = PACKAGE.split(".")
     parents = tuple(".".join(parts[: n + 1]) for n in range(len(parts)))
     text = base64.b64encode(marshal.dumps(compiled)).decode()

@@ -97,8 +97,8 @@ class FusionSandbox:
             raise ValueError(f"sandbox.url={url}: must be http://HOST:PORT of a Sandbox Fusion server")
         self.concurrency, self.tries, self.limits = concurrency, tries, limits or Limits()
         self.backoff_s, self.patience_s = backoff_s, patience_s
-        self._sources = {name: (WORKER / f"{name}.py").read_text() for name in remote.SOURCES}
-        self._driver = (WORKER / "remote.py").read_text()
+        self._sources = {name: (WORKER / f"{name}.py").read_text(encoding="utf-8") for name in remote.SOURCES}
+        self._driver = (WORKER / "remote.py").read_text(encoding="utf-8")
         self._seccomp = _filter()
         self._closed = False
         self._lock = threading.Lock()

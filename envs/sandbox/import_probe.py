@@ -77,7 +77,7 @@ async def missing(worker: Worker, packages: Sequence[str]) -> dict[str, str]:
     """What programs of a worker cannot import or read, and why, although the caller's interpreter can. Raises
     WorkerLost."""
     wanted = json.dumps([modules(), list(packages)]).encode()
-    job = Job("imports", "program", PROGRAM.read_text())
+    job = Job("imports", "program", PROGRAM.read_text(encoding="utf-8"))
     with (
         Memory(verdict.stdio_payload(job)) as payload,
         Memory() as note,

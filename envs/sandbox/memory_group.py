@@ -65,9 +65,9 @@ def create() -> MemoryGroup | None:
 
 def _parents() -> list[tuple[Path, int]]:
     """The folders in which a group may be created, and their versions. Raises OSError or ValueError."""
-    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
     found: list[tuple[Path, int]] = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
         root, place = before.split(" ")[3:5]
@@ -91,8 +91,8 @@ def _beside(top: Path, own: Path) -> list[Path]:
     """The nearest group above `own` whose groups may have limits, unless a limit of the caller's own would be left.
     Raises OSError."""
     folder = own
-    while "memory" not in (folder / "cgroup.subtree_control").read_text().split():
-        if folder == top or (folder / "memory.max").read_text().strip() != "max":
+    while "memory" not in (folder / "cgroup.subtree_control").read_text(encoding="utf-8").split():
+        if folder == top or (folder / "memory.max").read_text(encoding="utf-8").strip() != "max":
             return []
         folder = folder.parent
     return [folder]

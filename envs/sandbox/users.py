@@ -18,7 +18,7 @@ def first_uid() -> int | None:
     """
     if os.geteuid() != 0:
         return None
-    for line in Path("/proc/self/uid_map").read_text().splitlines():
+    for line in Path("/proc/self/uid_map").read_text(encoding="utf-8").splitlines():
         first, _, count = map(int, line.split())
         if first <= FIRST and first + count >= FIRST + MOST_PROCESSES:
             return FIRST

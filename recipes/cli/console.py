@@ -63,7 +63,7 @@ def tell(message: str) -> None:
 
 def log_to(folder: Path) -> None:
     """Append all messages, with the time, to run.log in the run directory as well."""
-    file = logging.FileHandler(folder / "run.log")
+    file = logging.FileHandler(folder / "run.log", encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logging.getLogger().addHandler(file)
 

@@ -90,7 +90,7 @@ def _peak_bytes() -> float:
 
 def _status_bytes(key: str) -> float:
     """A size in /proc/self/status; 0 on systems without it."""
-    lines = STATUS.read_text().splitlines() if STATUS.exists() else []
+    lines = STATUS.read_text(encoding="utf-8").splitlines() if STATUS.exists() else []
     return next((float(line.split()[1]) * 1024 for line in lines if line.startswith(key)), 0.0)
 
 

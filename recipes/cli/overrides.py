@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from recipes.cli.errors import UserError
-from recipes.cli.ranges import check_ranges
+from recipes.cli.ranges import RANGES, check_ranges
 from recipes.cli.schema import CONF, as_dict
 
 OF_ANY_NAME = ("recipe", "task", "experiment", "force")
@@ -32,6 +32,9 @@ NO_CHOICE = re.compile(r"Could not find '([^']+)/([^'/]+)' Available options in 
 NOT_CHOSEN = re.compile(r"You must specify '([^']+)', e\.g,? .*?Available options: (.*)$")
 NO_KEY = re.compile(r"Key '[^']*' (?:is not in struct|not in '[^']*') full_key: (\S+)")
 NO_OVERRIDE = re.compile(r"Error parsing override '([^']*)'")
+UNREADABLE = re.compile(r"LexerNoViableAltException|mismatched input|extraneous input|no viable alternative")
+WRONG_TYPE = re.compile(r"Error merging override \+*([\w.]+)=(.*?) / ")
+SHAPES = {"evaluation.k": "a list of numbers, such as [1,8]"}
 NO_GROUP = re.compile(r"Could not override '(\w+)'")
 WHERE_TO_CHOOSE = {
     "value": "value=: only PPO has a critic (recipes/ppo.py); leave it out",
@@ -113,6 +116,15 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
         if not any(sets(o, key[1]) for o in overrides) and (brought := _brought(overrides)):
             return f"{brought} sets {key[1]}, which this recipe does not have: it is for another recipe"
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
+    if taken := next((o for o in overrides if "=_target_:" in o), None):  # {_target_:A,weight:1} without quotes
+        return f"'{key_of(taken)}={{...}}' must stand in single quotes: the shell took the braces apart"
+    if UNREADABLE.search(message) and (odd := next((o for o in overrides if o.split("=", 1)[-1] in message), None)):
+        name, _, value = odd.partition("=")
+        return f"'{odd}' cannot be read: write '{name}=\"{value}\"', with quotes for the shell and for Hydra"
+    if wrong_type := WRONG_TYPE.search(message):
+        expected = RANGES.get(wrong_type[1], (SHAPES.get(wrong_type[1], ""), None))[0]
+        if expected:
+            return f"{wrong_type[1]}={wrong_type[2]}: it must be {expected}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
         return f"'{home}': no shell writes out a ~ behind =; give the whole path"
     if (group := NO_GROUP.search(message)) and not (group[1] == "value" and "recipe=ppo" in overrides):
@@ -163,6 +175,7 @@ def _instead_of(key: str, overrides: Sequence[str]) -> str:
     node = OmegaConf.select(cfg, place) if place else None
     listed = f"; there are {', '.join(map(str, node))}" if isinstance(node, DictConfig) else ""
     add = f"; +{key}=VALUE passes it on to TRL" if place == "recipe.trl" and not meant else ""
+    add = f"; +{key}={{...}} adds a channel" if place == "task.reward" and not meant else add
     return (f"; did you mean {' or '.join(meant)}?" if meant else listed) + add
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -84,6 +85,9 @@ def recipe(name: str, together: bool = True, trains: bool = True) -> Callable[[R
             try:
                 if other := next((a for a in given if a.lstrip("+").startswith("recipe=")), None):
                     raise UserError(f"{other}: this command is recipe={name}; each recipe has a command of its own")
+                known = get_args_parser()._option_string_actions
+                if unknown := next((a for a in given if a.startswith("-") and a.split("=")[0] not in known), None):
+                    raise UserError(f"there is no {unknown}; --help lists what there is, --hydra-help Hydra's flags")
                 if not MULTIRUN.isdisjoint(given):
                     if {"--cfg", "-c"} & {*given}:
                         raise UserError(

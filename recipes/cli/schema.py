@@ -203,7 +203,7 @@ def native_precision(cpuinfo: str = "/proc/cpuinfo") -> str:
     key is answered. Without, PyTorch widens bf16 at each product: half the speed of fp32 or less
     (tests/bench/README.md).
     """
-    lines = Path(cpuinfo).read_text().splitlines() if Path(cpuinfo).exists() else []
+    lines = Path(cpuinfo).read_text(encoding="utf-8").splitlines() if Path(cpuinfo).exists() else []
     lists = (line.split(":", 1)[1] for line in lines if line.startswith(FLAGS))
     known = set(next(lists, "").split())
     return "bf16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "fp32"
@@ -240,7 +240,7 @@ def schema_of(file: Path) -> type:
     or an interpolation, any value is taken. `trl` takes any field, which TRL's own dataclass checks.
     """
     fields: list[tuple[str, Any, Any]] = []
-    for key, value in yaml.safe_load(file.read_text()).items():
+    for key, value in yaml.safe_load(file.read_text(encoding="utf-8")).items():
         if key == "trl":
             fields.append((key, dict[str, Any], field(default_factory=dict)))
         elif key != "defaults":

@@ -27,6 +27,7 @@ from omegaconf import DictConfig
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, is_override, key_of, name_run, one_line
+from recipes.cli.places import require_writable
 from recipes.cli.processes import STOPPED, Interrupted, run_group
 from recipes.cli.schema import CONF
 
@@ -45,7 +46,13 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     sys.argv[1:] = ["-m", *flags, *overrides, f"hydra.sweep.dir='{folder}'", f"run.swept=[{','.join(swept)}]"]
     # a job that one of Hydra's launchers starts on another machine finds this repository by PYTHONPATH
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(CONF).parent), os.environ.get("PYTHONPATH")]))
-    (folder / "jobs").mkdir(parents=True, exist_ok=True)
+    require_writable(f"hydra.sweep.dir={folder}", folder)
+    try:
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"hydra.sweep.dir={folder} cannot be written ({error.strerror}); set hydra.sweep.dir"
+        ) from error
     for record in (folder / "jobs").glob("[0-9]*.json"):  # of an earlier start
         record.unlink()
     status = 0
@@ -54,7 +61,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     except (Interrupted, KeyboardInterrupt) as error:
         status = (isinstance(error, Interrupted) and error.status) or STOPPED
         print("stopped; run the same command again for the remaining jobs", file=sys.stderr)
-    (folder / "swept.json").write_text(json.dumps(swept))
+    (folder / "swept.json").write_text(json.dumps(swept), encoding="utf-8")
     table = [sys.executable, str(Path(CONF).parent / "recipes" / "table.py"), f"sweep={folder}"]
     return subprocess.run(table).returncode or status
 
@@ -162,4 +169,4 @@ def run_job(cfg: DictConfig, command: Sequence[str], settings: DictConfig) -> No
         raise
     finally:
         record["seconds"] = time.monotonic() - started
-        (Path(settings.sweep.dir) / "jobs" / f"{number}.json").write_text(json.dumps(record))
+        (Path(settings.sweep.dir) / "jobs" / f"{number}.json").write_text(json.dumps(record), encoding="utf-8")

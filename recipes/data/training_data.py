@@ -104,7 +104,8 @@ def demonstrations(
         if answer is not None:
             turns.append(as_turns(prompt, answer))
         for conversation in failed.get(problem.id, ()):
-            repaired = answer if conversation.repaired is None else conversation.repaired
+            own_repair = conversation.repaired
+            repaired = answer if own_repair is None else imitated(task, prompt, own_repair)
             if repaired is not None:
                 turns.append(as_turns(conversation.messages(prompt, broken), repaired))
     if not turns:

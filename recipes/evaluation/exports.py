@@ -26,7 +26,7 @@ def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, An
         passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
         run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
         writer.writerow(run | summary | {"pass@1": passed["value"], "low": passed["low"], "high": passed["high"]})
-    with file.open("a") as out:  # several runs on a task share it
+    with file.open("a", encoding="utf-8") as out:  # several runs on a task share it
         fcntl.flock(out, fcntl.LOCK_EX)
         if out.seek(0, io.SEEK_END) == 0:
             out.write(",".join([*COLUMNS, *MEASURED]) + "\r\n")

@@ -80,7 +80,7 @@ class KeptAnswers:
             self._file.parent.mkdir(exist_ok=True)
             write_jsonl(self._file, self._taken)
             self._taken = None
-        with self._file.open("a") as file:
+        with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def _digest(self, prompts: Sequence[Sequence[int]], samples: int, generator: torch.Generator) -> str:

@@ -18,7 +18,7 @@ PREFIX, FIRST = "base_model.model.", ".lora_A.weight"
 
 def base_named_by(folder: Path) -> str:
     """The model that an adapter says it was trained on, "" if it says none."""
-    return str(json.loads((folder / "adapter_config.json").read_text()).get("base_model_name_or_path") or "")
+    return str(json.loads((folder / "adapter_config.json").read_bytes()).get("base_model_name_or_path") or "")
 
 
 def check_adapter_base(model_path: str, folder: Path, by_name: bool = True) -> None:

@@ -87,14 +87,14 @@ def _vocabulary(folder: Path) -> int | None:
     """How many tokens the model in a folder knows, or the one below the adapter in it; None if it cannot be told."""
     place = Path(base_named_by(folder)) if _is_adapter(folder) else folder
     file = place / "config.json"
-    return json.loads(file.read_text()).get("vocab_size") if file.exists() else None
+    return json.loads(file.read_text(encoding="utf-8")).get("vocab_size") if file.exists() else None
 
 
 def adapter_settings(adapter: str | None) -> dict[str, Any]:
     """The adapter_config.json of the LoRA adapter that a run starts from; empty where it starts from none."""
     if adapter is None or not carries_adapter(adapter):
         return {}
-    settings: dict[str, Any] = json.loads((adapter_folder(adapter) / "adapter_config.json").read_text())
+    settings: dict[str, Any] = json.loads((adapter_folder(adapter) / "adapter_config.json").read_text(encoding="utf-8"))
     return settings
 
 
@@ -143,7 +143,6 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
     tokenizer = _pretrained(AutoTokenizer, hardware, source)
     if is_adapter:
         policy = PeftModel.from_pretrained(policy, starts_from, is_trainable=True)
-        _require_plain_lora(hardware, policy)
     return policy, with_template(_with_pad(tokenizer, source))
 
 
@@ -175,14 +174,15 @@ def load_tokenizer(model: DictConfig, adapter: str | None) -> tuple[Any, int | N
 
 
 def _with_pad(tokenizer: Any, source: str) -> Any:
-    """Gives a tokenizer without a pad token its end of sequence as one. Raises UserError where it has neither."""
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.pad_token is None:
+    """Gives a tokenizer without a pad token its end of sequence as one. Raises UserError where it has no end of
+    sequence, which every example ends with."""
+    if tokenizer.eos_token is None:
         raise UserError(
-            f"model.path={source}: its tokenizer has no end of sequence and no pad token; name one as eos_token in its "
+            f"model.path={source}: its tokenizer has no end of sequence; name one as eos_token in its "
             "tokenizer_config.json"
         )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
@@ -286,13 +286,6 @@ def _lora_config(model: DictConfig, task_type: str | None) -> LoraConfig:
         target_modules=targets if targets == "all-linear" else targets.split(","),
         task_type=task_type,
     )
-
-
-def _require_plain_lora(hardware: DictConfig, policy: PeftModel) -> None:
-    config = policy.peft_config["default"]
-    plain = isinstance(config, LoraConfig) and not config.use_dora and not config.modules_to_save
-    if hardware.sampling_copy and not (plain and config.bias == "none"):
-        raise UserError("the sampling copy merges plain LoRA alone: set hardware.sampling_copy=false for this adapter")
 
 
 def carries_adapter(adapter: str | None) -> bool:

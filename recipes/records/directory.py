@@ -214,7 +214,7 @@ def write_text(path: Path, text: str) -> None:
     """Write a file under a temporary name, then rename it, so that it is never half written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text)
+        temporary.write_text(text, encoding="utf-8")
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

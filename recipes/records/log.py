@@ -102,7 +102,7 @@ class RunLog(TrainerCallback):
         log.info(_progress(row, state.max_steps, remaining_s))
 
     def _append(self, name: str, rows: Iterable[Record]) -> None:
-        with (self.folder / name).open("a") as file:
+        with (self.folder / name).open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
 

@@ -17,6 +17,7 @@ from envs.task import Task
 from recipes.cli.console import log, log_to
 from recipes.cli.errors import UserError
 from recipes.cli.memory_use import GIB, give_back_freed_memory, keep_at_most
+from recipes.cli.places import require_writable
 from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.completions import check_readable
@@ -95,6 +96,8 @@ def prepare(
     check_before_from(cfg, task)
     check_model(cfg.model, cfg.hardware, cfg.adapter)
     tell_adapter_settings(cfg.model, cfg.adapter)
+    if cfg.run.dir:
+        require_writable(f"run.dir={cfg.run.dir}", Path(cfg.run.dir))
     plan = plan_or_refuse(cfg, task)
     if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()

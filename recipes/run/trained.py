@@ -103,7 +103,7 @@ def _weights(folder: Path, cfg: Any, step: int | None) -> tuple[Path, int | None
 def _earlier_step(final: Path, planned: int | None) -> int | None:
     """The step whose weights final/ holds, None for the last one: with run.keep=best it may be an earlier one."""
     state = final / "trainer_state.json"
-    step = int(json.loads(state.read_text())["global_step"]) if state.exists() else None
+    step = int(json.loads(state.read_text(encoding="utf-8"))["global_step"]) if state.exists() else None
     return step if step is not None and planned is not None and step < planned else None
 
 

@@ -21,11 +21,11 @@ Draw = Callable[[Sequence[Sequence[int]], int, Ended], Any]
 
 
 class Conversation(Protocol):
-    """Conversations of one batch, numbered prompt-major."""
+    """Conversations of one batch, numbered prompt-major. last: no turn follows, so nothing is kept for one."""
 
     def begin(self, prompts: Sequence[Sequence[int]], num_samples: int, ended: Ended) -> None: ...
 
-    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended) -> None: ...
+    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended, last: bool = False) -> None: ...
 
 
 class Reread:
@@ -40,7 +40,7 @@ class Reread:
         self._ids = [list(prompt) for prompt in prompts for _ in range(num_samples)]
         self._draw(prompts, num_samples, self._told(range(len(self._ids)), ended))
 
-    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended) -> None:
+    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended, last: bool = False) -> None:
         for row, ids in zip(rows, added, strict=True):
             self._ids[row] += ids
         self._draw([self._ids[row] for row in rows], 1, self._told(rows, ended))
@@ -76,11 +76,12 @@ class Cached:
         sample(self.model, prompts, num_samples, *self._how, told, kept=self._keep)
 
     @torch.no_grad()
-    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended) -> None:
+    def go_on(self, rows: Sequence[int], added: Sequence[Sequence[int]], ended: Ended, last: bool = False) -> None:
         decoding, eos_ids, pad_id, complete, generator = self._how
         kept = [self._kept.pop(row) for row in rows]
         self._kept.clear()  # those that ended for good
         cache, mask_BT = _batched(kept, self.model)
+        del kept  # copied: while this turn is drawn there is one cache
         unread = [[self._last[row], *ids] for row, ids in zip(rows, added, strict=True)]
         width = max(map(len, unread))
         ids_BT = torch.full((len(rows), width), pad_id, device=self.model.device)
@@ -95,7 +96,8 @@ class Cached:
             self._keep(rows[place], *what)
 
         told = self._told(rows, ended)
-        continue_sampling(self.model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, told, kept=keep)
+        again = None if last else keep
+        continue_sampling(self.model, logits, mask_BT, cache, decoding, eos_ids, complete, generator, told, kept=again)
 
     def _told(self, rows: Sequence[int], ended: Ended) -> Ended:
         def told(place: int, ids: list[int], logps: list[float]) -> None:

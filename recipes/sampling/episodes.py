@@ -123,7 +123,7 @@ class EpisodeBatch:
                 self.turns[first + row][-1] = replace(turn, reply=reply, reply_ids=added[-1])
                 messages[row] = with_reply(messages[row], asked[row], turn.answer.text, reply)
             number += 1
-            conversation.go_on(rows, added, ended)
+            conversation.go_on(rows, added, ended, last=number == self._owner.episode.turns)
 
     def add(self, place: int, ids: Sequence[int], logps: Sequence[float], reply: str = "", message: Sequence[int] = ()):
         """The next turn of an episode, given to be graded; returns its Completion."""

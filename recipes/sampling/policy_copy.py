@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel
 from peft.tuners.lora import LoraLayer
 from torch import nn
 from transformers import PreTrainedModel
@@ -48,10 +49,16 @@ class SamplingCopy:
 
 
 def require_mergeable(policy: PreTrainedModel | PeftModel) -> None:
-    """Raise UserError where merged weights would not be the policy's: an adapter on one side of an embedding that input
-    and output share changes both once it is merged, and one of experts has no weight of its own to add to."""
+    """Raise UserError where merged weights would not be the policy's: an adapter that is more than LoRA's two matrices
+    is not merged whole, one on one side of an embedding that input and output share changes both, and one of experts
+    has no weight of its own to add to."""
     if not isinstance(policy, PeftModel):
         return
+    if more := _more_than_lora(policy.peft_config["default"]):
+        raise UserError(
+            f"hardware.sampling_copy, recipe.lookahead and vLLM sample from merged weights, and this adapter {more}: "
+            "set hardware.sampling_copy=false, without lookahead and vLLM"
+        )
     base = policy.get_base_model()
     ends = {id(module) for module in (base.get_input_embeddings(), base.get_output_embeddings())}
     tied = base.config.get_text_config().tie_word_embeddings
@@ -68,6 +75,14 @@ def require_mergeable(policy: PreTrainedModel | PeftModel) -> None:
             f"hardware.sampling_copy, recipe.lookahead and vLLM sample from merged weights, and {reason}: leave these "
             "modules out of model.lora_targets, or set hardware.sampling_copy=false"
         )
+
+
+def _more_than_lora(config: Any) -> str | None:
+    """What an adapter has that `merged_weights` leaves out."""
+    if not isinstance(config, LoraConfig):
+        return "is no LoRA"
+    names = ("use_dora", "modules_to_save", "lora_bias", "trainable_token_indices")
+    return next((f"has {name}" for name in names if getattr(config, name, None)), None)
 
 
 @torch.no_grad()

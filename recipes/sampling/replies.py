@@ -38,7 +38,8 @@ class Replies:
         if isinstance(prompt, str):
             return self.text(as_text(prompt, self.broken(reply)))
         before, after = self._around()
-        if answer_ids and answer_ids[-1] in before:  # behind a line break in some templates
+        ended = bool(answer_ids) and answer_ids[-1] in self._special  # not by a line break at the length limit
+        if ended and answer_ids[-1] in before:  # behind a line break in some templates
             before = before[before.index(answer_ids[-1]) + 1 :]
         return [*before, *self.text(self.broken(reply)), *after, *self.text(begun_by(prompt))]
 

@@ -19,6 +19,7 @@ from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.sampling.conversation import Conversation, Reread
 from recipes.sampling.generate import Complete, Decoding, Ended, cut
+from recipes.sampling.policy_copy import require_mergeable
 from recipes.sampling.vllm_weights import PAUSES_S, ServerWeights, Unreachable, weights_for_server
 
 SEEDS = 2**31
@@ -39,6 +40,7 @@ def server_of_a_model(policy: Any, tokenizer: Any, hardware: DictConfig) -> Serv
         return None
     from accelerate import Accelerator
 
+    require_mergeable(policy)
     weights = weights_for_server(policy, Accelerator(), tokenizer, hardware.vllm_url)
     return ServerSampler(hardware.vllm_url, Decoding(1), (), weights, version=lambda: 0)
 

@@ -87,7 +87,7 @@ def finished_step(folder: Path, config: Record) -> int | None:
     if not state.exists() or not (folder / "report.html").exists():
         return None
     try:
-        end = int(json.loads(state.read_text())["global_step"])
+        end = int(json.loads(state.read_text(encoding="utf-8"))["global_step"])
     except (ValueError, LookupError, TypeError):  # cut by a copy
         return None
     evaluated = [int(row["step"]) for row in read_jsonl(folder / "evals.jsonl") if row.get("when") == "after"]

@@ -22,6 +22,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from recipes.cli.errors import UserError
 from recipes.trainers.packing import Rows, attends_by_segment, causal_lm, pack, passes, unwrapped
 
 CHUNK = 256
@@ -209,17 +210,20 @@ def chunked_logps(
 
 
 def require_plain_head(model: PreTrainedModel | PeftModel) -> None:
-    """Raise ValueError for a model without a plain head (`has_plain_head`)."""
+    """Raise UserError for a model without a plain head (`has_plain_head`)."""
     if not has_plain_head(model):
         kind = causal_lm(model).config.model_type
-        raise ValueError(f"{kind} models change their logits after the output matrix: not supported")
+        raise UserError(
+            f"model.path: {kind} models change their logits after the output matrix, which this training does not: use "
+            "recipes/grpo.py with hardware.logits_at_once=0, or another model"
+        )
 
 
 @torch.no_grad()
 def has_plain_head(model: PreTrainedModel | PeftModel) -> bool:
     """Whether a model's logits are just hidden states times the output matrix, and not, for example, soft-capped."""
     plain = causal_lm(model)
-    ids = torch.arange(1, 5, device=plain.device)[None]
+    ids = torch.arange(1, 5, device=plain.device)[None] % plain.get_input_embeddings().weight.shape[0]
     whole = plain(input_ids=ids, use_cache=False).logits.float()
     ours = plain.get_output_embeddings()(plain.base_model(input_ids=ids, use_cache=False).last_hidden_state).float()
     return torch.allclose(whole, ours, rtol=1e-2, atol=1e-2)

@@ -216,7 +216,10 @@ def backbone_of(model: PreTrainedModel | PeftModel) -> nn.Module:
 
 
 def full_attention(config: Any) -> bool:
-    """Whether every layer attends to all that came before: windows and recurrent layers would mix packed rows."""
+    """Whether every layer attends to all that came before under a mask of rows and columns: windows and recurrent
+    layers would mix packed rows, and ALiBi takes no such mask."""
+    if getattr(config, "alibi", False):
+        return False
     kinds = getattr(config, "layer_types", None)  # not every architecture has these fields
     if kinds is not None:
         return all(kind == "full_attention" for kind in kinds)

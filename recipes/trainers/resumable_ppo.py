@@ -32,7 +32,7 @@ from recipes.trainers.ppo_base import PPOConfig, PPOTrainer
 def state_of(file: Path) -> TrainerState:
     """The trainer's state in a checkpoint, without the fields that TRL's PPO adds to it: not all versions know them."""
     known = {field.name for field in dataclasses.fields(TrainerState)}
-    return TrainerState(**{key: value for key, value in json.loads(file.read_text()).items() if key in known})
+    return TrainerState(**{key: value for key, value in json.loads(file.read_bytes()).items() if key in known})
 
 
 class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):

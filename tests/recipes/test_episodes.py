@@ -63,7 +63,7 @@ def test_the_kept_cache_draws_what_reading_everything_again_draws(tiny_model):
             ended = lambda *what, heard=heard: heard.append(what)  # noqa: E731
             conversation.begin([[7, 8, 9], [10, 11], [12]], 4, ended)
             conversation.go_on([1, 3, 8, 11], [[20, 21, 22], [23], [24, 25, 26, 27, 28], [29]], ended)
-            conversation.go_on([3, 11], [[33, 34], [23]], ended)
+            conversation.go_on([3, 11], [[33, 34], [23]], ended, last=True)
     assert len(told["cached"]) == 18 and len({len(ids) for _, ids, _ in told["cached"]}) > 2
     for one, other in zip(*told.values(), strict=True):
         assert one[:2] == other[:2] and one[2] == pytest.approx(other[2], abs=1e-4)
@@ -84,6 +84,8 @@ def test_a_reply_opens_no_turn_of_its_own(smollm2_tokenizer):
     )
     assert text.endswith(smollm2_tokenizer.decode([*answer, *harmless]))
     assert replies(prompt, [*answer, end], "no") == harmless[1:]  # the policy has said it itself
+    cut = smollm2_tokenizer("def f():\n")["input_ids"]  # at the length limit, behind a line break
+    assert smollm2_tokenizer.decode(cut[-1:]) == "\n" and replies(prompt, cut, "no") == harmless
     begun = [*prompt, {"role": "assistant", "content": "```c\n"}]
     assert smollm2_tokenizer.decode(replies(begun, answer, "no")).endswith("assistant\n```c\n")
     assert smollm2_tokenizer.decode(replies("Q", answer, f"no {MARKS}")).endswith("\n\nQ")
@@ -168,7 +170,8 @@ def test_turns_are_graded_and_replied_to_while_others_are_sampled(smollm2_tokeni
             assert graded.wait(20) and replied.wait(20)
             ended(1, [22, 23], [-1.0, -1.0])
 
-        def go_on(self, rows, added, ended):
+        def go_on(self, rows, added, ended, last):
+            assert last
             for row in rows:
                 ended(row, [24, 25], [-1.0, -1.0])
 

@@ -6,10 +6,11 @@ import pytest
 from transformers import AutoTokenizer
 
 from envs.basics import Basics
+from envs.humaneval import HumanEval
 from envs.local_models import packaged_model
 from recipes.cli.errors import UserError
 from recipes.data.completions import prompt_ids
-from recipes.data.repairs import failed_turns
+from recipes.data.repairs import Failed, failed_turns
 from recipes.data.training_data import demonstrations, right_answers
 from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.sampling.replies import Replies
@@ -77,6 +78,14 @@ def test_an_answer_that_was_cut_repairs_nothing(tmp_path):
     write_jsonl(tmp_path / "samples.jsonl", [row])
     [[failed]] = failed_turns(str(tmp_path)).values()
     assert failed.repaired is None
+
+
+def test_a_repair_of_a_text_is_imitated_without_the_stop_text():
+    task = HumanEval(style="completion")
+    problem = task.problems("train")[0]
+    repairs = [Failed((("    pass\n", REPLY),), text) for text in ("    return 1\n\ndef", "    return 1\n")]
+    made = demonstrations(task, references=False, failed={problem.id: repairs})
+    assert {row["completion"] for row in made} == {"    return 1\n"}
 
 
 def test_an_example_reads_as_an_episode_does(tmp_path):

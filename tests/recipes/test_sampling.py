@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, Lfm2Config, LlamaConfig, Qwen3Moe
 from recipes.cli.errors import UserError
 from recipes.models.load import PLAIN_TURNS, sampling_dtype
 from recipes.sampling.generate import Decoding, draw, end_ids, end_of_turn, sample
-from recipes.sampling.policy_copy import SamplingCopy
+from recipes.sampling.policy_copy import SamplingCopy, require_mergeable
 from recipes.sampling.sampler import generate
 
 SMALL = {
@@ -201,3 +201,20 @@ def test_the_sampling_copy_is_a_choice_that_four_bits_and_zero_3_overrule():
     assert sampling_dtype(hardware) == torch.bfloat16
     for other in ({"sampling_copy": False}, {"load_in_4bit": True}, {"zero_stage": 3}):
         assert sampling_dtype(OmegaConf.merge(hardware, other)) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"use_dora": True}, "use_dora"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"lora_bias": True}, "lora_bias"),
+        ({"trainable_token_indices": [3]}, "trainable_token_indices"),
+    ],
+)
+def test_an_adapter_that_is_more_than_lora_is_not_merged(tiny_model, more, named):
+    adapted = get_peft_model(
+        load(tiny_model), LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM", **more)
+    )
+    with pytest.raises(UserError, match=f"this adapter has {named}"):
+        require_mergeable(adapted)

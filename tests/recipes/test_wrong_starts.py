@@ -123,7 +123,7 @@ def test_a_tokenizer_without_an_end_is_named(tiny_model, tmp_path):
     settings.write_text(json.dumps(kept))
     (folder / "special_tokens_map.json").unlink(missing_ok=True)
     told = refusal(run("grpo", tmp_path / "run", "task=basics", "task.also_evaluate=[]", f"model.path={folder}"))
-    assert "its tokenizer has no end of sequence and no pad token" in told and not (tmp_path / "run").exists()
+    assert "its tokenizer has no end of sequence; name one as eos_token" in told and not (tmp_path / "run").exists()
 
 
 def test_modules_that_the_model_does_not_have_are_named(tiny_model, tmp_path):

@@ -86,7 +86,7 @@ Part = Parameter | Constant | Phrase
 @functools.cache
 def entries() -> dict[str, dict[str, Any]]:
     """phrases.yaml: entries by kind, and the constants."""
-    loaded: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text())
+    loaded: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_bytes())
     return loaded
 
 

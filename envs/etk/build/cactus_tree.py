@@ -169,7 +169,7 @@ class CactusTree:
         new = [reference for reference in references if reference not in self._references]
         await self._find_folders(new)
         files = {reference: self._result_file(reference) for reference in new}
-        unchecked = [r for r, file in files.items() if not file.exists() or _outdated(json.loads(file.read_text()))]
+        unchecked = [r for r, file in files.items() if not file.exists() or _outdated(json.loads(file.read_bytes()))]
         for reference, result in zip(unchecked, await self.check(unchecked, unchecked), strict=True):
             if result is not None and result.limited:  # on a machine with less to do it may compile
                 self._references[reference] = False
@@ -177,7 +177,7 @@ class CactusTree:
                 self._store(files[reference], result)
         for reference, file in files.items():
             if file.exists():
-                stored = json.loads(file.read_text())
+                stored = json.loads(file.read_bytes())
                 self._references[reference] = stored["ok"]
                 self._defined[reference] = frozenset(stored["defined"])
         return [self._references.get(reference) for reference in references]

@@ -88,7 +88,7 @@ def changes(cfg: DictConfig) -> Iterator[Change]:
     if trains:
         yield from halves("hardware.rows_per_device", hardware.rows_per_device)
     if not trains or evaluation.samples or evaluation.greedy:
-        yield from (c for c in halves("hardware.eval_rows", hardware.eval_rows) if c.value >= evaluation.samples)
+        yield from halves("hardware.eval_rows", hardware.eval_rows)
     if recipe.name == "grpo":
         at_once = recipe.prompts_per_step * recipe.trl.num_generations // hardware.num_processes
         yield from halves("hardware.rollout_rows", hardware.rollout_rows or at_once)

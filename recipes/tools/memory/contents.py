@@ -32,9 +32,12 @@ def policy_of(cfg: DictConfig) -> Network:
             f"nothing here says how model.path={model.path} is built: set model.path to a local folder, or write "
             "its architecture into conf/model/"
         )
-    trains, rank = cfg.recipe.name in ONLINE + OFFLINE, 0
+    trains, rank, targets, whole_modules = cfg.recipe.name in ONLINE + OFFLINE, 0, model.lora_targets, ()
     if carries_adapter(cfg.adapter):
-        rank = json.loads((adapter_folder(cfg.adapter) / "adapter_config.json").read_text())["r"]
+        carried = json.loads((adapter_folder(cfg.adapter) / "adapter_config.json").read_text(encoding="utf-8"))
+        rank, whole_modules = carried["r"], tuple(carried.get("modules_to_save") or ())
+        named = carried.get("target_modules")
+        targets = ",".join(named) if isinstance(named, list) else targets
     elif trains:
         rank = model.lora_rank
     whole = not rank and (trains or not model.lora_rank)
@@ -44,7 +47,8 @@ def policy_of(cfg: DictConfig) -> Network:
         trained=whole and trains,
         four_bit=hardware.load_in_4bit,
         lora_rank=rank,
-        lora_targets=model.lora_targets,
+        lora_targets=targets,
+        whole_modules=whole_modules,
         checkpointing=hardware.gradient_checkpointing and trains,
     )
 

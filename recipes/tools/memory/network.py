@@ -31,6 +31,7 @@ class Network:
 
     config: its config.json. dtype: of the weights; of a 4-bit model, of its products. trained: whether every weight is.
     four_bit: the matrices of its layers are packed. lora_rank: of its adapters, which are float32; 0 for none.
+    whole_modules: those that are trained whole beside the adapters.
     checkpointing: activations are computed again in the backward pass.
     """
 
@@ -40,6 +41,7 @@ class Network:
     four_bit: bool = False
     lora_rank: int = 0
     lora_targets: str = "all-linear"
+    whole_modules: tuple[str, ...] = ()
     checkpointing: bool = False
 
     @property
@@ -58,8 +60,11 @@ class Network:
         suffixes = (
             ("",) if self.lora_targets == "all-linear" else tuple(f".{name}" for name in self.lora_targets.split(","))
         )
-        adapted = [m for name, m in _matrices(self.config) if name.endswith(suffixes)]
-        return self.lora_rank * sum(m.in_features + m.out_features for m in adapted)
+        adapted = [m for name, m in _matrices(self.config) if f".{name}".endswith(suffixes)]
+        saved = tuple(f".{name}" for name in self.whole_modules)
+        whole = [m for name, m in _whole(self.config).named_modules() if saved and f".{name}".endswith(saved)]
+        copied = sum(parameter.numel() for module in whole for parameter in module.parameters())
+        return copied + self.lora_rank * sum(m.in_features + m.out_features for m in adapted)
 
     @property
     def weight_bytes(self) -> float:

@@ -207,6 +207,13 @@ class Planner:
             return self.sampling(self.merged, prompts, rows, lengths, None)
         return added(self.gathered(), self.sampling(self.policy, prompts, rows, lengths, self.autocast))
 
+    @cached_property
+    def before_last(self) -> int:
+        """Tokens of an episode before its last turn: while it plays, its cache is kept as rows end their turns; 0
+        without episodes."""
+        episode = self.cfg.episode
+        return 0 if episode is None else row_tokens(self.cfg, self.cfg.task.max_new_tokens, episode.turns - 1)
+
     def gathered(self) -> Parts:
         """All weights beside this process's part, which ZeRO-3 brings together to sample (TRL's
         unwrap_model_for_generation)."""
@@ -224,7 +231,9 @@ class Planner:
         read = prompts * prompt * token
         drawing = {
             "casts": reading.kept["casts"],
-            "KV cache": rows * (prompt + completion - 1) * token,
+            "KV cache": rows
+            * max(prompt + completion - 1, 2 * (prompt + self.before_last) if self.before_last else 0)
+            * token,
             "logits": float(rows * network.shape.vocab_size * LOGIT_DRAWN),
         }
         activations = reading.fullest["activations"] - read
@@ -332,6 +341,7 @@ class Planner:
             samples = [self.cfg.recipe.samples_per_prompt if self.name == "pairs" else self.cfg.pass_rate]
         moments: list[Parts] = [self.grading()] if self.judge else [{}]
         for each in samples:
+            each = min(each, self.cfg.hardware.eval_rows)  # no more answers of a problem are drawn together
             problems = max(1, self.cfg.hardware.eval_rows // each)
             problems = min(problems, self.lengths.test_problems or problems)
             lengths = (self.lengths.test, row_tokens(self.cfg, settings.max_new_tokens))

@@ -87,7 +87,9 @@ def check_context(cfg: DictConfig, task: Task, tokenizer: Any, config: Any, samp
     if not context:
         return
     e = cfg.evaluation
-    answered: dict[Split, int] = {"train": cfg.task.max_new_tokens} if samples else {}
+    trl = cfg.recipe.get("trl") or {}
+    sampled = trl.get("max_completion_length") or trl.get("response_length") or cfg.task.max_new_tokens
+    answered: dict[Split, int] = {"train": sampled} if samples else {}
     if e.samples or e.greedy:
         answered[e.split] = max(answered.get(e.split, 0), e.max_new_tokens)
     for split, answer in answered.items():
@@ -104,9 +106,11 @@ def check_context(cfg: DictConfig, task: Task, tokenizer: Any, config: Any, samp
         log.warning("%s: it reads further tokens worse, or not at all", problem)
 
 
-def row_tokens(cfg: DictConfig, answer: int) -> int:
-    """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between."""
+def row_tokens(cfg: DictConfig, answer: int, turns: int | None = None) -> int:
+    """Tokens of a row whose answers have at most `answer` tokens: one, or an episode's with the replies between; turns:
+    its first ones, None for all."""
     if cfg.episode is None:
         return answer
+    turns = cfg.episode.turns if turns is None else turns
     message = int(cfg.episode.max_chars // REPLY_CHARS_A_TOKEN) + MARKS_OF_A_REPLY
-    return cfg.episode.turns * answer + (cfg.episode.turns - 1) * message
+    return turns * answer + max(0, turns - 1) * message

@@ -175,7 +175,10 @@ def available_memory(mounted: Path = CGROUP, groups: Path = Path("/proc/self/cgr
     available = float(psutil.virtual_memory().available)
     for folder, (limit, used, cached) in _memory_groups(mounted, groups):
         try:
-            most, taken = (folder / limit).read_text().strip(), float((folder / used).read_text())
+            most, taken = (
+                (folder / limit).read_text().strip(),
+                float((folder / used).read_text()),
+            )
             held = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         except (OSError, ValueError):
             continue

@@ -60,7 +60,7 @@ class Grading:
 @functools.cache
 def grading() -> Grading:
     """This package's own."""
-    return Grading(json.loads(SETTINGS.read_text()))
+    return Grading(json.loads(SETTINGS.read_text(encoding="utf-8")))
 
 
 class CodeData(vf.TaskData):

@@ -71,5 +71,5 @@ def write_package(folder: Path, name: str, settings: dict[str, Any], command: st
         (module / "__init__.py", "init.py.j2"),
     ):
         write_text(file, templates.get_template(template).render(facts))
-    write_text(module / "environment.py", MODULE.read_text())
+    write_text(module / "environment.py", MODULE.read_text(encoding="utf-8"))
     write_text(module / "settings.json", json.dumps(settings, indent=1) + "\n")
