@@ -56,7 +56,7 @@ def show(request: tuple[Any, bool]) -> int:
     if cfg.recipe.name in ONLINE + OFFLINE:  # what its recipe refuses does not fit, however little it takes
         CHECKS[cfg.recipe.name](cfg)
         micro_batches(cfg, cfg.hardware.num_processes)
-    lengths = lengths_of(cfg, task_to_count(cfg))
+    lengths = lengths_of(cfg, task_to_count(cfg), others_to_count(cfg))
     plan = plan_of(cfg, lengths)
     advice = advice_for(cfg, plan, lengths) if plan.over else ""
     if as_json:
@@ -82,6 +82,17 @@ def task_to_count(cfg: Any) -> Any:
         return None if cfg.task.prompt_tokens else build_task(cfg, "train")
     except UserError as error:
         raise UserError(f"{error}; or say how long the prompts are: task.prompt_tokens=1024") from None
+
+
+def others_to_count(cfg: Any) -> list[Any]:
+    """The tasks of task.also_evaluate that have problems, where a training evaluates. Raises UserError."""
+    from recipes.run.build import other_task
+    from recipes.tools.memory.contents import OFFLINE, ONLINE
+
+    if cfg.task.prompt_tokens or cfg.recipe.name not in ONLINE + OFFLINE:
+        return []
+    others = [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate]
+    return [other for other in others if other.task.problems(cfg.evaluation.split)]
 
 
 def table(cfg: Any, plan: Plan) -> Table:

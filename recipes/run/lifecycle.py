@@ -98,7 +98,7 @@ def prepare(
     tell_adapter_settings(cfg.model, cfg.adapter)
     if cfg.run.dir:
         require_writable(f"run.dir={cfg.run.dir}", Path(cfg.run.dir))
-    plan = plan_or_refuse(cfg, task)
+    plan = plan_or_refuse(cfg, task, also)
     if plan and plan["keeps_freed"] is False:
         give_back_freed_memory()
     elif plan and plan["keeps_freed"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from recipes.plan import others_to_count, task_to_count
 from recipes.tools.memory import contents, planner
 from tests.recipes.small_llama import SMALL, composed
 from tests.recipes.test_plan import LENGTHS
@@ -39,3 +40,19 @@ def test_an_episode_before_its_last_turn_is_kept_beside_the_cache():
     (two, cfg), (four, _) = cache(2), cache(4)
     assert four > 1.9 * two
     assert planner.Planner(cfg, LENGTHS).before_last == cfg.task.max_new_tokens
+
+
+def test_tasks_that_are_evaluated_too_are_planned_with_their_own_lengths():
+    cfg = composed("recipe=grpo", "task=basics", "hardware.memory_gib=64", "evaluation.samples=0")
+    task, others = task_to_count(cfg), others_to_count(cfg)
+    assert [other.task.name for other in others] == ["humaneval"]
+    alone = planner.lengths_of(cfg, task)
+    beside = planner.lengths_of(cfg, task, others)
+    [humaneval] = beside.others
+    assert (
+        humaneval.samples == 1 and humaneval.prompt > beside.test and humaneval.answer > cfg.evaluation.max_new_tokens
+    )
+    own, both = (planner.plan_of(cfg, lengths).phases["evaluation"]["KV cache"] for lengths in (alone, beside))
+    assert both > own
+    cfg.evaluation.greedy = False
+    assert "evaluation" in planner.plan_of(cfg, beside).phases

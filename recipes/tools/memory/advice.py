@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Change:
         return changed
 
 
-def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
+def plan_or_refuse(cfg: DictConfig, task: Task, others: Sequence[Any] = ()) -> dict[str, Any] | None:
     """The plan of the run's memory; None where how the model is built is not known on this machine.
 
     Plan.as_dict, and `keeps_freed`: whether there is room to keep freed memory (recipes/cli/memory_use.py); None on a
@@ -50,7 +50,7 @@ def plan_or_refuse(cfg: DictConfig, task: Task) -> dict[str, Any] | None:
     Raises UserError where the run does not fit by its plan, unless `force` is set.
     """
     try:
-        lengths = lengths_of(cfg, task)
+        lengths = lengths_of(cfg, task, others)
         plan = plan_of(cfg, lengths)
     except UnknownModel:
         return None

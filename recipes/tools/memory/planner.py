@@ -11,7 +11,9 @@ Weights are counted, activations are traced (trace.py), what is alive in which p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from omegaconf import DictConfig
@@ -24,7 +26,15 @@ from recipes.models.load import DTYPES, sampling_dtype
 from recipes.tools.memory import quantities
 from recipes.tools.memory.contents import BY_TRL, OFFLINE, ONLINE, has_critic, has_frozen_copy, judge_of, policy_of
 from recipes.tools.memory.network import Network, local_folder
-from recipes.tools.memory.prompt_lengths import Lengths, counter, longest_demonstration, longest_prompt, row_tokens
+from recipes.tools.memory.prompt_lengths import (
+    Count,
+    Evaluated,
+    Lengths,
+    counter,
+    longest_demonstration,
+    longest_prompt,
+    row_tokens,
+)
 from recipes.tools.memory.quantities import FLOAT32, Parts, Plan, Zero, added, fuller
 from recipes.tools.memory.trace import Batch, traced
 from recipes.trainers.log_probs import CHUNK
@@ -66,8 +76,11 @@ def plan_of(cfg: DictConfig, lengths: Lengths) -> Plan:
     return Plan(phases, planner.budget, lengths.notes)
 
 
-def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
-    """Lengths by `task.prompt_tokens`, else counted in the problems of `task`, which may be None where that is set."""
+def lengths_of(cfg: DictConfig, task: Task | None, others: Sequence[Any] = ()) -> Lengths:
+    """Lengths by `task.prompt_tokens`, else counted in the problems of `task`, which may be None where that is set.
+
+    others: tasks of task.also_evaluate (recipes/run/build.py's OtherTask), which are sampled by their own settings.
+    """
     answer, recipe = cfg.task.max_new_tokens, cfg.recipe.name
     if tokens := cfg.task.prompt_tokens:
         return Lengths(tokens, tokens, answer, None, (f"prompts of {tokens} tokens (task.prompt_tokens)",))
@@ -80,7 +93,14 @@ def lengths_of(cfg: DictConfig, task: Task | None) -> Lengths:
     tested = trains_on if recipe in ("pairs", "check") else task.problems(cfg.evaluation.split)
     test = longest_prompt(task, tested, count)
     note = f"prompts of up to {max(train, test)} tokens, {how}"
-    return Lengths(train or test, test or train, answer, len(tested), (note,))
+    also = tuple(_evaluated(cfg, other.task, other.cfg.evaluation, count) for other in others)
+    return Lengths(train or test, test or train, answer, len(tested), (note,), also)
+
+
+def _evaluated(cfg: DictConfig, task: Task, settings: DictConfig, count: Count) -> Evaluated:
+    problems = task.problems(cfg.evaluation.split)
+    samples = 1 if settings.greedy else settings.samples  # stages.py decodes it greedily where its settings say so
+    return Evaluated(longest_prompt(task, problems, count), settings.max_new_tokens, samples, len(problems))
 
 
 class Planner:
@@ -119,7 +139,8 @@ class Planner:
             phases["log-probabilities"] = added(self.training, before)
         phases["update"] = added(self.training, update, beside if self.lookahead else {})
         settings = self.cfg.evaluation
-        if (settings.samples or settings.greedy) and self.lengths.test_problems != 0:
+        own = (settings.samples or settings.greedy) and self.lengths.test_problems != 0
+        if own or self.lengths.others:
             phases["evaluation"] = self.evaluation()
         return phases
 
@@ -339,13 +360,15 @@ class Planner:
         samples = [settings.samples] * bool(settings.samples) + [1] * bool(settings.greedy)
         if self.name in ("pairs", "check"):
             samples = [self.cfg.recipe.samples_per_prompt if self.name == "pairs" else self.cfg.pass_rate]
+        own = self.lengths.test, row_tokens(self.cfg, settings.max_new_tokens), self.lengths.test_problems
+        evaluations = [Evaluated(own[0], own[1], each, own[2]) for each in samples]
         moments: list[Parts] = [self.grading()] if self.judge else [{}]
-        for each in samples:
-            each = min(each, self.cfg.hardware.eval_rows)  # no more answers of a problem are drawn together
-            problems = max(1, self.cfg.hardware.eval_rows // each)
-            problems = min(problems, self.lengths.test_problems or problems)
-            lengths = (self.lengths.test, row_tokens(self.cfg, settings.max_new_tokens))
-            moments.append(added(self.gathered(), self.sampling(network, problems, problems * each, lengths, autocast)))
+        for each in (*evaluations, *(self.lengths.others if self.trains else ())):
+            together = min(each.samples, self.cfg.hardware.eval_rows)  # no more answers of a problem are drawn at once
+            problems = max(1, self.cfg.hardware.eval_rows // together)
+            problems = min(problems, each.problems or problems)
+            lengths, rows = (each.prompt, each.answer), problems * together
+            moments.append(added(self.gathered(), self.sampling(network, problems, rows, lengths, autocast)))
         return added(base, fuller(*moments))
 
 

@@ -31,10 +31,21 @@ Count = Callable[[Prompted], int]
 
 
 @dataclass(frozen=True)
+class Evaluated:
+    """An evaluation: tokens of its longest prompt and of an answer, samples of a problem, problems."""
+
+    prompt: int
+    answer: int
+    samples: int
+    problems: int | None
+
+
+@dataclass(frozen=True)
 class Lengths:
     """Tokens of the longest prompt to train on and to be evaluated on, and of the longest answer to learn from.
 
-    test_problems: how many there are to be evaluated on, None where that is not known.
+    test_problems: how many there are to be evaluated on, None where that is not known. others: the same of the tasks of
+    task.also_evaluate, as `Evaluated`.
     """
 
     train: int
@@ -42,6 +53,7 @@ class Lengths:
     answer: int
     test_problems: int | None = None
     notes: tuple[str, ...] = ()
+    others: tuple[Evaluated, ...] = ()
 
 
 def longest_prompt(task: Task, problems: Sequence[Problem], count: Count) -> int:
