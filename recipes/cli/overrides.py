@@ -118,15 +118,15 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
         return f"there is no {key[1]}{_instead_of(key[1], [o for o in overrides if not sets(o, key[1])])}"
     if taken := next((o for o in overrides if "=_target_:" in o), None):  # {_target_:A,weight:1} without quotes
         return f"'{key_of(taken)}={{...}}' must stand in single quotes: the shell took the braces apart"
-    if UNREADABLE.search(message) and (odd := next((o for o in overrides if o.split("=", 1)[-1] in message), None)):
-        name, _, value = odd.partition("=")
-        return f"'{odd}' cannot be read: write '{name}=\"{value}\"', with quotes for the shell and for Hydra"
     if wrong_type := WRONG_TYPE.search(message):
         expected = RANGES.get(wrong_type[1], (SHAPES.get(wrong_type[1], ""), None))[0]
         if expected:
             return f"{wrong_type[1]}={wrong_type[2]}: it must be {expected}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
         return f"'{home}': no shell writes out a ~ behind =; give the whole path"
+    if UNREADABLE.search(message) and (odd := next((o for o in overrides if o.split("=", 1)[-1] in message), None)):
+        name, _, value = odd.partition("=")
+        return f"'{odd}' cannot be read: write '{name}=\"{value}\"', with quotes for the shell and for Hydra"
     if (group := NO_GROUP.search(message)) and not (group[1] == "value" and "recipe=ppo" in overrides):
         if not any(key_of(o) == group[1] for o in overrides) and (brought := _brought(overrides)):
             where = "a critic, so it is for recipes/ppo.py" if group[1] == "value" else f"{group[1]}=, of another task"
