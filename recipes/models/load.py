@@ -218,7 +218,7 @@ def _from_source(kind: Any, source: str, **how: Any) -> Any:
     try:
         return kind.from_pretrained(source, **how)
     except (OSError, ValueError) as error:
-        first = str(error).splitlines()[0].rstrip('.')
+        first = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"cannot load model.path={source}: {first}; set model.path to a local folder") from error
 
 
