@@ -130,7 +130,9 @@ class Repair:
 
     async def step(self, dialogues: Sequence[Dialogue]) -> list[Step]:
         """A reply to each program that has something to repair."""
-        with_code = [i for i, dialogue in enumerate(dialogues) if (dialogue.answer.code or "").strip()]
+        answers = [dialogue.answer.code for dialogue in dialogues]
+        empty = getattr(self.feedback, "takes_empty", False)  # of masked lines, none is an answer
+        with_code = [i for i, code in enumerate(answers) if code is not None and (code.strip() or empty)]
         seen = await self.feedback.observe(
             [dialogues[i].problem for i in with_code], [dialogues[i].answer.code or "" for i in with_code]
         )

@@ -14,10 +14,12 @@ is seen, which misleads itself alone: verdicts come from the sandbox, and texts 
 
 from __future__ import annotations
 
-import io
+import atexit
 import json
 import os
 import sys
+import tempfile
+import threading
 import types
 from typing import Any
 
@@ -69,6 +71,8 @@ class Candidate:
     def run(self, program: types.CodeType) -> dict[str, Any]:
         if self.row["stdin"] is not None:
             return self.as_script(program)
+        if self.row["entry_point"] is None:
+            return {}  # it reads an input that nobody shows
         module = types.ModuleType("solution")
         sys.modules["solution"] = module
         exec(compile(self.row["setup"] or "", "<setup>", "exec"), module.__dict__)
@@ -86,16 +90,25 @@ class Candidate:
         return {"value": shortened(repr(function(*arguments, **named)))}
 
     def as_script(self, program: types.CodeType) -> dict[str, Any]:
-        sys.stdin = io.TextIOWrapper(io.BytesIO(self.row["stdin"].encode("utf-8", "replace")))
-        written = io.BytesIO()
-        sys.stdout = io.TextIOWrapper(written, write_through=True)
-        try:
-            exec(program, {"__name__": "__main__"})
-        except SystemExit as error:
-            if error.code not in (None, 0):
-                raise
-        sys.stdout.flush()
-        return {"output": shortened(written.getvalue().decode("utf-8", "replace"))}
+        """Standard input and output are files, since a program may use them by their numbers; what it leaves to
+        threads and to the end of the process is waited for."""
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as written:
+            given.write(self.row["stdin"].encode("utf-8", "replace"))
+            given.seek(0)
+            os.dup2(given.fileno(), 0)
+            os.dup2(written.fileno(), 1)
+            with open(0, closefd=False) as sys.stdin, open(1, "w", closefd=False) as sys.stdout:
+                try:
+                    exec(program, {"__name__": "__main__"})
+                except SystemExit as error:
+                    if error.code not in (None, 0):
+                        raise
+                for thread in threading.enumerate():
+                    if thread is not threading.current_thread() and not thread.daemon:
+                        thread.join()
+                atexit._run_exitfuncs()
+            written.seek(0)
+            return {"output": shortened(written.read(MOST * 16).decode("utf-8", "replace"))}
 
     def raised(self, error: BaseException) -> list[list[Any]]:
         """The traceback cut to the candidate's own lines, the call first and the place of the error last."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from envs.etk.completion import CompletionScore, Scorers
+from envs.etk.completion.scorer import PERFECT
 from envs.feedback.observation import Observation
 from envs.feedback.plain_text import cut, quoted
 from envs.sandbox import Sandbox
@@ -20,6 +22,8 @@ class MaskedLines:
 
     The reference's lines and its fields' values are never told, only how far the result is from them.
     """
+
+    takes_empty = True  # leaving the lines out is an answer
 
     def __init__(self, sandbox: Sandbox, cache: str | None = None, keep: bool = True):
         self.scorers = Scorers(sandbox, cache, keep)
@@ -45,5 +49,12 @@ def _observation(score: CompletionScore) -> Observation:
     if not score.execution:
         reasons = [cut(reason, 200) for reason in score.reasons[:2]]
         return Observation(False, "\n".join(["The program compiles, and its run fails.", *map(quoted, reasons)]))
-    far = f"Header {score.header:.0%}, field {score.density:.0%} of the reference's (100 % is equal)."
+    far = f"Header {_share(score.header)}, field {_share(score.density)} of the reference's (100 % is equal)."
+    if min(score.header, score.density) > PERFECT:
+        far = f"One cell differs by {_share(score.largest)} of the largest value."
     return Observation(False, f"The program runs, but its result differs from the reference's.\n{quoted(far)}")
+
+
+def _share(value: float) -> str:
+    """A share in percent, rounded down: 100 % is equal."""
+    return f"{math.floor(value * 1000) / 10:g}%" if value < PERFECT else "100%"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from envs.feedback.observation import Observation
 from envs.feedback.plain_text import cut, quoted
 from envs.feedback.shown_tests import shown_problem
+from envs.indentation import without_indent
 from envs.sandbox import FunctionCase, Job, Outcome, Sandbox, StdioCase
 from envs.task import Problem
 
@@ -20,6 +22,10 @@ SHOWN = 240
 MOST_FINDINGS = 3
 BREAKS = ("E9", "F63", "F7", "F82")
 """Ruff's rules that find errors, such as an undefined name; the others find taste."""
+
+
+STOPPED = re.compile(r"limit|signal|killed|time")
+"""In the sandbox's note of a program that was stopped."""
 
 
 class Finds(Protocol):
@@ -36,7 +42,7 @@ class PythonTests:
             loading the code. None: no such word.
 
     A program is fine where it passes all tests that the prompt shows, or, of a prompt that shows none, where it loads
-    and the linter finds no error.
+    (one that reads standard input: compiles) and the linter finds no error.
     """
 
     def __init__(self, sandbox: Sandbox, linter: Finds | None = None):
@@ -64,6 +70,8 @@ class PythonTests:
         return [_joined([next(seen) for _ in problem.parts or (problem,)]) for problem in problems]
 
     async def _observe(self, problems: Sequence[Problem], codes: Sequence[str]) -> list[Observation]:
+        # as the grader takes it: a block that is indented as a whole is code (Problem.job)
+        codes = [c if p.head(c) else without_indent(c)[0] for p, c in zip(problems, codes, strict=True)]
         shown = [self._tests(problem) for problem in problems]
         tested = [i for i, tests in enumerate(shown) if tests is not None]
         outcomes: dict[int, Outcome] = dict(
@@ -87,14 +95,13 @@ class PythonTests:
 
     def _explain(self, problem: Problem, shown: Problem | None, code: str, outcome: Outcome | None, name: str) -> Job:
         case = None if shown is None or outcome is None else shown.cases[_first(outcome)]
-        begun = problem.job("").code
         row = {
             "code": code,
-            "begun": begun,
+            "begun": problem.head(code),
             "setup": problem.setup,
             "entry_point": problem.entry_point,
             "call": repr((case.args, dict(case.kwargs))) if isinstance(case, FunctionCase) else None,
-            "stdin": case.stdin if isinstance(case, StdioCase) else "" if problem.entry_point is None else None,
+            "stdin": case.stdin if isinstance(case, StdioCase) else None,
         }
         return Job(name, "program", EXPLAIN, stdin=json.dumps(row), limits=problem.limits)
 
@@ -102,7 +109,7 @@ class PythonTests:
         """Findings in each code, read behind what the prompt supplies; their places are in the code."""
         if self.linter is None or not codes:
             return [()] * len(codes)
-        heads = [p.job("").code or (f"{p.setup}\n" if p.setup else "") for p in problems]
+        heads = [p.head(c) or (f"{p.setup}\n" if p.setup else "") for p, c in zip(problems, codes, strict=True)]
         results = await self.linter.findings([head + code for head, code in zip(heads, codes, strict=True)])
         return [
             [replace(f, start=f.start - len(head), end=f.end - len(head)) for f in each or () if f.start >= len(head)]
@@ -130,7 +137,11 @@ class PythonTests:
             return Observation(False, "\n".join(filter(None, [message, words])))
         assert shown is not None
         case = shown.cases[_first(outcome)]
-        message = _stopped(outcome, _call(shown, case)) if outcome.verdict != "fail" else _failure(facts, (shown, case))
+        # a later case may have been stopped: the note is of the first that failed
+        known = outcome.note.startswith("case ")
+        known = known and (isinstance(case, FunctionCase) or not STOPPED.search(outcome.note))
+        answered = outcome.verdict == "fail" or known
+        message = _failure(facts, (shown, case)) if answered else _stopped(outcome, _call(shown, case))
         return Observation(False, "\n".join(filter(None, [message or _noted(outcome, shown, case), words])))
 
 

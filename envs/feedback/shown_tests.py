@@ -17,8 +17,11 @@ from envs.task import Problem
 
 ARROW = re.compile(r"\s*(?:==|-+>|=+>|[\u279e\u2192\u27f6\u21d2])\s*")
 PROMPTED = re.compile(r"^\s*>>>\s*(?P<call>.*)\n(?P<value>\s*[^\s>].*)$", re.MULTILINE)
+OPERATORS = tuple("+-*/%&|^<>=@")
 UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
 """What reading a literal may raise."""
+MOST_BETWEEN = 6
+"""Lines between a sample's input and its output: headings and blank ones."""
 MOST = 8
 """Shown tests of a problem that are run."""
 
@@ -40,8 +43,12 @@ def _lines(text: str) -> str:
 
 
 def _shows(question: str, case: StdioCase) -> bool:
-    """Whether the question holds the case's input and its output, as whole lines."""
-    return all(each.strip() and f"\n{_lines(each).strip()}\n" in question for each in (case.stdin, case.stdout))
+    """Whether the question holds the case's input and, a few lines behind it, its output, as whole lines."""
+    given, expected = (_lines(each).strip() for each in (case.stdin, case.stdout))
+    if not given or not expected:
+        return False
+    between = rf"(?:[^\n]*\n){{0,{MOST_BETWEEN}}}"
+    return re.search(f"\n{re.escape(given)}\n{between}{re.escape(expected)}\n", question) is not None
 
 
 def _calls(question: str, name: str) -> Iterator[FunctionCase]:
@@ -80,6 +87,8 @@ def _in_line(text: str, name: str) -> Iterator[FunctionCase]:
                 expected = ast.literal_eval(end.strip())
             except UNREADABLE:
                 continue
+            if value[len(end) :].lstrip()[:1] in OPERATORS:
+                return  # `3 / 4` is not 3
             # `2, 3` may be a pair, or a value and the rest of a sentence
             if not isinstance(expected, tuple) or end.strip().startswith("("):
                 yield replace(asked, expected=expected)

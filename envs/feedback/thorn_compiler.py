@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from envs.etk.build.cactus_tree import CactusTree, Setup, Source
@@ -58,5 +59,10 @@ class ThornCompiler:
         if compiled.ok:
             return Observation(fine=True)
         errors = [m for m in compiled.messages if m.severity == "error"][:MOST_MESSAGES]
-        lines = [f"line {m.line}: {cut(m.text, 200)}" for m in errors] or [cut(compiled.reason, 200)]
+        lines = [f"{_place(m)}: {cut(m.text, 200)}" for m in errors] or [cut(compiled.reason, 200)]
         return Observation(False, "\n".join(["The file does not compile.", *map(quoted, lines)]))
+
+
+def _place(message: Any) -> str:
+    """A line of the answer, or the name of another file."""
+    return f"line {message.line}" if message.offset is not None else PurePosixPath(message.file or "another file").name

@@ -234,6 +234,9 @@ def test_shown_tests_are_those_of_the_text():
         ("f(1) -> (2, 3), a pair.", [(2, 3)]),
         ("f(1) -> 2, 3", []),
         ("assert f(1) < 2 == 3", []),
+        ("f(1) == 3 / 4", []),
+        ("f(1) == [1, 2] + [3]", []),
+        ("f(1) == -1 - 1.", []),
         (f"f([{', '.join(['1'] * 3000)}]) == ...", []),
     ):
         found = shown_problem(Problem("z", f"Do it.\n{text}", "f"))
