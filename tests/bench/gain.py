@@ -67,6 +67,7 @@ def main() -> None:
         if result is None:
             sys.exit(f"temperature {temperature}: no problem was answered in {args.base} and in all of the others")
         compared = [p for p in problems if all(p in run.get(temperature, {}) for run in runs)]
+        pairs = [({p: before[p] for p in compared}, {p: after[p] for p in compared}) for before, after in pairs]
         line = {
             "temperature": temperature,
             "problems": result["problems"],

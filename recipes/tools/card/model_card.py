@@ -68,7 +68,7 @@ def model_card(run_dir: Path, weights: Weights) -> str:
         before_from=setting(config, "evaluation.before_from") or "",
         adapter=setting(config, "adapter") or "",
         worse=worse(evals),
-        compared=any(row.get("when") == "before" for row in evals) and len({row.get("when") for row in evals}) > 1,
+        compared=bool(_before_and_later(evals)),
         findings=[f"{f.severity}: {f.name}. {f.evidence}" for f in diagnose(run).findings],
         command=command_of(config),
         commit=config.get("commit") or "not recorded",
@@ -87,11 +87,19 @@ def command_of(config: Record) -> str:
 
 def worse(evals: Sequence[Record]) -> list[str]:
     """A sentence for each measure of an evaluation that is lower at its latest than before training."""
+    return [sentence for before, later in _before_and_later(evals) for sentence in _falls(before, later)]
+
+
+def _before_and_later(evals: Sequence[Record]) -> list[tuple[Record, Record]]:
+    """Evaluations that were made before training and again later, at the latest."""
     pairs: dict[tuple, dict[str, Record]] = {}
     for row in evals:
         key = (row.get("task"), row.get("split"), row.get("problems"), row.get("samples"), row.get("temperature"))
-        pairs.setdefault(key, {})["before" if row.get("when") == "before" else "later"] = row
-    return [sentence for pair in pairs.values() if len(pair) == 2 for sentence in _falls(pair["before"], pair["later"])]
+        when = "before" if row.get("when") == "before" else "later"
+        known = pairs.setdefault(key, {}).get(when)
+        if known is None or (row.get("step") or 0) >= (known.get("step") or 0):
+            pairs[key][when] = row
+    return [(pair["before"], pair["later"]) for pair in pairs.values() if len(pair) == 2]
 
 
 def _falls(before: Record, later: Record) -> Iterator[str]:
@@ -208,7 +216,9 @@ def _adapter(config: Record) -> Record:
 
 def _header(name: str, config: Record, base: Source, weights: Weights, evals: Sequence[Record]) -> ModelCardData:
     """What the hub reads: licence and base where they are known, and pass@1 of the latest evaluations."""
-    latest = {(row.get("task"), row.get("temperature")): row for row in evals if (row.get("pass@k") or {}).get("1")}
+    trained = [row for row in evals if row.get("when") != "before" and (row.get("pass@k") or {}).get("1")]
+    trained.sort(key=lambda row: row.get("step") or 0)
+    latest = {(row.get("task"), row.get("temperature")): row for row in trained}
     results = [
         EvalResult(
             task_type="text-generation",

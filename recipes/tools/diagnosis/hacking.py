@@ -66,9 +66,10 @@ class HeldOutAlarm:
         )
 
     def recent_share(self) -> float:
-        """Share of failures among the paid answers of the last steps."""
-        recent = self.rows[-RECENT:]
-        return sum(row["failing"] for row in recent) / max(1, sum(row["paid"] for row in recent))
+        """Share of failures among the paid answers of the last steps since the alarm that have some; 1 without any."""
+        since = [row for row in self.rows if self.raised_at is None or row["step"] >= self.raised_at]
+        recent = [row for row in since if row["paid"]][-RECENT:]
+        return sum(row["failing"] for row in recent) / sum(row["paid"] for row in recent) if recent else 1.0
 
 
 def alarm_of(run: History) -> HeldOutAlarm | None:

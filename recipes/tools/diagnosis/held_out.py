@@ -85,23 +85,31 @@ def gains(run: History) -> list[Gain]:
         # Intervals of 95 %; both are over the same problems, so this error is rather too large.
         error = math.hypot(*(max((p["high"] - p["low"]) / (2 * 1.96), smallest) for p in points if p))
         label = f"{samples} samples at temperature {temperature:g}" if temperature else "greedy"
-        paired, changed = _paired(*(run.held_out.get(evaluated(pair[when]), {}) for when in ("before", "later")))
+        paired = _paired(*(run.held_out.get(evaluated(pair[when]), {}) for when in ("before", "later")))
         before, after = (p["value"] for p in points if p)
+        changed = None
+        if paired:  # all of it over the problems that both have: an answer without a grade is no change
+            before, after, error, changed = paired
         own, step = task == run.setting("task.name"), int(pair["later"].get("step") or 0)
-        gain = Gain(str(task), own, label, bool(temperature), before, after, paired or error, step, changed)
+        gain = Gain(str(task), own, label, bool(temperature), before, after, error, step, changed)
         gains.append(gain)
     return sorted(gains, key=lambda gain: (not gain.own, not gain.sampled))
 
 
-def _paired(before: Mapping[str, float], later: Mapping[str, float]) -> tuple[float | None, tuple[int, int] | None]:
-    """The standard error of the mean difference over problems that both evaluations have, and how many of these
-    problems rose and fell; None for what too few problems cannot tell."""
-    differences = [later[problem] - before[problem] for problem in before.keys() & later.keys()]
-    if len(differences) < MIN_PROBLEMS:
-        return None, None
+def _paired(
+    before: Mapping[str, float], later: Mapping[str, float]
+) -> tuple[float, float, float, tuple[int, int]] | None:
+    """Over problems that both evaluations have: both means, the standard error of their difference, and how many
+    problems rose and fell; None for too few problems."""
+    both = sorted(before.keys() & later.keys())
+    if len(both) < MIN_PROBLEMS:
+        return None
+    differences = [later[problem] - before[problem] for problem in both]
     changed = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return max(error, 1 / len(differences) ** 1.5), changed  # one problem's change is not certainty
+    error = max(error, 1 / len(differences) ** 1.5)  # one problem's change is not certainty
+    means = [statistics.fmean(each[problem] for problem in both) for each in (before, later)]
+    return means[0], means[1], error, changed
 
 
 def hacking(run: History) -> Finding | None:
@@ -158,7 +166,8 @@ def held_out_fell(run: History) -> Finding | None:
     falls = [gain for gain in gains(run) if gain.points < 0]
     if not falls:
         return None
-    worst = min(falls, key=lambda gain: gain.points / gain.error)
+    own = [gain for gain in falls if gain.own and -gain.points / gain.error >= FELL]
+    worst = min(own or falls, key=lambda gain: gain.points / gain.error)
     errors = -worst.points / worst.error
     severity: Severity = "note" if errors < MAY_HAVE_FALLEN else "warning"
     if errors >= FELL and worst.own:

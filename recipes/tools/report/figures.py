@@ -22,9 +22,11 @@ Picture = dict[str, Any]
 
 
 def of_last_evaluation(samples: Iterable[Record]) -> list[Record]:
-    """The rows of the last evaluation; a run that was prolonged has several of one name."""
+    """The rows of the latest evaluation; a run that was prolonged has several of one name, and one before training may
+    have been added later."""
     rows = list(samples)
-    return [row for row in rows if all(row.get(key) == rows[-1].get(key) for key in ("when", "step"))]
+    latest = max(rows, key=lambda row: (row.get("step") or 0, row.get("when") != "before"), default={})
+    return [row for row in rows if all(row.get(key) == latest.get(key) for key in ("when", "step"))]
 
 
 def figures(

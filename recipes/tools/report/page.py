@@ -127,7 +127,8 @@ def gains(evals: list[Record]) -> list[Record]:
     for (task, split, how), stages in grouped.items():
         between = [when for when in stages if when not in ("before", "after")]
         latest = max(between, key=lambda when: stages[when].get("step") or 0, default="")
-        at = "after" if "after" in stages else latest
+        ended = (stages.get("after", {}).get("step") or 0) >= (stages.get(latest, {}).get("step") or 0)
+        at = "after" if "after" in stages and ended else latest  # a run that is being prolonged has a later one
         before, after = interval(stages.get("before"), "1"), interval(stages.get(at), "1")
         gain = (after.value - before.value) * 100 if before and after else None
         counts = [problem_count(stages[when]) for when in ("before", at) if stages.get(when, {}).get("problems")]
