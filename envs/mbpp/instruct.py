@@ -121,23 +121,34 @@ def _is_usable(test: str) -> bool:
     return any(isinstance(statement, ast.Assert) for statement in body) and not names & STATE
 
 
+TOOLS = frozenset({"isclose", "approx", "Counter", "Decimal", "Fraction", "OrderedDict", "defaultdict", "deque"})
+"""What tests call beside the function, often imported by the code."""
+
+
 def function_under_test(tests: Iterable[str], answer: str = "") -> str | None:
-    """The name that most tests call, builtins excluded; None if there is none.
+    """The name that most tests call, builtins and what tests import or commonly use excluded; None if there is none.
 
     Of names that as many tests call, the first that `answer` defines as a function, else the one that the first of the
     asserts calls outermost.
     """
     counted: Counter[str] = Counter()
     order: dict[str, int] = {}
+    functions = set(re.findall(r"^(?:async )?def (\w+)", answer, re.MULTILINE))
     for test in tests:
-        called = _called_names(test)
+        others = (TOOLS | _imported(test)) - functions
+        called = [name for name in _called_names(test) if name not in others]
         counted.update(dict.fromkeys(called, 1))
         for name in called:
             order.setdefault(name, len(order))
     if not counted:
         return None
-    functions = set(re.findall(r"^(?:async )?def (\w+)", answer, re.MULTILINE))
     return min(counted, key=lambda name: (-counted[name], name not in functions, order[name]))
+
+
+def _imported(test: str) -> set[str]:
+    """The names that a test imports."""
+    imports = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 def _called_names(test: str) -> list[str]:

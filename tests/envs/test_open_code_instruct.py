@@ -158,3 +158,10 @@ def test_a_sample_of_many_rows_parses_and_keeps_few_of_them(monkeypatch):
     assert sampled != sorted(sampled) and min(sampled) < 1000 and max(sampled) > 3000
     assert sampled == drawn(20) == drawn(30)[:20] and sampled != drawn(20, seed=1)
     assert drawn(20, in_order=True) == list(range(1, 41, 2))
+
+
+def test_a_tool_of_the_tests_is_not_the_function():
+    assert instruct.function_under_test(["assert isclose(f(1), 1)", "assert approx(f(2)) == 2"]) == "f"
+    assert instruct.function_under_test(["from m import near\nassert near(g(1), 1)"]) == "g"
+    assert instruct.function_under_test(["assert isclose(1, 1)"], "def isclose(a, b):\n    return a == b") == "isclose"
+    assert instruct.function_under_test(["assert isclose(1, 1)"]) is None
