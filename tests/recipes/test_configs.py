@@ -291,7 +291,7 @@ def test_a_schedule_with_the_settings_that_it_needs_is_taken(tmp_path):
         ("max_steps=3", "there is no max_steps; did you mean recipe.trl.max_steps?"),
         ("recipe.trl.foo=3", "+recipe.trl.foo=VALUE passes it on to TRL"),
         ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
-        ("recipe.prompts_per_step=two", "Value 'two' of type 'str' could not be converted to Integer"),
+        ("recipe.prompts_per_step=two", "recipe.prompts_per_step=two: it must be a number of at least 1"),
         ("recipe.refill=perhaps", "Value 'perhaps' is not a valid bool"),
     ],
 )
