@@ -51,7 +51,7 @@ def _observation(score: CompletionScore) -> Observation:
         return Observation(False, "\n".join(["The program compiles, and its run fails.", *map(quoted, reasons)]))
     far = f"Header {_share(score.header)}, field {_share(score.density)} of the reference's (100 % is equal)."
     if min(score.header, score.density) > PERFECT:
-        far = f"One cell differs by {_share(score.largest)} of the largest value."
+        far = f"One cell differs by {100 * score.largest:.2g}% of the largest value."
     return Observation(False, f"The program runs, but its result differs from the reference's.\n{quoted(far)}")
 
 
