@@ -4,7 +4,9 @@ The rival spends the tokens that the policy writes in an episode on independent 
 the environment has nothing to say about (the tests that the prompt shows pass), else any of them. What it would pass is
 computed, not drawn, from an evaluation's own first turns: with n of them, a of which pass the shown tests, m samples
 have such a one with probability 1 - C(n-a, m) / C(n, m) (pass_at_k.py). Where m is no whole number, the values next
-to it are averaged. Tokens that the environment says are read, not written: `reply_tokens` counts them apart.
+to it are averaged. Each episode's tokens are spent on the first turns of the others: a problem's episodes that failed
+wrote more tokens, so on their own first turns they would buy more answers just where these fail. Tokens that the
+environment says are read, not written: `reply_tokens` counts them apart.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -35,6 +38,9 @@ from recipes.sampling.generate import Decoding, end_ids
 from recipes.sampling.vllm import ServerSampler
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
+
+FEWEST = 3
+"""Episodes of a problem that the rival needs: one whose tokens are spent, and two answers for them."""
 
 
 def evaluate_episodes(
@@ -86,7 +92,7 @@ def evaluate_episodes(
         "mean_tokens": fmean(map(written_tokens, rows_of)),
         "reply_tokens": fmean(sum(len(turn.reply_ids) for turn in own) for own in turns),
         "turns": [_after(number, by_turn, turns, samples) for number in range(1, episode.turns + 1)],
-        "equal_tokens": equal_tokens(rows_of, by_turn, samples) if samples > 1 else None,
+        "equal_tokens": equal_tokens(rows_of, by_turn, samples),
         "seconds": time.perf_counter() - started,
     }
     return Evaluation(summary, with_pictures(rows, [answer.grade for answer in answers], drawn))
@@ -190,12 +196,14 @@ def _after(number: int, by_turn: Sequence[Any], turns: Sequence[Any], samples: i
 def equal_tokens(
     rows: Sequence[Completion], by_turn: Sequence[Sequence[Grade | None]], samples: int
 ) -> dict[str, Any] | None:
-    """The rival's pass@1 and that of the best of its samples, means over the problems with an interval; None where no
-    problem's first turns were all graded.
+    """The rival's pass@1 and that of the best of its samples, means over the problems with an interval; None with fewer
+    than FEWEST episodes of a problem, or where no problem's first turns were all graded.
 
     rows, by_turn: episodes, `samples` of each problem side by side, and the grades of their turns. `samples` of the
-    result: how many independent answers the tokens pay for, on average; at most as many as were drawn.
+    result: how many independent answers the tokens pay for, on average; at most one fewer than were drawn.
     """
+    if samples < FEWEST:
+        return None
     filtered, best, bought = [], [], []
     for at in range(0, len(rows), samples):
         group, grades = rows[at : at + samples], by_turn[at : at + samples]
@@ -204,10 +212,10 @@ def equal_tokens(
             continue
         fine = [len(turns_of(row)) == 1 for row in group]
         firsts = [len(turns_of(row)[0].answer.token_ids) for row in group]
-        count, passes = rival(fine, first, firsts, list(map(written_tokens, group)))
+        count, passes, one_of = rival(fine, first, firsts, list(map(written_tokens, group)))
         bought.append(count)
         filtered.append(passes)
-        best.append(_between(count, lambda m, p=first: pass_at_k(samples, sum(map(bool, p)), m)))
+        best.append(one_of)
     if not bought:
         return None
     return {"samples": fmean(bought), "pass@1": _interval(filtered), "best": _interval(best)}
@@ -215,15 +223,22 @@ def equal_tokens(
 
 def rival(
     fine: Sequence[bool], passed: Sequence[bool | None], firsts: Sequence[int], written: Sequence[int]
-) -> tuple[float, float]:
-    """Of one problem's episodes: how many first answers their tokens buy, at most as many as there are, and the
-    probability that the one that is kept passes.
+) -> tuple[float, float, float]:
+    """Of one problem's episodes, FEWEST or more: how many first answers their tokens buy, the probability that the one
+    that is kept passes, and the probability that any passes. Means over the episodes, each beside the others' answers.
 
     fine: the episode ended after its first turn. passed: that turn's verdict. firsts, written: tokens of the first turn
     and of all turns.
     """
-    count = min(float(len(fine)), max(1.0, sum(written) / sum(firsts)))
-    return count, _between(count, lambda m: _filtered(fine, passed, m))
+    results = []
+    for own in range(len(fine)):
+        shown, right, tokens = ([v for i, v in enumerate(values) if i != own] for values in (fine, passed, firsts))
+        more = written[own] - firsts[own]  # tokens behind the first turn
+        count = min(float(len(shown)), 1 + more / max(fmean(tokens), 1.0))
+        kept = _between(count, partial(_filtered, shown, right))
+        results.append((count, kept, _between(count, partial(pass_at_k, len(right), sum(map(bool, right))))))
+    count, kept, any_of = map(fmean, zip(*results, strict=True))
+    return count, kept, any_of
 
 
 def _filtered(fine: Sequence[bool], passed: Sequence[bool | None], m: int) -> float:

@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 from rich.console import Console
 from rich.table import Table
 
-from recipes.evaluation.episodes import rival
+from recipes.evaluation.episodes import FEWEST, rival
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
 from tests.bench.learning import PRECISIONS, run_arms
@@ -131,7 +131,8 @@ def after(rows: Sequence[Mapping[str, Any]], number: int) -> dict[str, float]:
 
 
 def rivals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The rival's pass@1 to each problem, from the columns of its episodes (recipes/evaluation/episodes.py)."""
+    """The rival's pass@1 to each problem, from the columns of its episodes (recipes/evaluation/episodes.py); none of a
+    problem with too few."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["task_id"]].append(row)
@@ -139,7 +140,7 @@ def rivals(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for name, group in groups.items():
         turns = [row["turns"] for row in group]
         first, tokens = [each[0]["passed"] for each in turns], [each[0]["tokens"] for each in turns]
-        if None not in first:
+        if None not in first and len(group) >= FEWEST:
             fine = [len(each) == 1 for each in turns]
             results[name] = rival(fine, first, tokens, [row["tokens"] for row in group])[1]
     return results

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
+from statistics import fmean
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from recipes.data.episodes import (
     turns_of,
 )
 from recipes.data.training_data import prompt_dataset, tokenized_prompts
-from recipes.evaluation.episodes import equal_tokens, evaluate_episodes
+from recipes.evaluation.episodes import equal_tokens, evaluate_episodes, rival
 from recipes.models.critic import NoValue
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import RunLog
@@ -262,14 +264,34 @@ def test_the_rival_is_what_sampling_would_give():
         result = {"a": ChannelResult(0.0, passed=p)}
         grades.append([Grade(result, {"a": []}, {"a": 1.0})] * len(turns_of(rows[-1])))
     got = equal_tokens(rows, grades, 4)
-    assert got["samples"] == 2.0  # (4 + 12 + 12 + 4) / 16
-    kept = []
-    for order in itertools.permutations(range(4), 2):
-        chosen = next((i for i in order if fine[i]), order[0])
-        kept.append(passed[chosen])
-    assert got["pass@1"]["value"] == pytest.approx(sum(kept) / len(kept))
-    best = [passed[a] or passed[b] for a, b in itertools.combinations(range(4), 2)]
-    assert got["best"]["value"] == pytest.approx(sum(best) / len(best))
+    counts = [1, 3, 3, 1]  # answers of 4 tokens for 4, 12, 12, 4 tokens
+    assert got["samples"] == 2.0
+    kept, best = [], []
+    for own, count in enumerate(counts):
+        orders = list(itertools.permutations([i for i in range(4) if i != own], count))
+        chosen = [next((i for i in order if fine[i]), order[0]) for order in orders]
+        kept.append(fmean(passed[i] for i in chosen))
+        best.append(fmean(any(passed[i] for i in order) for order in orders))
+    assert got["pass@1"]["value"] == pytest.approx(fmean(kept))
+    assert got["best"]["value"] == pytest.approx(fmean(best))
+    assert equal_tokens(rows[:2], grades[:2], 2) is None
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("episodes", [3, 4, 8])
+def test_the_rivals_figure_is_right_on_average(rate, episodes):
+    """Over all outcomes of a policy that passes with this probability and answers as long again where it fails: it buys
+    2 - rate answers."""
+    wanted = rate + (1 - rate) * (1 - rate) * rate  # the second answer counts with probability 1 - rate
+    mean = 0.0
+    for fine in itertools.product([True, False], repeat=episodes):
+        share = math.prod(rate if each else 1 - rate for each in fine)
+        mean += share * rival(fine, fine, [10] * episodes, [10 if each else 20 for each in fine])[1]
+    assert mean == pytest.approx(wanted)
+
+
+def test_an_empty_first_turn_costs_nothing_to_buy():
+    assert rival([True, False, False], [True, False, False], [0, 0, 0], [0, 5, 5])[0] == pytest.approx(5 / 3)
 
 
 class TokenBytesOf(TokenBytes):

@@ -14,7 +14,10 @@ def row(problem: str, *passed: bool | None) -> dict:
     return {"task_id": problem, "tokens": 10 * len(passed), "turns": [{"passed": p, "tokens": 10} for p in passed]}
 
 
-ROWS = [row("basics/a", False, True), row("basics/a", True), row("basics/b", False, False), row("basics/b", None, True)]
+ROWS = [
+    *(row("basics/a", False, True), row("basics/a", True), row("basics/a", True)),
+    *(row("basics/b", False, False), row("basics/b", None, True), row("basics/b", False, False)),
+]
 RIVAL = {"samples": 1.5, "pass@1": {"value": 0.25, "low": 0.0, "high": 0.5}}
 
 
@@ -45,12 +48,14 @@ def test_what_a_run_measured_is_stored_and_summed_up(tmp_path, monkeypatch, caps
     assert episodes.main(["--summary", "--precision", "fp32"]) == 0
     shown = capsys.readouterr()
     line = json.loads(shown.out.splitlines()[-1])
-    # of a: 1 of 2, then 2 of 2; of b: 0 of 1, then 1 of 2
-    assert (line["base_turn_1"], line["base_turn_2"], line["base_gain_mean"]) == (25.0, 75.0, 50.0)
+    # of a: 2 of 3, then 3 of 3; of b: 0 of 2, then 1 of 3
+    wanted = (100 / 3, 200 / 3, 100 / 3)
+    assert (line["base_turn_1"], line["base_turn_2"], line["base_gain_mean"]) == pytest.approx(wanted)
     assert (line["repair_turn_1"], line["repair_turn_2"], line["repair_rival"]) == (50.0, 100.0, 25.0)
-    assert (line["repair_training_turn_1"], line["repair_training_turn_2"]) == (25.0, 25.0)
-    # of a: 3 turns buy 1.5 first answers, of which the fine one passes and the other does not; b was not graded once
-    assert line["base_over_rival_mean"] == 100 - 75
+    gains = (line["repair_training_turn_1"], line["repair_training_turn_2"])
+    assert gains == pytest.approx((50 - 100 / 3, 100 - 200 / 3))
+    # of a: the failed episode buys both others, which pass; theirs buy one of two; b was not graded once
+    assert line["base_over_rival_mean"] == pytest.approx(100 - 200 / 3)
     assert line["one_turn_seeds"] == 0 and line["one_turn_gain_mean"] is None
     assert "repair" in shown.err and "one_turn" not in shown.err
 
