@@ -41,7 +41,7 @@ from recipes.cli.console import log, number, print_table
 from recipes.cli.errors import UserError
 from recipes.cli.places import require_folder
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting
+from recipes.records.jsonl import Record, by_step, finite, problem_count, read_config, read_jsonl, setting
 from recipes.tools.progress import show_best, show_unfinished
 from recipes.tools.report.charts import Interval, Point, comparison_chart, scatter_chart
 from recipes.tools.report.curves import completions_per_prompt
@@ -165,7 +165,7 @@ def _row(folder: Path, evaluation: Record) -> Record:
         "low": passed["low"],
         "high": passed["high"],
         "split": evaluation.get("split", "test"),
-        "problems": evaluation["problems"],
+        "problems": problem_count(evaluation),
         "mean_tokens": evaluation["mean_tokens"],
         "graded_samples": pairs.get("graded_samples", 0) + sampled(config, steps),
         "minutes": seconds / 60,
@@ -245,9 +245,11 @@ def table(rows: list[Record], task: str) -> Table:
 
 
 def _columns(texts: Sequence[Mapping[str, str]]) -> list[str]:
-    """The columns of `_texts` that hold something in some row; the problems only where they differ."""
+    """The columns of `_texts` that hold something in some row; the problems only where they differ, or where some were
+    not graded."""
     held = [column for column in texts[0] if any(row[column] for row in texts)]
-    return [column for column in held if column != "problems" or len({row[column] for row in texts}) > 1]
+    problems = {row["problems"] for row in texts}
+    return [c for c in held if c != "problems" or len(problems) > 1 or " of " in next(iter(problems))]
 
 
 def _which(rows: Sequence[Record]) -> str:

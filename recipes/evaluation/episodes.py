@@ -232,11 +232,12 @@ def rival(
     """
     results = []
     for own in range(len(fine)):
-        shown, right, tokens = ([v for i, v in enumerate(values) if i != own] for values in (fine, passed, firsts))
+        others = [i for i in range(len(fine)) if i != own]
+        shown, right = [fine[i] for i in others], [bool(passed[i]) for i in others]
         more = written[own] - firsts[own]  # tokens behind the first turn
-        count = min(float(len(shown)), 1 + more / max(fmean(tokens), 1.0))
+        count = min(float(len(others)), 1 + more / max(fmean(firsts[i] for i in others), 1.0))
         kept = _between(count, partial(_filtered, shown, right))
-        results.append((count, kept, _between(count, partial(pass_at_k, len(right), sum(map(bool, right))))))
+        results.append((count, kept, _between(count, partial(pass_at_k, len(others), sum(right)))))
     count, kept, any_of = map(fmean, zip(*results, strict=True))
     return count, kept, any_of
 

@@ -13,19 +13,22 @@ from omegaconf import DictConfig
 
 from envs.task import Problem, Task
 from recipes.evaluation.base_tests import with_base_tests
+from recipes.records.jsonl import judged_problems
 
 COLUMNS = ("run", "task", "split", "model", "adapter", "problems", "samples", "temperature")
 MEASURED = ("pass@1", "low", "high", "mean_tokens", "reward", "seconds")
 
 
 def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, Any]]) -> None:
-    """Append a line for each evaluation to `file`, whose first line names the columns; two if it has base tests."""
+    """Append a line for each evaluation to `file`, whose first line names the columns; two if it has base tests.
+    `problems` are those that pass@1 is of."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *MEASURED], extrasaction="ignore")
     for summary in with_base_tests(summaries):
         passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
         run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
-        writer.writerow(run | summary | {"pass@1": passed["value"], "low": passed["low"], "high": passed["high"]})
+        measured = {"problems": judged_problems(summary), "pass@1": passed["value"]}
+        writer.writerow(run | summary | measured | {name: passed[name] for name in ("low", "high")})
     with file.open("a", encoding="utf-8") as out:  # several runs on a task share it
         fcntl.flock(out, fcntl.LOCK_EX)
         if out.seek(0, io.SEEK_END) == 0:

@@ -96,11 +96,17 @@ def setting(config: Record, dotted: str) -> Any:
     return value
 
 
-def problem_count(evaluation: Record) -> str:
-    """How many problems pass@k of an evaluation is of: `8 of 10` where two have an answer that was not graded."""
+def judged_problems(evaluation: Record) -> int | None:
+    """How many problems pass@k of an evaluation is of: those with an answer that was not graded are left out."""
     judged = evaluation.get("judged")
     some = evaluation.get("ungraded") and evaluation.get("pass@k") and judged is not None
-    return f"{judged} of {evaluation['problems']}" if some else str(evaluation["problems"])
+    return judged if some else evaluation.get("problems")
+
+
+def problem_count(evaluation: Record) -> str:
+    """`judged_problems` for a reader: `8 of 10` where two have an answer that was not graded."""
+    judged, problems = judged_problems(evaluation), evaluation.get("problems")
+    return str(problems) if judged == problems else f"{judged} of {problems}"
 
 
 def by_step(rows: Iterable[Record]) -> dict[int, Record]:

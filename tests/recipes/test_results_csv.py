@@ -18,6 +18,15 @@ def write(folder, number, together):
         append_results(folder / f"{each}.csv", cfg, [summary])
 
 
+def test_problems_are_those_that_were_graded(tmp_path):
+    cfg = OmegaConf.create({"run": {"name": "run"}, "model": {"path": "some/model"}, "adapter": None})
+    share = {"pass@k": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}}}
+    counts = [{"problems": 66, "judged": 60, "ungraded": 7}, {"problems": 66, "judged": 66, "ungraded": 0}]
+    append_results(tmp_path / "all.csv", cfg, [{"task": "basics"} | share | each for each in counts])
+    with (tmp_path / "all.csv").open(newline="") as lines:
+        assert [row["problems"] for row in csv.DictReader(lines)] == ["60", "66"]
+
+
 def test_lines_of_several_processes_stand_below_one_heading(tmp_path):
     context = multiprocessing.get_context("fork")
     together = context.Barrier(PROCESSES)

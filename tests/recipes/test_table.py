@@ -39,6 +39,16 @@ def test_evaluations_of_other_problems_are_told_apart(tmp_path):
     assert "problems" not in [column.header for column in table.table(rows[:1], "basics").columns]
 
 
+def test_problems_that_were_not_graded_are_counted_apart(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text("recipe: {name: eval}\n")
+    passed = {"pass@k": {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}, "judged": 60, "ungraded": 7}
+    record = {"task": "basics", "temperature": 0.0, "samples": 1, "split": "test", "problems": 66, "mean_tokens": 40}
+    (tmp_path / "a" / "evals.jsonl").write_text(json.dumps(record | passed) + "\n")
+    drawn = table.table(table.collect(tmp_path, "basics"), "basics")
+    assert [list(map(str, column.cells)) for column in drawn.columns][1] == ["60 of 66 test"]
+
+
 def test_what_was_before_training_is_no_result_and_runs_of_one_name_are_told_apart(tmp_path):
     """A run that is not finished has the base model's evaluation alone; steps after an evaluation do not count."""
     for recipe, stages in (

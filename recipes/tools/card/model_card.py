@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from recipes.cli.errors import UserError
 from recipes.models.load import adapter_settings
-from recipes.records.jsonl import Record, finite, read_config, setting
+from recipes.records.jsonl import Record, finite, problem_count, read_config, setting
 from recipes.tools.card.licences import OWN, Source, base_of, data_of, named
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
@@ -137,7 +137,7 @@ def _line(row: Record) -> dict[str, str]:
     further += [f"{count} {verdict or 'no verdict'}" for verdict, count in (row.get("verdicts") or {}).items()]
     return {
         "when": f"{row.get('when')}, step {row.get('step')}" if row.get("when") in ("before", "after") else row["when"],
-        "what": f"{row.get('task')} {row.get('split')}, {row.get('problems')} problems",
+        "what": f"{row.get('task')} {row.get('split')}, {problem_count(row)} problems",
         "decoding": decoding(row),
         "passes": ", ".join(passes) or "not judged",
         "further": ", ".join(further),
@@ -223,7 +223,7 @@ def _header(name: str, config: Record, base: Source, weights: Weights, evals: Se
         EvalResult(
             task_type="text-generation",
             dataset_type=named(str(row["task"])).hub_id or str(row["task"]),
-            dataset_name=f"{row['task']} ({row.get('split')}, {row.get('problems')} problems)",
+            dataset_name=f"{row['task']} ({row.get('split')}, {problem_count(row)} problems)",
             metric_type="pass@1",
             metric_name=f"pass@1, {decoding(row)}",
             metric_value=round(row["pass@k"]["1"]["value"], 4),
