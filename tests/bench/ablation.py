@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from collections import defaultdict
@@ -37,8 +38,12 @@ from recipes.tools.report.templates import render
 from tests.bench.over_seeds import interval, ratio, with_interval
 
 PLACEMENTS = ("dense", "sparse", "uniform", "pointed", "lines")
-COMPARED = {"dense": ("sparse", "uniform", "pointed"), "lines": ("sparse", "dense", "uniform", "pointed")}
-"""What dense and lines (recipe.credit=lines, whatever the placement) are compared with."""
+COMPARED = {
+    "dense": ("sparse", "uniform", "pointed"),
+    "pointed": ("sparse",),
+    "lines": ("sparse", "dense", "uniform", "pointed"),
+}
+"""What dense, pointed and lines (recipe.credit=lines, whatever the placement) are compared with."""
 WINDOW = 5
 """Updates that are averaged. Where an update has one prompt, take as many as there are prompts."""
 Runs = dict[str, dict[int, "Curve"]]
@@ -55,7 +60,12 @@ class Curve:
         self.key = recipe["name"], cfg["task"]["name"]
         by_lines = recipe.get("credit") == "lines"
         self.placement, self.seed = "lines" if by_lines else cfg["reward"]["placement"], cfg["seed"]
-        self.values = [row[metric] for row in read_jsonl(folder / "metrics.jsonl") if metric in row]
+        steps = read_jsonl(folder / "metrics.jsonl")
+        self.values = [row[metric] for row in steps if metric in row]
+        self.seconds = [row.get("seconds/total", 0.0) for row in steps if metric in row]
+        if not self.values:
+            known = sorted({name for row in steps for name, value in row.items() if isinstance(value, float)})
+            sys.exit(f"--metric {metric}: {folder} has none; it has {', '.join(known) or 'no update'}")
 
     def mean(self) -> float:
         return statistics.mean(self.values)
@@ -70,6 +80,9 @@ class Curve:
     def samples_to(self, level: float) -> int:
         return (self.updates_to(level) or len(self.values)) * self.samples
 
+    def minutes_to(self, level: float) -> float:
+        return sum(self.seconds[: self.updates_to(level) or len(self.values)]) / 60
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -82,11 +95,18 @@ def main() -> None:
     parser.add_argument("--updates", type=int, help="of each run only the first so many count")
     parser.add_argument("--html", type=Path)
     args = parser.parse_args()
+    if args.window < 1:
+        parser.error(f"--window {args.window}: must be at least 1")
     if args.updates is not None and args.updates < args.window:
         parser.error(f"--updates {args.updates}: must be at least --window, {args.window}")
+    if args.html and not args.html.resolve().parent.is_dir():
+        parser.error(f"--html {args.html}: there is no folder {args.html.resolve().parent}")
     matches = read(args.folders, args.metric, args.window, args.updates)
     if not matches:
         sys.exit(f"no runs in {', '.join(map(str, args.folders))}: tests/bench/run_ablation.py makes them")
+    shortest = min(len(c.values) for runs in matches.values() for seeds in runs.values() for c in seeds.values())
+    if shortest < args.window:
+        parser.error(f"--window {args.window}: must be at most {shortest}, the updates of the shortest run")
     levels = {key: level_of(runs) if args.level == "sparse" else args.level for key, runs in matches.items()}
     results = [compared(key, runs, levels[key]) for key, runs in sorted(matches.items())]
     for result in results:
@@ -122,7 +142,10 @@ def read(
 
 
 def level(text: str) -> float | str:
-    return text if text == "sparse" else float(text)
+    value = text if text == "sparse" else float(text)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def level_of(runs: Runs) -> float:
@@ -133,8 +156,8 @@ def level_of(runs: Runs) -> float:
 
 
 def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
-    """Means with intervals by placement, and over the seeds that both have dense and lines minus the others, and how
-    many times the samples of the others they take."""
+    """Means with intervals by placement, and over the seeds that both have dense, pointed and lines minus the others,
+    and how many times the samples of the others they take. `minutes` are those of the updates until the level."""
     result: dict[str, Any] = {"recipe": key[0], "task": key[1], "level": level, "placements": {}}
     for name, curves in runs.items():
         if curves:
@@ -142,6 +165,7 @@ def compared(key: tuple[str, str], runs: Runs, level: float) -> dict[str, Any]:
                 "seeds": sorted(curves),
                 "samples": interval([c.samples_to(level) for c in curves.values()]),
                 "samples_by_seed": [curves[seed].samples_to(level) for seed in sorted(curves)],
+                "minutes": interval([c.minutes_to(level) for c in curves.values()]),
                 "reached": sum(c.updates_to(level) is not None for c in curves.values()),
                 "mean": interval([c.mean() for c in curves.values()]),
             }
@@ -163,7 +187,7 @@ def _difference(pairs: Sequence[tuple[Curve, Curve]], level: float) -> dict[str,
 
 
 def columns(args: argparse.Namespace) -> tuple[str, ...]:
-    return "placement", "seeds", "graded samples", "reached", f"mean {args.metric}"
+    return "placement", "seeds", "graded samples", "minutes", "reached", f"mean {args.metric}"
 
 
 def cells(result: dict[str, Any]) -> list[list[str]]:
@@ -171,12 +195,16 @@ def cells(result: dict[str, Any]) -> list[list[str]]:
     rows = []
     for name, row in result["placements"].items():
         seeds = len(row["seeds"])
-        reached, mean = f"{row['reached']} of {seeds}", with_interval(row["mean"], 3)
-        rows.append([name, str(seeds), with_interval(row["samples"], 0), reached, mean])
+        reached, minutes = f"{row['reached']} of {seeds}", f"{row['minutes']['value']:.1f}"
+        rows.append(
+            [name, str(seeds), with_interval(row["samples"], 0), minutes, reached, with_interval(row["mean"], 3)]
+        )
     for first in COMPARED:
         for name, row in result[f"{first}_minus"].items():
-            rows.append([f"{first} - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
-            rows.append([f"{first} / {name}", "", with_interval(row["times"], 2), "", ""])
+            rows.append(
+                [f"{first} - {name}", "", with_interval(row["samples"], 0), "", "", with_interval(row["mean"], 3)]
+            )
+            rows.append([f"{first} / {name}", "", with_interval(row["times"], 2), "", "", ""])
     return rows
 
 

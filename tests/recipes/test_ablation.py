@@ -46,6 +46,23 @@ def test_dense_is_compared_at_the_level_that_sparse_reaches_at_its_end(runs):
     assert times["value"] == 0.5 and times["low"] < 0 < 1 < times["high"]  # two seeds say little
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--level", "nan"], "invalid level value: 'nan'"),
+        (["--level", "sparse", "--window", "0"], "--window 0: must be at least 1"),
+        (["--level", "sparse", "--window", "21"], "must be at most 20, the updates of the shortest run"),
+        (["--level", "sparse", "--html", "nowhere/x.html"], "there is no folder"),
+        (["--level", "0.5", "--metric", "shares"], "has none; it has share"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_in_a_line(runs, words, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ablation.py", str(runs), "--metric", "share", *words])
+    with pytest.raises(SystemExit) as stopped:
+        ablation.main()
+    assert said in f"{capsys.readouterr().err}{stopped.value}"
+
+
 def test_a_wider_window_takes_longer_to_reach_a_level(runs):
     [matches] = ablation.read([runs], "share", 8).values()
     assert {curve.samples_to(0.5) for curve in matches["sparse"].values()} == {18 * 16}
