@@ -187,7 +187,7 @@ def _difference(pairs: Sequence[tuple[Curve, Curve]], level: float) -> dict[str,
 
 
 def columns(args: argparse.Namespace) -> tuple[str, ...]:
-    return "placement", "seeds", "graded samples", "minutes", "reached", f"mean {args.metric}"
+    return "placement", "seeds", "graded samples", "reached", f"mean {args.metric}"
 
 
 def cells(result: dict[str, Any]) -> list[list[str]]:
@@ -195,16 +195,12 @@ def cells(result: dict[str, Any]) -> list[list[str]]:
     rows = []
     for name, row in result["placements"].items():
         seeds = len(row["seeds"])
-        reached, minutes = f"{row['reached']} of {seeds}", f"{row['minutes']['value']:.1f}"
-        rows.append(
-            [name, str(seeds), with_interval(row["samples"], 0), minutes, reached, with_interval(row["mean"], 3)]
-        )
+        reached, mean = f"{row['reached']} of {seeds}", with_interval(row["mean"], 3)
+        rows.append([name, str(seeds), with_interval(row["samples"], 0), reached, mean])
     for first in COMPARED:
         for name, row in result[f"{first}_minus"].items():
-            rows.append(
-                [f"{first} - {name}", "", with_interval(row["samples"], 0), "", "", with_interval(row["mean"], 3)]
-            )
-            rows.append([f"{first} / {name}", "", with_interval(row["times"], 2), "", "", ""])
+            rows.append([f"{first} - {name}", "", with_interval(row["samples"], 0), "", with_interval(row["mean"], 3)])
+            rows.append([f"{first} / {name}", "", with_interval(row["times"], 2), "", ""])
     return rows
 
 
