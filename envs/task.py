@@ -33,7 +33,8 @@ class Problem:
     cases, check_src: its tests (one of the two). shown: how many of them, the first ones, the question shows.
     setup: trusted source that runs before the solution.
     reference: a solution that passes.
-    tol: tolerance of floating-point results (see Job); None: 1e-6 of functions, 0 of programs. unordered: see Job.
+    tol: tolerance of floating-point results (see Job); None: 1e-6 of functions, 0 of programs. unordered, any_case: see
+        Job.
     family: shared by near-duplicates, which stay on one side of a split; empty: a family of its own.
     as_json: the expected values come from JSON (see Job).
     limits: None for the sandbox's own limits.
@@ -55,6 +56,7 @@ class Problem:
     reference: str = ""
     tol: float | None = None
     unordered: bool = False
+    any_case: bool = False
     family: str = ""
     as_json: bool = False
     limits: Limits | None = None
@@ -85,6 +87,7 @@ class Problem:
             cases=self.cases,
             tol=self.tol if self.tol is not None else 0.0 if kind == "stdio" else 1e-6,
             unordered=self.unordered,
+            any_case=self.any_case,
             check_src=self.check_src,
             setup=self.setup,
             as_json=self.as_json,

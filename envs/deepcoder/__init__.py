@@ -5,9 +5,9 @@ The data is agentica-org/DeepCoder-Preview-Dataset on the hub, or a copy of it: 
 training, codeforces and lcbv5 for evaluation. The last complete code block of an answer must pass all tests of its
 problem, each within `timeout_s` seconds. Standard output is compared as in LiveCodeBench
 (envs.sandbox.comparison.same_output), results of functions by value. Where a statement allows an error ("10^{-6}"),
-numbers may differ by it; where a function may return its items in any order, the order does not count. Rows whose
-statement takes any of several answers are left out, since their tests know one. The problem statements belong to the
-contest sites.
+numbers may differ by it; where letters may have any case, capital letters do not count; where a function may return its
+items in any order, the order does not count. Rows whose statement takes any of several answers are left out, since
+their tests know one. The problem statements belong to the contest sites.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from envs.data import data_files, file_rows, hub_rows
 from envs.deepcoder.cases import BadTests, Cases, normalise
-from envs.deepcoder.statement import in_any_order, several_answers, tolerance_of
+from envs.deepcoder.statement import in_any_case, in_any_order, several_answers, tolerance_of
 from envs.json_lines import Row
 from envs.sandbox import Limits
 from envs.task import CodeBlockTask, Extracted, Problem, TaskError, extract_fenced
@@ -207,6 +207,7 @@ class DeepCoder(CodeBlockTask):
             family=hashlib.sha256("".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16],
             tol=max(allowed, 1e-6) if tests.entry_point else allowed,
             unordered=unordered,
+            any_case=tests.entry_point is None and in_any_case(text),
             as_json=True,
             limits=replace(self._limits, output_kib=max(self._limits.output_kib, 2 * _size(column) >> 10)),
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ def normalise(tests: Any, metadata: Any = None, starter_code: str = "") -> Cases
     if len(names) > 1:
         raise BadTests("tests of several functions, or of both kinds")
     name = names.pop()
-    cases = _program_cases(items) if name is None else _function_cases(items)
+    cases = _program_cases(items) if name is None else _function_cases(items, _returns_list(name, starter_code))
     return Cases(name, cases)
 
 
@@ -139,7 +140,8 @@ def _name_in(starter_code: str) -> str:
 
 
 def _program_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[StdioCase, ...]:
-    cases = tuple(StdioCase(_text(test["input"] or ""), _text(test["output"])) for test in tests)
+    inputs = ["" if test["input"] is None else _text(test["input"]) for test in tests]
+    cases = tuple(StdioCase(given, _text(test["output"])) for given, test in zip(inputs, tests, strict=True))
     if not any(case.stdout.strip() for case in cases):
         raise BadTests("tests expect nothing")
     return cases
@@ -154,8 +156,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _function_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[FunctionCase, ...]:
-    expected = _results([test["output"] for test in tests], [test["input"] for test in tests])
+def _returns_list(name: str, starter_code: str) -> bool:
+    """Whether the header of a function says that it returns a list."""
+    header = rf"\bdef\s+{re.escape(name)}\s*\(.*\)\s*->\s*[\"']?(?:typing\.)?list\b"
+    return re.search(header, starter_code, re.IGNORECASE) is not None
+
+
+def _function_cases(tests: Sequence[Mapping[str, Any]], returns_list: bool) -> tuple[FunctionCase, ...]:
+    expected = _results([test["output"] for test in tests], [test["input"] for test in tests], returns_list)
     if all(value is None for value in expected):
         raise BadTests("tests expect nothing")
     cases = []
@@ -178,13 +186,15 @@ def _function_cases(tests: Sequence[Mapping[str, Any]]) -> tuple[FunctionCase, .
     return tuple(cases)
 
 
-def _results(outputs: list[Any], inputs: list[Any]) -> list[Any]:
+def _results(outputs: list[Any], inputs: list[Any], returns_list: bool = False) -> list[Any]:
     """The expected results. If outputs and inputs are all text, the outputs are JSON; otherwise they are values, and if
-    each value is alone in a list (APPS, TACO), these lists are removed."""
+    each value is alone in a list (APPS, TACO), these lists are removed, unless the function returns a list and no list
+    is in them."""
     if all(isinstance(output, str) for output in outputs) and all(isinstance(text, str) for text in inputs):
         return [_value(output, "a result is not JSON") for output in outputs]
     if all(isinstance(output, list) and len(output) == 1 for output in outputs):
-        return [output[0] for output in outputs]
+        inner = [output[0] for output in outputs]
+        return inner if not returns_list or any(isinstance(value, list) for value in inner) else outputs
     return outputs
 
 

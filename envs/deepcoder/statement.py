@@ -1,5 +1,5 @@
-"""What a problem's text says of the answers that count as right: how close a number must be, and whether several
-answers are right."""
+"""What a problem's text says of the answers that count as right: how close a number must be, whether capital letters
+and the order count, and whether several answers are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ _SEVERAL = re.compile(
     r"|\b(?:print|output)\b[^.\n]{0,60}\bin any order\b",
     re.I,
 )
-_UNORDERED = re.compile(r"\breturn\b[^.\n]*\bin any order\b", re.I)
+_UNORDERED = re.compile(
+    r"\breturn\b[^.\n]*\bin any (?:arbitrary )?order\b"
+    r"|\border of (?:the |your )?(?:outputs?|answers?|results?)\b[^.\n]*\b(?:does not|doesn't|do not|don't) matter",
+    re.I,
+)
+_ANY_CASE = re.compile(
+    r"\b(?:you|may|can)\b[^.\n]{0,80}\b(?:print|output)\b[^.\n]{0,80}\bin any (?:case|register)\b"
+    r"|\b(?:print|outputs?|answers?|checker)\b[^.\n]{0,80}\bcase[- ]?insensitive",
+    re.I,
+)
 
 
 def tolerance_of(text: str) -> float | None:
@@ -36,6 +45,12 @@ def tolerance_of(text: str) -> float | None:
 def in_any_order(text: str) -> bool:
     """Whether a function may return the items of its list in any order."""
     return _UNORDERED.search(text) is not None
+
+
+def in_any_case(text: str) -> bool:
+    """Whether a program may print capital letters as small ones and the other way round ("in any case (upper or
+    lower)", "in any register", "case-insensitive")."""
+    return _ANY_CASE.search(text) is not None
 
 
 def several_answers(text: str) -> bool:

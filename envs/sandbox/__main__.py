@@ -46,6 +46,7 @@ def job_of(row: dict[str, Any]) -> Job:
         cases=tuple(cases),
         tol=float(row.get("tol") or 0.0),
         unordered=row.get("unordered") is True,
+        any_case=row.get("any_case") is True,
         check_src=_text_or_none(row.get("check_src")),
         setup=_text_or_none(row.get("setup")),
         as_json=True,

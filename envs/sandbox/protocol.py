@@ -106,7 +106,8 @@ class Job:
     setup: trusted source that runs before the solution and that `check_src` may use.
     tol: absolute tolerance if a float is involved, at any depth; integers are compared exactly. In outputs of a `stdio`
         job absolute or relative, of numbers with a decimal point or an exponent.
-    unordered: whether the items of a list that a `function` returns may have any order.
+    unordered: whether the items of a list that a `function` returns may have any order. any_case: whether letters in
+        the output of a `stdio` job may be capital or small.
     as_json: the expected values come from JSON, so a tuple equals a list, and a key equals its text.
     all_or_nothing: only the verdict matters, so a `stdio` job ends at its first wrong case; the others count as
         failed.
@@ -122,6 +123,7 @@ class Job:
     cases: tuple[FunctionCase | StdioCase, ...] = ()
     tol: float = 0.0
     unordered: bool = False
+    any_case: bool = False
     as_json: bool = False
     check_src: str | None = None
     setup: str | None = None

@@ -228,7 +228,7 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
     results = []
     for number, (case, run) in enumerate(zip(job.cases, runs, strict=False), 1):
         assert isinstance(case, StdioCase)  # check_stdio has checked it
-        case_verdict, reason = judge_run(case, limits, run, job.tol)
+        case_verdict, reason = judge_run(job, case, limits, run)
         results.append(case_verdict == "pass")
         first = first or (f"case {number}: {reason}" if reason else "")
         verdict = case_verdict if verdict in ("pass", "fail") and case_verdict != "pass" else verdict
@@ -237,8 +237,8 @@ def judge_stdio(job: Job, limits: Limits, runs: Sequence[Run]) -> Outcome:
     return outcome(job, verdict, results, seconds, first)
 
 
-def judge_run(case: StdioCase, limits: Limits, run: Run, tol: float = 0.0) -> tuple[Verdict, str]:
-    """The verdict of one case of a `stdio` job with this tolerance, and the reason if it is not `pass`."""
+def judge_run(job: Job, case: StdioCase, limits: Limits, run: Run) -> tuple[Verdict, str]:
+    """The verdict of one case of a `stdio` job, and the reason if it is not `pass`."""
     ended, output, note = run
     if len(output) > limits.output_kib << 10:
         return "killed", "output limit"
@@ -246,14 +246,15 @@ def judge_run(case: StdioCase, limits: Limits, run: Run, tol: float = 0.0) -> tu
         return ended.stopped_by
     if ended.code:
         return "fail", _exception_note(note) or f"exit status {ended.code}"
-    right = same_output(output.decode("utf-8", "replace"), case.stdout, tol)
-    return ("pass", "") if right else ("fail", "wrong answer")
+    texts = output.decode("utf-8", "replace"), case.stdout
+    printed, expected = map(str.lower, texts) if job.any_case else texts
+    return ("pass", "") if same_output(printed, expected, job.tol) else ("fail", "wrong answer")
 
 
 def is_last(job: Job, limits: Limits, case: StdioCase, run: Run) -> bool:
     """Whether a `stdio` job ends after this case: a program that hangs once would hang on every input, and a job of all
     or nothing is lost with one wrong answer."""
-    return bool(run[0].stopped_by) or (job.all_or_nothing and judge_run(case, limits, run, job.tol)[0] != "pass")
+    return bool(run[0].stopped_by) or (job.all_or_nothing and judge_run(job, case, limits, run)[0] != "pass")
 
 
 def judge_program(job: Job, limits: Limits, ended: Ended, note: bytes, stdout: bytes, stderr: bytes) -> Outcome:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envs.deepcoder import DeepCoder
-from envs.deepcoder.statement import several_answers, tolerance_of
+from envs.deepcoder.cases import normalise
+from envs.deepcoder.statement import in_any_case, in_any_order, several_answers, tolerance_of
 from envs.task import TaskError
 from tests.envs.test_deepcoder import SHARED, all_problems, graded, task
 
@@ -92,3 +93,54 @@ def test_the_error_that_a_statement_allows_is_allowed(task, sandbox):
         listed.job(backwards.format("t + 1"), "wrong items"),
     ]
     assert [i for i, v in graded(sandbox, jobs).items() if (v == "pass") != i.startswith("right")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "any_case"),
+    [
+        ("You can output the answer in any case (upper or lower).", True),
+        ("You can print each letter in any register (upper or lower).", True),
+        ("The output is case-insensitive, so `yEs` and `No` will also be accepted.", True),
+        ("For each test case, print YES (case-insensitive) if the farm is ideal.", True),
+        ('Output one line: "NO" if it will not be removed in any case.', False),
+        ("Names are compared case-insensitively; count them.", False),
+        ("Print the answer in upper case.", False),
+    ],
+)
+def test_what_a_statement_says_of_capital_letters(text, any_case):
+    assert in_any_case(f"A problem. {text}\n\nExamples") is any_case
+
+
+def test_real_statements_that_take_letters_of_any_case(task):
+    taken = {p.id: p for p in all_problems(task) if p.any_case}
+    assert len(taken) == 33 and "deepcoder/cf-0061" in taken
+    assert not any(problem.entry_point for problem in taken.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "unordered"),
+    [
+        ("You may return the answer in any order.", True),
+        ("return the answer in any arbitrary order.", True),
+        ("Notice that the order of the output and the order of the triplets does not matter.", True),
+        ("Rearrange the letters of the new string in any arbitrary order.", False),
+        ("The transactions can be performed in any order.", False),
+        ("Return how often the order of the operations does not matter.", False),
+    ],
+)
+def test_what_a_statement_says_of_the_order(text, unordered):
+    assert in_any_order(f"A problem. {text}\n\nExamples") is unordered
+
+
+def test_results_of_one_item_stay_lists_where_the_function_returns_lists():
+    tests = {"fn_name": "evens", "inputs": [[[1, 2]], [[4, 5]]], "outputs": [[2], [4]]}
+    kept = "class Solution:\n    def evens(self, nums: List[int]) -> List[int]:\n        "
+    assert [case.expected for case in normalise(tests, None, kept).cases] == [[2], [4]]
+    assert [case.expected for case in normalise(tests, None, "def evens(nums):").cases] == [2, 4]
+    nested = tests | {"outputs": [[[2]], [[4]]]}
+    assert [case.expected for case in normalise(nested, None, kept).cases] == [[2], [4]]
+
+
+def test_a_zero_is_an_input():
+    cases = normalise({"inputs": [0, None, 3], "outputs": [0, "nothing", 9]}).cases
+    assert [case.stdin for case in cases] == ["0", "", "3"]

@@ -96,6 +96,12 @@ def test_items_in_any_order(grade):
     assert grade.call("def f(): return [{1: 0.5}]", ((), [{1: 0.5}]), unordered=True).verdict == "pass"
 
 
+def test_letters_of_any_case(grade):
+    for printed, verdict in (("yEs", "pass"), ("no", "fail")):
+        assert grade.stdio(f"print({printed!r})", ("", "YES\n"), any_case=True).verdict == verdict
+    assert grade.stdio("print('yEs')", ("", "YES\n")).verdict == "fail"
+
+
 def test_notes_show_the_beginning_of_a_value():
     assert shown([1, (2,), {3}, {"a": None}]) == "[1, (2,), {3}, {'a': None}]"
     assert shown(["x" * 1000] * 1000).endswith("...") and len(shown([0] * 10**6)) == 70
