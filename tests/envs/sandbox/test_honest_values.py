@@ -98,8 +98,8 @@ def test_items_in_any_order(grade):
 
 def test_letters_of_any_case(grade):
     for printed, verdict in (("yEs", "pass"), ("no", "fail")):
-        assert grade.stdio(f"print({printed!r})", ("", "YES\n"), any_case=True).verdict == verdict
-    assert grade.stdio("print('yEs')", ("", "YES\n")).verdict == "fail"
+        assert grade.script(f"print({printed!r})", ("", "YES\n"), any_case=True).verdict == verdict
+    assert grade.script("print('yEs')", ("", "YES\n")).verdict == "fail"
 
 
 def test_notes_show_the_beginning_of_a_value():
