@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,10 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
     def save_final(self, folder: Path) -> None:
         """Save the trained weights in `folder`, completely or not at all."""
         staging = folder.with_name(".final")
-        self.save_model(str(staging))
+        if not self._without_engine:
+            self.save_model(str(staging))
+        elif self.args.should_save:
+            self._save(str(staging))
         self.write_card(staging)
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
@@ -122,8 +126,23 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
 
     def restore(self, checkpoint: Path) -> None:
         """Load a checkpoint's weights and step, without training further."""
-        self._load_from_checkpoint(str(checkpoint))
+        with self._whole_parameters():
+            self._load_from_checkpoint(str(checkpoint))
         self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+
+    @property
+    def _without_engine(self) -> bool:
+        """Whether DeepSpeed has not taken the model yet, since nothing was trained; each process has whole weights, and
+        transformers' `save_model` would ask the engine for them."""
+        return self.is_deepspeed_enabled and self.model_wrapped is self.model
+
+    def _whole_parameters(self) -> AbstractContextManager[Any]:
+        """In it trained parameters are whole; at its end the first process's values are spread again under ZeRO-3."""
+        if not self.is_deepspeed_enabled or self._without_engine or self.args.deepspeed_plugin.zero_stage < 3:
+            return nullcontext()
+        from deepspeed.zero import GatheredParameters
+
+        return GatheredParameters([p for p in self.model.parameters() if p.requires_grad], modifier_rank=0)
 
     def _load_optimizer_and_scheduler(self, checkpoint) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

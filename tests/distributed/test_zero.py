@@ -69,8 +69,12 @@ def test_an_adapter_of_two_processes_loads_on_one(runs, tiny_model):
 @pytest.mark.parametrize("runs", ["grpo"], indirect=True)
 def test_zero_3_trains_evaluates_and_keeps_its_weights(runs):
     folder = runs / "zero3"
-    assert [row["step"] for row in read_jsonl(folder / "metrics.jsonl")] == [1]
-    assert {row["when"] for row in read_jsonl(folder / "evals.jsonl")} == {"before", "after"}
+    assert [row["step"] for row in read_jsonl(folder / "metrics.jsonl")] == [1, 2]
+    assert {row["when"] for row in read_jsonl(folder / "evals.jsonl")} == {"before", "step 1", "after"}
     weights = load_file(folder / ADAPTER)
     assert all(tensor.numel() for tensor in weights.values())
     assert any(tensor.abs().max() > 0 for name, tensor in weights.items() if "lora_B" in name)
+    # run.keep=best, where the first step is named as the best (zero_runs.py)
+    first, last = (load_file(folder / "checkpoints" / f"checkpoint-{n}" / ADAPTER.name) for n in (1, 2))
+    assert all(torch.equal(weights[name], first[name]) for name in weights)
+    assert any(not torch.equal(first[name], last[name]) for name in weights)

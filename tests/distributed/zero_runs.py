@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -15,6 +18,10 @@ from recipes.cli import schema
 from recipes.cli.console import quiet_libraries
 from recipes.cli.overrides import compose
 from recipes.cli.processes import settle
+from recipes.records.jsonl import read_config
+from recipes.run import lifecycle
+from recipes.tools import progress
+from recipes.tools.progress import Best
 
 SMALL = (
     "hardware=cpux2",
@@ -57,8 +64,21 @@ def main() -> None:
     train(recipe, model, folder / "plain", 0, 3, greedy)
     train(recipe, model, folder / "zero2", 2, 2, greedy)
     train(recipe, model, folder / "zero2", 2, 3, greedy)  # goes on from the checkpoint
+    weights = folder / "zero2" / "final" / "adapter_model.safetensors"
+    before = weights.read_bytes()
+    train(recipe, model, folder / "zero2", 2, 3, greedy)  # it is finished: nothing is trained
+    if weights.read_bytes() != before:
+        raise SystemExit("a finished run has other weights after the same command")
     if recipe == "grpo":
-        train(recipe, model, folder / "zero3", 3, 1, "evaluation.greedy=true")
+        best = ("evaluation.greedy=true", "evaluation.every=1", "run.keep=best", "recipe.trl.save_steps=1")
+        lifecycle.best_step = partial(step_as_best, step=1)
+        train(recipe, model, folder / "zero3", 3, 2, *best)
+
+
+def step_as_best(run: Any, step: int) -> Best | None:
+    """The best step, were this one better than all others."""
+    found = progress.best(run.folder, read_config(run.folder / "config.yaml")[0], trained=True)
+    return found and replace(found, step=step)
 
 
 if __name__ == "__main__":
