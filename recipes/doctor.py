@@ -26,9 +26,11 @@ from rich.text import Text
 from recipes.cli.arguments import keys_of, small_command
 from recipes.cli.console import for_terminal
 from recipes.cli.errors import UserError
+from recipes.records.jsonl import read_config, setting
 from recipes.tools.diagnosis.diagnose import Diagnosis, diagnose
 from recipes.tools.diagnosis.finding import Finding
 from recipes.tools.diagnosis.history import Answer, load_history
+from recipes.tools.progress import TRAINS
 
 COLOURS = {
     "serious": "bold red",
@@ -48,10 +50,14 @@ class DoctorConfig:
 
 
 def examine(cfg: DoctorConfig) -> int:
-    """Print the diagnosis of a run directory; 1 with a serious finding. Raises UserError for another directory."""
+    """Print the diagnosis of a run directory; 1 with a serious finding. Raises UserError for another directory
+    and for a run that trained nothing."""
     folder = Path(cfg.run)
     if not (folder / "config.yaml").exists():
         raise UserError(f"run={cfg.run}: no run directory (no config.yaml in it); give runs/<recipe>/<task>/<name>")
+    recipe = setting(read_config(folder / "config.yaml")[0], "recipe.name")
+    if recipe is not None and recipe not in TRAINS:
+        raise UserError(f"run={cfg.run}: nothing was trained there (it is a run of {recipe}); give a training's run")
     diagnosis = diagnose(load_history(folder))
     if cfg.json:
         print(json.dumps({"run": str(folder), "status": diagnosis.status, **asdict(diagnosis)}))

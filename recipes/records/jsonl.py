@@ -96,6 +96,17 @@ def setting(config: Record, dotted: str) -> Any:
     return value
 
 
+def model_name(config: Record) -> str | None:
+    """The model's name; where the command names a model by its path alone, the last part of that."""
+    command = config.get("command") or []
+    words = list(map(str, command)) if isinstance(command, list) else str(command).split()
+    named = {word.split("=", 1)[0].lstrip("+") for word in words if "=" in word}
+    path = setting(config, "model.path")
+    if path and "model.path" in named and not named & {"model", "model.name"}:
+        return Path(str(path)).name
+    return setting(config, "model.name")
+
+
 def judged_problems(evaluation: Record) -> int | None:
     """How many problems pass@k of an evaluation is of: those with an answer that was not graded are left out."""
     judged = evaluation.get("judged")

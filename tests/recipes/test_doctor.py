@@ -183,8 +183,9 @@ def rewritten(folder: Path, change) -> Path:
     return folder
 
 
-def test_weights_that_are_not_finite_are_found_where_rows_have_no_reward(tmp_path):
-    """The log of an SFT run leaves out what is not finite."""
+@pytest.mark.parametrize("healthy", [0, 5])
+def test_weights_that_are_not_finite_are_found_where_rows_have_no_reward(tmp_path, healthy):
+    """The log of an SFT run leaves out what is not finite; also where no step was healthy."""
     folder = MadeUp("grpo", 0, 20).write(tmp_path)
     config = json.loads((folder / "config.yaml").read_text())
     config["recipe"] = {"name": "sft", "batch_size": 4, "trl": config["recipe"]["trl"]}
@@ -192,10 +193,25 @@ def test_weights_that_are_not_finite_are_found_where_rows_have_no_reward(tmp_pat
 
     def offline(row):
         kept = {"step": row["step"], "loss": 0.5, "grad_norm": 1.0}
-        return kept if row["step"] < 5 else {"step": row["step"]}
+        return kept if row["step"] < healthy else {"step": row["step"], "seconds/update": 1.0}
 
     names = [finding.name for finding in found(rewritten(folder, offline)).findings]
     assert "loss not finite" in names
+
+
+def test_an_evaluation_has_no_diagnosis(tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text("recipe: {name: eval}\n")
+    assert doctor.main([f"run={tmp_path}"]) == 2
+    assert "nothing was trained there (it is a run of eval)" in capsys.readouterr().err
+
+
+def test_steps_that_share_a_rollout_count_for_the_steps_that_are_needed(tmp_path):
+    folder = MadeUp("grpo", 0, 8).write(tmp_path)
+    config = json.loads((folder / "config.yaml").read_text())
+    config["recipe"]["trl"]["num_iterations"] = 2
+    (folder / "config.yaml").write_text(json.dumps(config))
+    [short] = [finding for finding in found(folder).findings if finding.name == "too short to tell"]
+    assert "recipe.trl.max_steps=30 or more" in short.remedy
 
 
 def test_trends_are_judged_by_the_steps_that_have_a_rollout(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from recipes.cli.console import MINUS_SIGN
 from recipes.records.jsonl import by_step, stream_jsonl
 from recipes.tools.report.page import main, write_report
+from recipes.tools.report.verdicts import latest_answers, verdict_tables
 
 CONFIG = """
 recipe: {name: grpo, num_generations: 8}
@@ -344,3 +345,20 @@ def test_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == str(run / "report.html")
     assert main([str(run / "absent")]) == 1
     assert "config.yaml" in capsys.readouterr().err
+
+
+def test_answers_of_an_evaluation_that_was_made_again_do_not_count():
+    """A run that was prolonged with fewer samples: its first end, and what was before training with more samples."""
+
+    def rows(when, step, samples, verdict):
+        places = [("a", 0), ("a", 1), ("b", 0), ("b", 1)] if samples == 2 else [("a", 0), ("b", 0)]
+        kind = {"task": "basics", "temperature": 1.0, "when": when, "step": step, "verdict": verdict}
+        return [kind | {"task_id": name, "sample": sample} for name, sample in places]
+
+    again = [*rows("before", 0, 1, "pass"), *rows("after", 3, 1, "pass")]
+    written = [*rows("before", 0, 2, "fail"), *rows("after", 2, 2, "fail"), *again]
+    assert latest_answers(written) == again
+    [table] = verdict_tables(latest_answers(written))
+    assert table["answers"] == (2, 2) and [row[0] for row in table["rows"]] == ["pass"]
+    greedy = [row | {"temperature": 0.0} for row in rows("after", 3, 1, "fail")]
+    assert latest_answers([*written, *greedy]) == [*again, *greedy]

@@ -100,12 +100,13 @@ def diagnose(run: History) -> Diagnosis:
             findings = {other: finding for other, finding in findings.items() if other not in following}
     if short:
         steps = f"{len(run.judged)} step{'s' * (len(run.judged) != 1)}" if run.rows else "No step"
+        uses = run.setting("recipe.trl.num_iterations") or 1  # steps that share a rollout
         steps += " with a rollout" if len(run.judged) < len(run.rows) else ""
         findings["too short to tell"] = Finding(
             "too short to tell",
             "note",
             evidence=f"{steps} recorded; trends are judged from {MIN_STEPS} on.",
-            remedy=f"Repeat the command with recipe.trl.max_steps={MIN_STEPS} or more.",
+            remedy=f"Repeat the command with recipe.trl.max_steps={MIN_STEPS * uses} or more.",
         )
     ordered = sorted(findings.values(), key=lambda finding: RANK[finding.severity])
     return Diagnosis(tuple(ordered), tuple(signs(run)), len(run.judged))

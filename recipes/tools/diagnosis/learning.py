@@ -25,6 +25,8 @@ from recipes.tools.diagnosis.windows import (
 )
 
 LOSSES = ("loss", "loss/policy_avg", "loss/value_avg", "grad_norm", "value/grad_norm")
+OWN_LOSS = dict.fromkeys(("grpo", "sft", "dpo"), "loss") | dict.fromkeys(("ppo", "reinforce"), "loss/policy_avg")
+"""What a recipe logs of each update, if it is finite."""
 NOT_FINITE_STEPS = 3
 """One overflow is how fp16's loss scaling finds its scale; a few are a fault."""
 EXPLODED = 50.0
@@ -65,8 +67,10 @@ def not_finite(run: History) -> Finding | None:
     """A loss or gradient norm is NaN or infinite, or missing: the log leaves out values that are not finite."""
     bad_steps: dict[str, list[int]] = {}
     offline = run.setting("recipe.name") in ("sft", "dpo")  # whose rows have no reward
+    whole = any("seconds/update" in row for row in run.rows)  # not an excerpt that was kept of a run
+    never = whole and not any(key in row for row in run.rows for key in LOSSES)
     for key in LOSSES:
-        logged = False
+        logged = never and OWN_LOSS.get(str(run.setting("recipe.name"))) == key
         for row in run.rows:
             logged |= numeric(row.get(key))
             warm = key == "value/grad_norm" and "grad_norm" in row  # the critic's own norm: only while it warms up

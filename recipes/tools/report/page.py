@@ -10,7 +10,17 @@ from pathlib import Path
 
 from recipes.evaluation.base_tests import with_base_tests
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, by_step, finite, problem_count, read_config, read_jsonl, setting, stream_jsonl
+from recipes.records.jsonl import (
+    Record,
+    by_step,
+    finite,
+    model_name,
+    problem_count,
+    read_config,
+    read_jsonl,
+    setting,
+    stream_jsonl,
+)
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
@@ -20,7 +30,7 @@ from recipes.tools.report.figures import figures
 from recipes.tools.report.memory_chart import memory
 from recipes.tools.report.samples import sample_sections
 from recipes.tools.report.templates import render
-from recipes.tools.report.verdicts import robot_runs, verdict_tables
+from recipes.tools.report.verdicts import latest_answers, robot_runs, verdict_tables
 
 
 def write_report(run_dir: Path) -> Path:
@@ -30,6 +40,7 @@ def write_report(run_dir: Path) -> Path:
     """
     config, text = read_config(run_dir / "config.yaml")
     rows, evals, answers = (read_jsonl(run_dir / f"{name}.jsonl") for name in ("metrics", "evals", "eval_samples"))
+    answers = latest_answers(answers)
     shown = with_base_tests(evals)
     steps = by_step(rows)
     sections, scales = sample_sections(run_dir / "completions.jsonl")
@@ -39,8 +50,8 @@ def write_report(run_dir: Path) -> Path:
     page = render(
         "page.html.j2",
         run=run_dir.resolve().name,
-        title={key: pick(config, f"{key}.name") for key in ("recipe", "task", "model")}
-        | {"seed": pick(config, "seed")},
+        title={key: pick(config, f"{key}.name") for key in ("recipe", "task")}
+        | {"model": model_name(config), "seed": pick(config, "seed")},
         summary=summary(rows, steps, config),
         diagnosis=diagnose(
             history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals, shares_passed(answers))

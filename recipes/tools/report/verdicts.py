@@ -20,6 +20,20 @@ REFUSED = re.compile(r"Exception: Robot(GoTo|Ask)Error")
 WRONG = re.compile(r"Robot(\w+)Error")
 
 
+def latest_answers(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of eval_samples.jsonl without those of an evaluation that was made again: where a run was prolonged, or
+    evaluated before training with other settings, the later answers hold."""
+    kept: dict[tuple, tuple[int, dict[tuple, int]]] = {}  # the step, and the row of each answer by its place
+    rows = list(samples)
+    for number, row in enumerate(rows):
+        evaluation = row.get("task"), row.get("temperature"), row.get("when")
+        step, place = int(row.get("step") or 0), (row.get("task_id"), row.get("sample", number))
+        if evaluation not in kept or kept[evaluation][0] != step or place in kept[evaluation][1]:
+            kept[evaluation] = step, {}
+        kept[evaluation][1][place] = number
+    return [rows[number] for number in sorted(n for _, places in kept.values() for n in places.values())]
+
+
 def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """A table for each task and decoding of eval_samples.jsonl, of the first and the last evaluation.
 
