@@ -14,8 +14,9 @@ import sys
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from envs.json_lines import Row, json_lines
 from envs.task import TaskError
@@ -24,6 +25,18 @@ log = logging.getLogger("codegrain")
 ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 INVALID = "not a JSON object"
 """The reason under which invalid lines are counted."""
+KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "a text, not empty": lambda value: isinstance(value, str) and bool(value.strip()),
+    "a text": lambda value: isinstance(value, str),
+    "a name": lambda value: isinstance(value, str) and value.isidentifier(),
+    "an integer": lambda value: type(value) is int,
+    "a number, 0 or more": lambda value: type(value) in (int, float) and value >= 0,
+    "a list of texts": lambda value: _is_list_of(str, value),
+    "a list of texts, not empty": lambda value: bool(value) and _is_list_of(str, value),
+    "a list of lists": lambda value: _is_list_of(list, value),
+    "a list of lists, not empty": lambda value: bool(value) and _is_list_of(list, value),
+}
+"""What a field of a row may have to be."""
 
 
 def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], seed: int | None = None) -> Iterator[Row]:
@@ -50,48 +63,69 @@ def hub_rows(name: str, part: str | None, split: str, columns: Sequence[str], se
         ) from error
 
 
-def data_files(path: Path) -> list[Path]:
-    """The data files of a folder at any depth, or the one file. Raises TaskError if there are none."""
+def data_files(path: Path, setting: str = "task.env") -> list[Path]:
+    """The data files of a folder at any depth, or the one file. Raises TaskError, with the setting that names the path,
+    if there are none."""
     if not path.exists():
-        raise TaskError(f"no such file or folder: {path} (task.env)")
+        raise TaskError(f"no such file or folder: {path} ({setting})")
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     readable = [file for file in files if file.name.endswith(ENDINGS)]
     if not readable:
-        raise TaskError(f"{path} holds no {', '.join(ENDINGS)} (task.env)")
+        raise TaskError(f"{path} {'holds' if path.is_dir() else 'is'} no {', '.join(ENDINGS)} ({setting})")
     return readable
 
 
 def file_rows(
-    files: Sequence[Path], columns: Sequence[str], dropped: Counter[str] | None = None, root: Path | None = None
+    files: Sequence[Path],
+    columns: Sequence[str],
+    dropped: Counter[str] | None = None,
+    root: Path | None = None,
+    strict: bool = False,
 ) -> Iterator[Row]:
     """The rows of each file; of parquet files only `columns` are read.
 
     A row without an `id` gets one from the file's name below `root`, or below the folder that the files have in common,
-    and the row's number. A line that is not a JSON object is skipped with a warning and counted in `dropped`. Raises
-    TaskError for a file that cannot be read.
+    and the row's number. A line that is not a JSON object is skipped with a warning and counted in `dropped`; with
+    `strict` it raises TaskError. Raises TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
     shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [Path()])
     for file in files:
         stem = os.path.relpath(file, shared).removesuffix(".gz").rsplit(".", 1)[0]
+        number, before = 0, dropped[INVALID]
         try:
-            rows = _parquet(file, columns) if file.suffix == ".parquet" else _lines(file, dropped)
-            before = dropped[INVALID]
-            for number, row in enumerate(rows):
-                name = row.get("id")
-                yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
-            if invalid := dropped[INVALID] - before:
-                log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
+            for place, row in numbered_rows(file, columns):
+                if not isinstance(row, Exception):
+                    name = row.get("id")
+                    yield row | {"id": name if isinstance(name, str) and name else f"{stem}-{number}"}
+                    number += 1
+                elif strict:
+                    raise TaskError(f"{file}:{place}: not JSON: {row}")
+                else:
+                    dropped[INVALID] += 1
         except OSError as error:
             raise TaskError(f"cannot read {file}: {error}") from error
+        if invalid := dropped[INVALID] - before:
+            log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
 
 
-def _lines(file: Path, dropped: Counter[str]) -> Iterator[Row]:
-    for _, row in json_lines(file):
-        if isinstance(row, Exception):
-            dropped[INVALID] += 1
-        else:
-            yield row
+def check_fields(row: Row, kinds: Mapping[str, str], optional: Sequence[str] = ()) -> None:
+    """Raise TaskError for a field that is not of its kind, one of KINDS; those in `optional` may be missing or null."""
+    for field, kind in kinds.items():
+        value = row.get(field)
+        if not KINDS[kind](value) and not (value is None and field in optional):
+            given = "missing" if value is None else f"{value!r:.60}"
+            raise TaskError(f"`{field}` is {given}: it must be {kind}")
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+def numbered_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row | Exception]]:
+    """The rows of one file with their numbers, from 1, as json_lines gives them; of a parquet file only `columns`.
+    Raises OSError."""
+    return enumerate(_parquet(file, columns), 1) if file.suffix == ".parquet" else json_lines(file)
 
 
 def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Row]:

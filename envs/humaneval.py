@@ -32,7 +32,7 @@ class HumanEval(CodeBlockTask):
         style: "chat" or "completion".
 
     Raises:
-        TaskError: an unknown style; the file or the package is missing, or a line is not JSON.
+        TaskError: an unknown style; the file or the package is missing, the file is empty, or a line is not JSON.
     """
 
     name = "humaneval"
@@ -81,9 +81,12 @@ def _read(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         raise TaskError(f"no such file: {path} (task.env.path)")
     try:
-        return read_json_lines(path)
+        rows = read_json_lines(path)
     except (OSError, ValueError) as error:
         raise TaskError(f"task.env.path={path}: cannot be read: {error}") from error
+    if not rows:
+        raise TaskError(f"task.env.path={path}: it is empty")
+    return rows
 
 
 def _problem(row: dict[str, str]) -> Problem:

@@ -74,8 +74,8 @@ class Puzzles(CodeBlockTask):
         longest: characters of the longest question; longer ones are left out.
 
     Raises:
-        TaskError: no path is set, the file is missing or has other rows, no question is as short as `longest`, or there
-            are not more than `train_size` puzzles.
+        TaskError: no path is set, the file is missing or has other rows or no usable puzzle, no question is as short
+            as `longest`, or there are not more than `train_size` puzzles.
     """
 
     name = "puzzles"
@@ -89,6 +89,8 @@ class Puzzles(CodeBlockTask):
         longest: int = 1200,
     ):
         problems = list(_problems(_read(path)))
+        if not problems:
+            raise TaskError(f"task.env.path={path}: it has no puzzle that can be used; it should be {SOURCE}")
         short = [problem for problem in problems if len(problem.question) <= longest]
         if len(short) <= train_size:
             raise TaskError(

@@ -209,7 +209,7 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
 def require_tests(problems: Sequence[Problem]) -> None:
     """Raise TaskError for an empty dataset, a problem without tests, or two problems with one id."""
     if not problems:
-        raise TaskError("the dataset is empty")
+        raise TaskError("the task has no problems: see the file or folder that task.env.path names")
     require_own_ids(problems)
     for problem in problems:
         for part in problem.parts or (problem,):

@@ -13,6 +13,7 @@ import ast
 import dataclasses
 import functools
 import logging
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from envs.basics import composed as composed_problems
 from envs.basics import families
 from envs.basics.together import ASKED, together
-from envs.json_lines import json_lines
+from envs.data import data_files, numbered_rows
 from envs.sandbox import FunctionCase
 from envs.task import CodeBlockTask, Problem, Split, TaskError, seeded_split
 
@@ -30,17 +31,18 @@ PRACTICE = Path(__file__).parent / "practice"
 KINDS = ("easy", "harder")
 """Folders of PRACTICE: problems of one idea, and of two or three."""
 FIELDS = {"name", "family", "signature", "description", "solution", "examples", "hidden"}
+COLUMNS = (*FIELDS, "id", "topic", "level")
 
 
 class Basics(CodeBlockTask):
     """
     Args:
         train_size, split_seed, system: see CodeBlockTask; train_size counts hand-written problems only.
-        path: a file or a folder of .jsonl files with the same fields, and then no generated problems; None for the
-            task's own problems.
+        path: a .jsonl, .jsonl.gz or .parquet file with the same fields, or a folder of them, and then no generated
+            problems; None for the task's own problems. Answers are compared with `expected` as JSON has it.
         practice: whether the problems of practice/ are trained on as well: True, or one of KINDS for a part of them.
-        further: a file or a folder of .jsonl files with the same fields: more problems to train on, beside the others.
-            Those whose reference has the shape of a held-out one are left out.
+        further: a file or a folder like those of `path`: more problems to train on, beside the others. Those whose
+            reference has the shape of a held-out one are left out.
         generated: number of problems of each generated family for training; 0 for the hand-written problems alone.
         composed: number of problems for training that are put together from phrases (composed/). Those that have the
             shape of a held-out one, or pass its tests, are left out.
@@ -96,7 +98,7 @@ class Basics(CodeBlockTask):
         rows = _read(Path(path) if path else PROBLEMS, "path")
         self._practice = _training_problems(_practice_rows(practice), "practice")
         self._further = _training_problems(_read(Path(further), "further"), "further") if further else []
-        super().__init__([_problem(row) for row in rows], train_size, split_seed, system)
+        super().__init__([_problem(row, as_json=bool(path)) for row in rows], train_size, split_seed, system)
         self.generated, self.composed, self._hardest = generated, composed, generated_level
         trained, self._test_families = families.split(held_out_families, split_seed)
         self._train_families = [family for family in trained if family.level <= generated_level]
@@ -192,16 +194,9 @@ def _training_problems(rows: list[dict[str, Any]], key: str) -> list[Problem]:
     """Problems of the rows that task.env.{key} names, which may have an `id`. Raises TaskError."""
     problems = {}
     for row in rows:
-        problem = _generated({"level": 0, "id": f"basics/{key}/{row['name']}", **row})
-        try:
-            tree = ast.parse(problem.reference)
-        except SyntaxError as error:
-            raise TaskError(f"task.env.{key}: the solution of {problem.id} is no Python: {error}") from None
-        if not any(isinstance(node, ast.FunctionDef) and node.name == problem.entry_point for node in tree.body):
-            raise TaskError(f"task.env.{key}: the solution of {problem.id} has no `def {problem.entry_point}`")
-        if not problem.cases or problem.id in problems:
-            reason = "a second problem has this id" if problem.cases else "it has no tests"
-            raise TaskError(f"task.env.{key}: {problem.id}: {reason}")
+        problem = _generated({"level": 0, "id": f"basics/{key}/{row['name']}", **row}, as_json=key == "further")
+        if problem.id in problems:
+            raise TaskError(f"task.env.{key}: {problem.id}: a second problem has this id")
         problems[problem.id] = problem
     return list(problems.values())
 
@@ -215,11 +210,8 @@ def _practice_rows(asked: bool | str) -> list[dict[str, Any]]:
 
 def _read(path: Path, key: str) -> list[dict[str, Any]]:
     """The rows of a file or of a folder's files. Raises TaskError."""
-    if not path.exists():
-        raise TaskError(f"no such file or folder: {path} (task.env.{key})")
-    files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")]) if path.is_dir() else [path]
     try:
-        rows = [row for file in files for row in _checked(file)]
+        rows = [row for file in data_files(path, f"task.env.{key}") for row in _checked(file, key)]
     except OSError as error:
         raise TaskError(f"task.env.{key}={path}: cannot be read: {error}") from error
     if not rows:
@@ -227,15 +219,16 @@ def _read(path: Path, key: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _checked(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file, which have all fields. Raises TaskError for another row, and as json_lines."""
-    for number, row in json_lines(file):
+def _checked(file: Path, key: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file, which have all fields. Raises TaskError for another row, and as numbered_rows."""
+    for number, row in numbered_rows(file, COLUMNS):
+        where = f"task.env.{key}: {file}:{number}"
         if isinstance(row, Exception):
-            raise TaskError(f"{file}:{number}: not JSON: {row}")
+            raise TaskError(f"{where}: not JSON: {row}")
         if missing := FIELDS - set(row):
-            raise TaskError(f"{file}:{number}: missing {', '.join(sorted(missing))}")
-        if fault := _fault_of_texts(row) or _fault_of_tests(row):
-            raise TaskError(f"{file}:{number}: {fault}")
+            raise TaskError(f"{where}: missing {', '.join(sorted(missing))}")
+        if fault := _fault_of_texts(row) or _fault_of_tests(row) or _fault_of_code(row):
+            raise TaskError(f"{where}: {fault}")
         yield row
 
 
@@ -259,10 +252,28 @@ def _fault_of_tests(row: dict[str, Any]) -> str:
                 return f"test {number} of {key} needs args and expected"
             if not isinstance(test["args"], list):
                 return f"args of test {number} of {key} is no list"
+    return "" if row["examples"] or row["hidden"] else f"{row['name']} has no tests"
+
+
+def _fault_of_code(row: dict[str, Any]) -> str:
+    """What keeps the solution of a row from being the function that is asked for, "" where nothing does."""
+    for key in ("name", "signature", "solution"):
+        if not row[key].strip():
+            return f"{key} is empty"
+    if not row["name"].isidentifier():
+        return f"name={row['name']!r:.60} names no function"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" is a warning, and under -W error a syntax error
+            body = ast.parse(row["solution"]).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the solution of {row['name']} is no Python: {error}"
+    if not any(isinstance(node, ast.FunctionDef) and node.name == row["name"] for node in body):
+        return f"the solution of {row['name']} has no `def {row['name']}`"
     return ""
 
 
-def _problem(row: dict[str, Any]) -> Problem:
+def _problem(row: dict[str, Any], as_json: bool = False) -> Problem:
     tests = [*row["examples"], *row["hidden"]]
     example = ""
     if row["examples"]:
@@ -277,8 +288,9 @@ def _problem(row: dict[str, Any]) -> Problem:
         reference=row["solution"],
         family=row["family"],
         shown=min(1, len(row["examples"])),
+        as_json=as_json,
     )
 
 
-def _generated(row: dict[str, Any]) -> Problem:
-    return dataclasses.replace(_problem(row), data={"level": row["level"]})
+def _generated(row: dict[str, Any], as_json: bool = False) -> Problem:
+    return dataclasses.replace(_problem(row, as_json), data={"level": row["level"]})

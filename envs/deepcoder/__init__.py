@@ -139,7 +139,7 @@ class DeepCoder(CodeBlockTask):
             held_out = self._problems(_hub(test_parts, "test"))
         else:
             root = Path(path)
-            files = data_files(root)
+            files = data_files(root, "task.env.path")
             tests = [file for file in files if file.name.startswith("test")] if len(files) > 1 else []
             problems = self._problems(file_rows([f for f in files if f not in tests], COLUMNS, self.dropped, root))
             if tests:

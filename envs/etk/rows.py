@@ -62,7 +62,7 @@ def dataset(source: str, path: str | None) -> Iterator[Row]:
     if (path is not None) != (source == "path"):
         raise TaskError("task.env.path belongs to task.env.source=path alone: set both or neither")
     if path is not None:
-        return file_rows(data_files(Path(path)), COLUMNS)
+        return file_rows(data_files(Path(path), "task.env.path"), COLUMNS)
     if source == "hub":
         return hub_rows(HUB, None, "train", COLUMNS)
     checkouts = Checkouts([nrpy_thorns()], url=NRPY_URL)

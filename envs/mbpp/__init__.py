@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.data import data_files, file_rows, hub_rows
+from envs.data import check_fields, data_files, file_rows, hub_rows
 from envs.json_lines import Row
 from envs.mbpp import instruct, plus
 from envs.task import (
@@ -32,6 +32,13 @@ from envs.task import (
 
 HUB = "google-research-datasets/mbpp"
 COLUMNS = ("task_id", "text", "prompt", "code", "test_list", "test_setup_code", "test_imports", "challenge_test_list")
+KINDS = {
+    "code": "a text, not empty",
+    "test_list": "a list of texts, not empty",
+    "test_setup_code": "a text",
+    "test_imports": "a list of texts",
+}
+OPTIONAL = ("test_setup_code", "test_imports")
 SETS = ("mbpp", "sanitized", "plus")
 TEST_IDS = range(11, 511)
 """1 to 10 are for few-shot prompts, 511 to 600 for validation, 601 to 974 for training."""
@@ -73,16 +80,21 @@ class Mbpp(CodeBlockTask):
     ):
         if evaluate not in SETS:
             raise TaskError(f"task.env.evaluate={evaluate}: one of {', '.join(SETS)}")
-        for name, value, least in (("limit", limit, 1), ("shown_tests", shown_tests, 0), ("train_size", train_size, 1)):
+        for name, value, least in (
+            ("limit", limit, 1),
+            ("shown_tests", shown_tests, 0),
+            ("train_size", train_size, 1),
+            ("validation_size", validation_size, 0),
+        ):
             if value is not None and value < least:
                 raise TaskError(f"task.env.{name}={value}: it must be {least} or more")
         self.name = "mbppplus" if evaluate == "plus" else "mbpp" if evaluate == "mbpp" else f"mbpp_{evaluate}"
         self.evaluate, self.path, self.train_path, self.system = evaluate, path, train_path, system
         self.train_size, self.validation_size, self.split_seed = train_size, validation_size, split_seed
         self.shown_tests, self.every_id, self.limit = shown_tests, every_id, limit
-        for given in (path, train_path):
+        for name, given in (("path", path), ("train_path", train_path)):
             if given is not None:
-                data_files(Path(given))
+                data_files(Path(given), f"task.env.{name}")
 
     def problems(self, split: Split) -> list[Problem]:
         """The problems of a split: train and validation from OpenCodeInstruct, test from MBPP."""
@@ -111,48 +123,59 @@ class Mbpp(CodeBlockTask):
         if self.evaluate == "plus":
             problems = plus.problems(self.path)
         else:
-            problems = [mbpp_problem(row, self.shown_tests) for row in self._rows()]
+            rows = self._rows()
+            try:
+                problems = [mbpp_problem(row, self.shown_tests) for row in self._chosen(rows)]
+            except TaskError as error:
+                raise TaskError(f"{HUB if self.path is None else f'task.env.path={self.path}'}: {error}") from None
         require_tests(problems)
         return problems[: self.limit]
 
     def _rows(self) -> list[Row]:
-        whole = self.evaluate == "mbpp"
         if self.path is not None:
-            rows = list(file_rows(data_files(Path(self.path)), COLUMNS))
-        else:
-            part = "full" if whole else "sanitized"
-            rows = [
-                row
-                for split in ("prompt", "test", "validation", "train")
-                for row in hub_rows(HUB, part, split, COLUMNS)
-            ]
-        if not all(isinstance(row.get("task_id"), int) and row.get("test_list") for row in rows):
-            raise TaskError(f"{self.path or HUB}: rows need task_id and test_list")
+            return list(file_rows(data_files(Path(self.path), "task.env.path"), COLUMNS, strict=True))
+        part = "full" if self.evaluate == "mbpp" else "sanitized"
+        splits = ("prompt", "test", "validation", "train")
+        return [row for split in splits for row in hub_rows(HUB, part, split, COLUMNS)]
+
+    def _chosen(self, rows: list[Row]) -> list[Row]:
+        """The rows to evaluate, in the order of their numbers. Raises TaskError, without the path."""
+        if not rows:
+            raise TaskError("no row in it")
+        for number, row in enumerate(rows, 1):
+            try:
+                check_fields(row, {"task_id": "an integer"})
+            except TaskError as error:
+                raise TaskError(f"{row.get('id', f'row {number}')}: {error}") from None
+        whole = self.evaluate == "mbpp"
         own, other = ("text", "prompt") if whole else ("prompt", "text")
-        if rows and all(row.get(other) and not row.get(own) for row in rows):
+        if all(row.get(other) and not row.get(own) for row in rows):
             raise TaskError(
-                f"task.env.path={self.path}: its rows have `{other}`, not `{own}`, as those of the other set: choose "
+                f"its rows have `{other}`, not `{own}`, as those of the other set: choose "
                 f"task={'mbpp_sanitized' if whole else 'mbpp'}, or the other file"
             )
-        rows.sort(key=lambda row: row["task_id"])
-        return [row for row in rows if row["task_id"] in TEST_IDS] if whole and not self.every_id else rows
+        ordered = sorted(rows, key=lambda row: row["task_id"])
+        chosen = [row for row in ordered if row["task_id"] in TEST_IDS] if whole and not self.every_id else ordered
+        if not chosen:
+            first, last = TEST_IDS[0], TEST_IDS[-1]
+            raise TaskError(f"no `task_id` is from {first} to {last}: set task.env.every_id=true to evaluate all rows")
+        return chosen
 
 
 def mbpp_problem(row: Row, shown_tests: int = 1) -> Problem:
     """One row of MBPP, original or sanitized. Its tests have the imports of the reference that they use; an answer has
     to import what it uses itself. The row's set-up code runs after the answer, whose classes it may use (tasks 367 and
-    927). Raises TaskError, with the task's number, for a row without code or without a call in its tests."""
-    if not isinstance(row.get("code"), str):
-        raise TaskError(f"mbpp/{row['task_id']}: `code` is missing")
-    code = row["code"].replace("\r\n", "\n")
-    after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
-    tests = "\n".join(filter(str.strip, [after, *row["test_list"]]))
-    text = row.get("text") or row.get("prompt") or ""
+    927). Raises TaskError, with the task's number, for a row with a wrong field or without a call in its tests."""
+    asked = "prompt" if "prompt" in row and not row.get("text") else "text"
     try:
+        check_fields(row, {asked: "a text, not empty", **KINDS}, OPTIONAL)
+        code = row["code"].replace("\r\n", "\n")
         entry_point = called(row["test_list"], defined(code))
     except TaskError as error:
         raise TaskError(f"mbpp/{row['task_id']}: {error}") from None
-    question = f"{text}\n\nThe function is named `{entry_point}`."
+    after = (row.get("test_setup_code") or "").replace("\r\n", "\n")
+    tests = "\n".join(filter(str.strip, [after, *row["test_list"]]))
+    question = f"{row[asked]}\n\nThe function is named `{entry_point}`."
     if shown_tests:
         question += " It must pass:\n\n```python\n" + "\n".join(row["test_list"][:shown_tests]) + "\n```"
     imports = [*instruct.imports_for(code, tests), *(row.get("test_imports") or [])]

@@ -36,7 +36,7 @@ MAX_TESTS = 20
 def rows(path: str | None, seed: int) -> Iterator[Row]:
     """Rows from files, or streamed from the hub in a random order."""
     if path is not None:
-        return file_rows(data_files(Path(path)), COLUMNS)
+        return file_rows(data_files(Path(path), "task.env.train_path"), COLUMNS)
     return hub_rows(HUB, "train", "train", COLUMNS, seed=seed)
 
 

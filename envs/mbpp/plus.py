@@ -13,22 +13,39 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envs.data import data_files, file_rows, hub_rows
+from envs.data import check_fields, data_files, file_rows, hub_rows
+from envs.json_lines import Row
 from envs.sandbox import Limits
 from envs.task import Problem, TaskError
 
 HUB = "evalplus/mbppplus"
-FILE_COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
-HUB_COLUMNS = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
-COLUMNS = tuple(dict.fromkeys([*FILE_COLUMNS, *HUB_COLUMNS]))
+FILE_KINDS = {
+    "prompt": "a text, not empty",
+    "entry_point": "a name",
+    "canonical_solution": "a text, not empty",
+    "base_input": "a list of lists, not empty",
+    "plus_input": "a list of lists",
+    "atol": "a number, 0 or more",
+}
+HUB_KINDS = {
+    "prompt": "a text, not empty",
+    "code": "a text, not empty",
+    "test_imports": "a list of texts",
+    "test_list": "a list of texts, not empty",
+    "test": "a text",
+}
+HUB_COLUMNS = ("task_id", *HUB_KINDS)
+COLUMNS = tuple(dict.fromkeys(["task_id", *FILE_KINDS, *HUB_KINDS]))
+TASK_ID = re.compile(r"(?:.*/)?([0-9]{1,9})")
+"""5 on the hub, Mbpp/5 in EvalPlus's file."""
 INPUTS = re.compile(r"^inputs = (.*)$", re.MULTILINE)
 """EvalPlus writes all inputs on one line of the hub's `test`."""
-ASSERTION = re.compile(r"^ +assertion\((\w+)\(\*inp\), .*?([\d.e+-]+)\)\s*\Z", re.MULTILINE)
+ASSERTION = re.compile(r"^ +assertion\((\w+)\(\*inp\), .*?((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\)\s*\Z", re.MULTILINE)
 """The last line of `test`: the function that is tested, and the tolerance."""
 LIMITS = Limits(cpu_s=120.0, wall_s=150.0, most_wall_s=900.0)
 """One job runs a hundred inputs, also on the reference; some sum the numbers up to a hundred million."""
@@ -167,9 +184,12 @@ def check(candidate):
 
 def problems(path: str | None) -> list[Problem]:
     """The tasks of EvalPlus's file, or of the hub's dataset or a copy of it. Raises TaskError if there is no such data
-    or one of its columns is missing."""
-    path = path or os.environ.get("MBPP_OVERRIDE_PATH")
-    if path is None:
+    or a field of a row is missing or of another type."""
+    where = f"task.env.path={path}"
+    if not path and (path := os.environ.get("MBPP_OVERRIDE_PATH")):
+        where = f"MBPP_OVERRIDE_PATH={path}"
+    if not path:
+        where = HUB
         try:
             rows = list(hub_rows(HUB, None, "test", HUB_COLUMNS))
         except TaskError as error:
@@ -178,37 +198,59 @@ def problems(path: str | None) -> list[Problem]:
                 "MbppPlus-v0.2.0.jsonl.gz of github.com/evalplus/mbppplus_release"
             ) from error
     else:
-        rows = list(file_rows(data_files(Path(path)), COLUMNS))
-    for row in rows:
-        columns = HUB_COLUMNS if "test" in row else FILE_COLUMNS
-        if missing := [key for key in columns if key not in row and key != "test_imports"]:
-            raise TaskError(f"{path or HUB}: rows need {missing[0]}")
-    return [hub_problem(row) if "test" in row else plus_problem(row) for row in rows]
+        rows = list(file_rows(data_files(Path(path), where.partition("=")[0]), COLUMNS, strict=True))
+    if not rows:
+        raise TaskError(f"{where}: no row in it")
+    try:
+        return [hub_problem(row) if "test" in row else plus_problem(row) for row in rows]
+    except TaskError as error:
+        raise TaskError(f"{where}: {error}") from None
 
 
-def plus_problem(row: dict[str, Any]) -> Problem:
-    """One row of EvalPlus's file as a problem whose check also runs the reference."""
-    number = int(row["task_id"].split("/")[-1])
+def _checked(row: Row, kinds: Mapping[str, str]) -> int:
+    """The number of a row's task. Raises TaskError for a wrong field."""
+    task = row.get("task_id")
+    number = TASK_ID.fullmatch(str(task)) if isinstance(task, str | int) else None
+    if number is None:
+        given = "missing" if task is None else f"{task!r:.60}"
+        raise TaskError(f"{row.get('id', 'a row')}: `task_id` is {given}: it must be a number, or a text like Mbpp/5")
+    try:
+        check_fields(row, kinds, ("test_imports",))
+    except TaskError as error:
+        raise TaskError(f"task {task}: {error}") from None
+    return int(number[1])
+
+
+def plus_problem(row: Row) -> Problem:
+    """One row of EvalPlus's file as a problem whose check also runs the reference. Raises TaskError, with the task's
+    id, for a wrong field."""
+    if row.get("plus_input") == {}:  # no inputs either
+        row = row | {"plus_input": []}
+    number = _checked(row, FILE_KINDS)
     convert = CONVERTED.get(number, _same)
-    base, plus = ([convert(arguments) for arguments in row[part]] for part in ("base_input", "plus_input"))
+    try:
+        base, plus = ([convert(arguments) for arguments in row[part]] for part in ("base_input", "plus_input"))
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise TaskError(f"task {row['task_id']}: `base_input` and `plus_input` are not this task's: {error}") from None
     text = row["prompt"].strip().strip('"').strip()
     return _problem(
         number, text, row["entry_point"], row["canonical_solution"], row["atol"], repr(base + plus), repr(base)
     )
 
 
-def hub_problem(row: dict[str, Any]) -> Problem:
+def hub_problem(row: Row) -> Problem:
     """One row of the hub's dataset as a problem, with the same tests and comparisons as the file's row.
 
     Its `test` has the inputs as Python source, each once: first those of MBPP, then EvalPlus's own. Those of MBPP end
     with the last that an assert of `test_list` calls the function with (list or tuple makes no difference), and are at
-    least as many as there are different calls. Raises TaskError for a `test` of another form.
+    least as many as there are different calls. Raises TaskError, with the task's id, for a wrong field or a `test` of
+    another form.
     """
-    number, asserts = int(row["task_id"]), row["test_list"]
+    number, asserts = _checked(row, HUB_KINDS), row["test_list"]
     inputs, assertion = INPUTS.search(row["test"]), ASSERTION.search(row["test"])
-    if inputs is None or assertion is None or not asserts:
+    if inputs is None or assertion is None:
         raise TaskError(
-            f"{HUB}, task {number}: `test` is not of EvalPlus's form (a line `inputs = [...]`, an assertion)"
+            f"task {number}: `test` is not of EvalPlus's form (a line `inputs = [...]`, an assertion with a tolerance)"
         )
     text = f"{row['prompt'].strip()}\n{asserts[0].strip()}"
     base = f"_called_by({[*(row.get('test_imports') or []), *asserts]!r}, {inputs[1]})"

@@ -161,13 +161,15 @@ def shipped_tasks() -> list[Problem]:
 def own_tasks(source: str) -> list[Problem]:
     """Evaluation tasks of the user's, from a file or folder. Raises TaskError, with the row's id."""
     problems: dict[str, Problem] = {}
-    for number, row in enumerate(file_rows(data_files(Path(source)), CHECKED)):
+    for number, row in enumerate(file_rows(data_files(Path(source), "task.env.test"), CHECKED, strict=True)):
         name = row.get("id") or f"row {number}"
         setting = f"task.env.test={source}: {name}"
         if missing := [column for column in CHECKED[1:] if not row.get(column)]:
             raise TaskError(f"{setting}: {missing[0]} is missing; a task needs {', '.join(CHECKED)}")
         if wrong := [column for column in ("text", "program") if not isinstance(row.get(column, ""), str)]:
             raise TaskError(f"{setting}: {wrong[0]} is no text")
+        if wrong := [column for column in ("worlds", "conditions") if not isinstance(row[column], list)]:
+            raise TaskError(f"{setting}: {wrong[0]} is no list")
         try:
             if len(row["worlds"]) != len(row["conditions"]):
                 raise ValueError(f"{len(row['worlds'])} worlds and {len(row['conditions'])} conditions")
@@ -215,7 +217,7 @@ def _train(source: str) -> Iterable[Problem]:
     if source == "hub":
         source_rows = hub_rows(HUB, None, "train", COLUMNS)
     else:
-        source_rows = file_rows(data_files(Path(source)), COLUMNS)
+        source_rows = file_rows(data_files(Path(source), "task.env.train"), COLUMNS)
     parsed = [_from_text(row, number) for number, row in enumerate(source_rows)]
     problems = [problem for problem in parsed if isinstance(problem, Problem)]
     left_out = [f"row {number}: {reason}" for number, reason in enumerate(parsed) if isinstance(reason, str)]

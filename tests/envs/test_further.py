@@ -26,7 +26,7 @@ def test_they_are_trained_on_and_nothing_else_changes(tmp_path):
     assert [p.id for p in more.problems("test")] == [p.id for p in alone.problems("test")]
     assert more.problems("train")[-1].cases[0].expected == 3
     for wrong, reason in (
-        ({"examples": []}, "basics/further/twice: it has no tests"),
+        ({"examples": []}, r"wrong\.jsonl:1: twice has no tests"),
         ({"solution": "def twice("}, "no Python"),
         ({"solution": "twice = lambda x: 2 * x"}, "has no `def twice`"),
         ({"description": None}, "description is no text"),
@@ -72,9 +72,9 @@ def test_a_share_of_the_families_for_validation(tmp_path):
     for share in (1.0, -0.1, 0.0001):
         with pytest.raises(TaskError, match=rf"task\.env\.validation={share}"):
             Basics(validation=share)
-    row = {"family": "a", "signature": "def f(x):", "description": "Do.", "solution": "def f(x):\n    return x\n"}
+    row = {"name": "f", "signature": "def f(x):", "description": "Do.", "solution": "def f(x):\n    return x\n"}
     cases = {"examples": [{"args": [1], "expected": 1}], "hidden": []}
-    rows = [{**row, **cases, "name": f"f{n}", "family": "one" if n else "other"} for n in range(11)]
+    rows = [{**row, **cases, "id": f"mine/{n}", "family": "one" if n else "other"} for n in range(11)]
     (tmp_path / "one.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
     with pytest.raises(TaskError, match="too few families"):
         Basics(path=str(tmp_path / "one.jsonl"), train_size=10, validation=0.5)

@@ -139,6 +139,12 @@ def test_a_row_that_cannot_be_used_is_one_line(changed, message, style, tmp_path
         HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"), style=style)
 
 
+def test_an_empty_file_is_named(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("\n")
+    with pytest.raises(TaskError, match=rf"task\.env\.path={tmp_path}/rows\.jsonl: it is empty"):
+        HumanEval(path=str(tmp_path / "rows.jsonl"))
+
+
 def test_a_blank_before_the_parameters_is_no_other_function(tmp_path):
     rows = [
         ROW | {"task_id": f"HumanEval/{n}", "prompt": ROW["prompt"].replace("double(", "double (")} for n in range(2)

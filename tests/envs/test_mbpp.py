@@ -239,7 +239,7 @@ def test_rows_of_the_hub_are_read_from_the_hub_and_from_a_copy(tmp_path, monkeyp
     with pytest.raises(TaskError, match="task 5: `test` is not of EvalPlus's form"):
         Mbpp("plus", str(tmp_path / "hub.jsonl")).problems("test")
     (tmp_path / "hub.jsonl").write_text('{"task_id": "Mbpp/1", "prompt": "x"}\n')
-    with pytest.raises(TaskError, match="rows need entry_point"):
+    with pytest.raises(TaskError, match=r"hub\.jsonl: task Mbpp/1: `entry_point` is missing: it must be a name"):
         Mbpp("plus", str(tmp_path / "hub.jsonl")).problems("test")
 
 
@@ -267,12 +267,82 @@ def test_an_answer_that_forgets_its_imports_fails(sandbox):
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [({"code": None}, "mbpp/11: `code` is missing"), ({"test_list": ["assert True"]}, "mbpp/11: no test calls a")],
+    [
+        ({"code": None}, "mbpp/11: `code` is missing: it must be a text"),
+        ({"test_list": ["assert True"]}, "mbpp/11: no test calls a"),
+        *(
+            ({"test_list": value}, r"mbpp/11: `test_list` is .*: it must be a list of texts")
+            for value in (5, [1], {"a": 1}, "assert f()", [])
+        ),
+        ({"test_setup_code": 5}, "mbpp/11: `test_setup_code` is 5: it must be a text"),
+        ({"test_imports": 5}, "mbpp/11: `test_imports` is 5: it must be a list of texts"),
+        ({"test_imports": [1]}, r"mbpp/11: `test_imports` is \[1\]: it must be a list of texts"),
+        ({"text": None}, "mbpp/11: `text` is missing"),
+        ({"text": {}}, "mbpp/11: `text` is {}: it must be a text"),
+        ({"text": {"a": 1}}, "mbpp/11: `text` is {'a': 1}: it must be a text"),
+        ({"task_id": "11"}, "rows-0: `task_id` is '11': it must be an integer"),
+        ({"task_id": 5}, r"no `task_id` is from 11 to 510: set task\.env\.every_id=true"),
+    ],
 )
-def test_a_row_that_cannot_be_used_is_named(changed, message):
+def test_a_row_that_cannot_be_used_is_named(changed, message, tmp_path):
     row = {"task_id": 11, "text": "Words.", "code": "def f():\n    pass\n", "test_list": ["assert f() is None"]}
-    with pytest.raises(TaskError, match=message):
-        mbpp_problem(row | changed)
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row | {"test_setup_code": None, "test_imports": None}) + "\n")
+    assert len(Mbpp(path=str(tmp_path / "rows.jsonl")).problems("test")) == 1
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row | changed) + "\n")
+    with pytest.raises(TaskError, match=rf"^task\.env\.path={tmp_path}/rows\.jsonl: {message}") as caught:
+        Mbpp(path=str(tmp_path / "rows.jsonl")).problems("test")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "kind"),
+    [
+        ("task_id", (None, "zz", 2.5, True), "a number, or a text like Mbpp/5"),
+        ("prompt", (None, 5, {}), "a text"),
+        ("canonical_solution", (None, 5), "a text"),
+        ("entry_point", (None, 5, "a b"), "a name"),
+        ("base_input", (None, 5, {}, [], [1]), "a list of lists, not empty"),
+        ("plus_input", (None, 5, [1]), "a list of lists"),
+        ("atol", (None, "zz", {}, -1), "a number, 0 or more"),
+        ("code", (None, 5), "a text"),
+        ("test_list", (None, 5, [1]), "a list of texts"),
+        ("test_imports", (5, [1]), "a list of texts"),
+        ("test", (None, 5), "a text"),
+    ],
+)
+def test_a_row_of_mbpp_plus_that_cannot_be_used_is_named(field, values, kind, tmp_path):
+    path = tmp_path / "plus.jsonl"
+    for row in (SHARED_ELEMENTS, hub_row()):
+        for value in values if field in row else ():
+            path.write_text(json.dumps(row | {field: value}))
+            with pytest.raises(TaskError, match=rf"^task\.env\.path={path}: .*: `{field}` is .*: it must be {kind}"):
+                Mbpp("plus", str(path)).problems("test")
+
+
+def test_arguments_that_are_not_the_tasks_are_said(tmp_path):
+    (tmp_path / "plus.jsonl").write_text(json.dumps(SHARED_ELEMENTS | {"base_input": [[3, 4]]}))
+    with pytest.raises(TaskError, match="task Mbpp/2: `base_input` and `plus_input` are not this task's"):
+        Mbpp("plus", str(tmp_path / "plus.jsonl")).problems("test")
+
+
+def test_a_number_alone_names_a_task_of_mbpp_plus():
+    by_text, by_number = (plus.plus_problem(SHARED_ELEMENTS | {"task_id": name}) for name in ("Mbpp/2", 2))
+    assert by_text == by_number and by_number.id == "mbppplus/2"
+    assert plus.hub_problem(hub_row(task_id="Mbpp/5")) == plus.hub_problem(hub_row())
+    assert plus.plus_problem(SHARED_ELEMENTS | {"plus_input": {}}) == by_text
+
+
+@pytest.mark.parametrize("evaluate", ["mbpp", "sanitized", "plus"])
+def test_an_evaluation_needs_every_line_of_its_file(evaluate, tmp_path):
+    rows = [SHARED_ELEMENTS if evaluate == "plus" else row(task_id=number) | {"prompt": "p"} for number in (11, 12)]
+    whole = "".join(json.dumps(each) + "\n" for each in rows)
+    path = tmp_path / "rows.jsonl"
+    path.write_text(whole[:-20])
+    with pytest.raises(TaskError, match=r"rows\.jsonl:2: not JSON"):
+        Mbpp(evaluate, str(path)).problems("test")
+    path.write_text("\n")
+    with pytest.raises(TaskError, match=rf"^task\.env\.path={path}: no row in it"):
+        Mbpp(evaluate, str(path)).problems("test")
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
@@ -286,7 +356,9 @@ def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(TaskError, match="from the hub: give a copy"):
         next(hub_rows("google-research-datasets/mbpp", "full", "test", COLUMNS))
     (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(TaskError, match="rows need task_id"):
+    with pytest.raises(
+        TaskError, match=r"task\.env\.path=.*x\.jsonl: x-0: `task_id` is missing: it must be an integer"
+    ):
         Mbpp(path=str(tmp_path / "x.jsonl")).problems("test")
     with pytest.raises(TaskError, match="no usable row"):
         Mbpp(train_path=str(tmp_path / "x.jsonl")).problems("train")
@@ -300,7 +372,9 @@ def test_a_file_of_the_other_set_is_refused(tmp_path, evaluate, field):
         Mbpp(evaluate, path=str(tmp_path / "rows.jsonl")).problems("test")
 
 
-@pytest.mark.parametrize("setting", [{"limit": 0}, {"limit": -5}, {"shown_tests": -1}, {"train_size": 0}])
+@pytest.mark.parametrize(
+    "setting", [{"limit": 0}, {"limit": -5}, {"shown_tests": -1}, {"train_size": 0}, {"validation_size": -1}]
+)
 def test_numbers_of_problems_that_cannot_be_are_refused(setting):
     (name,) = setting
     with pytest.raises(TaskError, match=rf"task\.env\.{name}=.*: it must be"):

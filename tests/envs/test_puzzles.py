@@ -94,6 +94,7 @@ def test_what_is_wrong_with_the_file_is_said(tmp_path):
         Puzzles(str(tmp_path))
     for rows, reason in (
         ({}, "not a JSON list"),
+        ([], r"task\.env\.path=.*puzzles\.json: it has no puzzle that can be used; it should be"),
         ([{"name": "a"}], "puzzle 0: not an object with the texts name"),
         ([puzzle("A:0"), puzzle("B:0", sat=None)], "puzzle 1: not an object"),
         ([puzzle("A:0", sol_bodies="x")], "sol_bodies is not a list"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import gzip
 import json
 import textwrap
 from dataclasses import replace
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from envs.basics import Basics
 from envs.humaneval import HumanEval
-from envs.sandbox import run_sync
+from envs.sandbox import FunctionCase, run_sync
 from envs.task import Problem, TaskError, extract_fenced, seeded_split, validate
 
 
@@ -65,6 +68,8 @@ ROW = {
     "description": "d",
     "solution": "def f(x):\n    return x\n",
 }
+SOLVED = "def f(x):\n    return x + x % 7 - x // 3 * {}\n"
+"""A reference that has the shape of no held-out one."""
 
 
 @pytest.mark.parametrize(
@@ -85,14 +90,67 @@ ROW = {
         (json.dumps({**ROW, "examples": {}, "hidden": []}), "examples is no list"),
         (json.dumps({**ROW, "examples": [], "hidden": [], "id": 0}), ":1: id is no text"),
         (json.dumps({**ROW, "examples": [], "hidden": [], "id": None}), "no tests"),
+        *(
+            (json.dumps({**ROW, **changed, "examples": [], "hidden": [{"args": [1], "expected": 1}]}), f":1: {says}")
+            for changed, says in (
+                ({"solution": "def f(x)"}, "the solution of f is no Python: expected ':'"),
+                ({"solution": "def g(x):\n    return x\n"}, "the solution of f has no `def f`"),
+                ({"solution": "(" * 10_000}, "the solution of f is no Python: "),
+                ({"solution": " "}, "solution is empty"),
+                ({"signature": ""}, "signature is empty"),
+                ({"name": ""}, "name is empty"),
+                ({"name": "f g"}, "name='f g' names no function"),
+            )
+        ),
     ],
 )
-def test_bad_data_is_refused_in_one_line(tmp_path, text, says):
+@pytest.mark.parametrize("key", ["path", "further"])
+def test_bad_data_is_refused_in_one_line(tmp_path, text, says, key):
     file = tmp_path / "mine.jsonl"
     file.write_text(text)
     with pytest.raises(TaskError, match=says) as error:
-        Basics(train_size=0, path=str(file))
-    assert "\n" not in str(error.value)
+        Basics(train_size=0, **{key: str(file)})
+    assert "\n" not in str(error.value) and f"task.env.{key}" in str(error.value) and str(file) in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["path", "further"])
+def test_ones_own_rows_may_lie_in_files_of_several_forms_at_any_depth(tmp_path, key):
+    tests = {"examples": [{"args": [1], "expected": 1}], "hidden": []}
+    rows = [ROW | tests | {"id": f"mine/{n}", "family": str(n), "solution": SOLVED.format(n)} for n in range(4)]
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(TaskError, match=rf"holds no \.jsonl, \.jsonl\.gz, \.parquet \(task\.env\.{key}\)"):
+        Basics(train_size=0, **{key: str(tmp_path)})
+    (tmp_path / "a" / "b" / "deep.jsonl").write_text(json.dumps(rows[0]))
+    (tmp_path / "a" / "zipped.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[1]).encode()))
+    parquet.write_table(pyarrow.Table.from_pylist(rows[2:3]), tmp_path / "table.parquet")
+    (tmp_path / "top.jsonl").write_text(json.dumps(rows[3]))
+    (tmp_path / "README.md").write_text("no data")
+    problems = Basics(train_size=0, **{key: str(tmp_path)}).problems("test" if key == "path" else "train")
+    assert sorted(p.id for p in problems) == [row["id"] for row in rows]
+    assert [p.cases for p in problems] == [(FunctionCase((1,), 1),)] * 4
+    (tmp_path / "table.txt").write_text(json.dumps(rows[0]))
+    with pytest.raises(TaskError, match=r"table\.txt is no \.jsonl"):
+        Basics(train_size=0, **{key: str(tmp_path / "table.txt")})
+
+
+@pytest.mark.parametrize("key", ["path", "further"])
+def test_results_of_ones_own_rows_are_compared_as_json_has_them(tmp_path, sandbox, key):
+    expected = [[1, 2], {"1": [0.3]}]
+    row = ROW | {"solution": SOLVED.format(0), "examples": [], "hidden": [{"args": [1], "expected": expected}]}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    [problem] = Basics(train_size=0, **{key: str(tmp_path / "mine.jsonl")}).problems(
+        "test" if key == "path" else "train"
+    )
+    returned = [
+        ("(1, 2), {1: (0.1 + 0.2,)}", "pass"),
+        ("[[1, 2], {'1': [0.3000009]}]", "pass"),
+        ("[[1, 2], {'1': [0.300002]}]", "fail"),
+        ("[[1.0, 2], {'1': [0.3]}]", "pass"),
+        ("[{1, 2}, {'1': [0.3]}]", "fail"),
+        ("[[1, 3], {'1': [0.3]}]", "fail"),
+    ]
+    jobs = [problem.job(f"def f(x):\n    return {value}\n", value) for value, _ in returned]
+    assert [o.verdict for o in run_sync(sandbox, jobs)] == [verdict for _, verdict in returned]
 
 
 def test_a_block_inside_a_list_is_run_without_its_indent(sandbox):

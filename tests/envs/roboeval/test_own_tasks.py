@@ -49,7 +49,8 @@ def test_the_readmes_example_is_sound_and_grades_programs(tmp_path, sandbox):
             "a person in a: 'yes' must be a list",
         ),
         ({"worlds": [{"rooms": [1], "robot_start": 1}] * 2}, "rooms: 1 must be a text"),
-        ({"worlds": 1}, "mug: .*has no len"),
+        ({"worlds": 1}, "mug: worlds is no list"),
+        ({"conditions": "report"}, "mug: conditions is no list"),
         ({"program": 5}, "mug: program is no text"),
         ({"text": 5}, "mug: text is no text"),
         ({"conditions": [{"visits": []}] * 2}, "mug: "),
@@ -67,5 +68,10 @@ def test_what_is_there_twice_or_not_at_all(tmp_path):
         tasks(tmp_path, EXAMPLE, EXAMPLE)
     with pytest.raises(TaskError, match="no row"):
         tasks(tmp_path)
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(EXAMPLE) + "\n" + json.dumps(EXAMPLE)[:-9])
+    with pytest.raises(TaskError, match=r"tasks\.jsonl:2: not JSON"):
+        RoboEval(test=str(tmp_path / "tasks.jsonl"))
+    with pytest.raises(TaskError, match=r"no such file or folder: .*absent \(task\.env\.test\)"):
+        RoboEval(test=str(tmp_path / "absent"))
     with pytest.raises(TaskError, match="set one of them"):
         RoboEval(test="tasks.jsonl", benchmark_dir="benchmark")
