@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from recipes.cli.arguments import keys_of, small_command
-from recipes.cli.console import log
+from recipes.cli.console import for_terminal, log
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from recipes.cli.schema import CONF, register
@@ -210,12 +210,22 @@ class Talk:
         return encoded([*self.messages, {"role": "user", "content": question}], self.tokenizer)
 
     def check(self, question: str) -> None:
-        """Raise UserError for a question that does not fit into the model's context."""
+        """Raise UserError for a question that does not fit into the model's context, or has words that it lacks."""
         from recipes.tools.conversation.answering import check_length
 
         fresh = len(self.messages) < 2
         remedy = "ask a shorter one, or set max_new_tokens" if fresh else "/new forgets the conversation"
-        check_length(len(self.prompt(question)), self.context, self.longest, remedy)
+        try:
+            ids = self.prompt(question)
+        except Exception as error:  # tokenizers has no class of its own for it
+            if self.given.model.path != "scratch":
+                raise
+            task = self.given.task.name
+            raise UserError(
+                f"the question {question[:40]!r} has what the vocabulary of this model lacks, which knows the prompts "
+                f"of task={task} alone: give problem=ID, one of that task"
+            ) from error
+        check_length(len(ids), self.context, self.longest, remedy)
 
     def say(self, question: str) -> Any:
         """Ask and write the answer as it comes; run its program where the user asked for that."""
@@ -235,6 +245,7 @@ class Talk:
             Console(stderr=True).print(printed(self.sandbox, answer.text))
 
     def write(self, piece: str) -> None:
+        piece = for_terminal(piece) if self.out.isatty() else piece
         encoding = self.out.encoding or "utf-8"
         self.out.write(piece.encode(encoding, "replace").decode(encoding))
         self.out.flush()

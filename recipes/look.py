@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,9 @@ def look(cfg: LookConfig) -> int:
     folder = run_folder(cfg.run)
     rows = read_jsonl(folder / "completions.jsonl")
     if not rows:
-        raise UserError(f"{folder} has no completions yet")
+        kept = next((name for name in ("eval_samples.jsonl", "samples.jsonl") if (folder / name).exists()), None)
+        where = f": answers of its evaluations are in {folder / kept}" if kept else " yet"
+        raise UserError(f"{folder} has no completions{where}")
     if cfg.replay:
         graded = sum(row["reward"] is not None for row in rows)
         differing = replay(OmegaConf.load(folder / "config.yaml"), rows)  # type: ignore[arg-type]
@@ -74,7 +77,7 @@ def look(cfg: LookConfig) -> int:
         print(f"{graded - len(differing)} of {graded} stored rows give the stored numbers")
         return 1 if differing else 0
     shown = chosen(rows, cfg)
-    command = f"{started_as('look')} run={folder} replay=true"
+    command = f"{started_as('look')} {shlex.quote(f'run={folder}')} replay=true"
     again = Text(f"grade all {len(rows)} stored rows again: {command}", "dim")
     if cfg.html is None:
         Console().print(*cards(shown, cfg.reward), sep="\n")

@@ -11,6 +11,7 @@ from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -124,7 +125,7 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
             return f"{wrong_type[1]}={wrong_type[2]}: it must be {expected}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
         return f"'{home}': no shell writes out a ~ behind =; give the whole path"
-    if UNREADABLE.search(message) and (odd := next((o for o in overrides if o.split("=", 1)[-1] in message), None)):
+    if UNREADABLE.search(message) and (odd := next((o for o in overrides if not _readable(o)), None)):
         name, _, value = odd.partition("=")
         return f"'{odd}' cannot be read: write '{name}=\"{value}\"', with quotes for the shell and for Hydra"
     if (group := NO_GROUP.search(message)) and not (group[1] == "value" and "recipe=ppo" in overrides):
@@ -139,6 +140,15 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
     key = FULL_KEY.search(message)
     message = FULL_KEY.sub("", message)
     return message if key is None or key[1] in message else f"{key[1]}: {message}"
+
+
+def _readable(override: str) -> bool:
+    """Whether Hydra's grammar has a text of the form KEY=VALUE."""
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return False
+    return True
 
 
 def _brought(overrides: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ def append_results(file: Path, cfg: DictConfig, summaries: Iterable[dict[str, An
     writer = csv.DictWriter(text, [*COLUMNS, *MEASURED], extrasaction="ignore")
     for summary in with_base_tests(summaries):
         passed = summary["pass@k"].get("1") or dict.fromkeys(("value", "low", "high"))
-        run = {"run": cfg.run.name, "model": cfg.model.path, "adapter": cfg.adapter}
+        run = {"run": Path(cfg.run.dir).name, "model": cfg.model.path, "adapter": cfg.adapter}
         measured = {"problems": judged_problems(summary), "pass@1": passed["value"]}
         writer.writerow(run | summary | measured | {name: passed[name] for name in ("low", "high")})
     with file.open("a", encoding="utf-8") as out:  # several runs on a task share it

@@ -60,6 +60,7 @@ def run(recipe: str, *overrides: str) -> subprocess.CompletedProcess:
         (["value=separate"], "value=: only PPO has a critic"),
         (["+experiment=mbpp_a100x2"], "+experiment=mbpp_a100x2 has a critic, so it is for recipes/ppo.py"),
         (["run.dir=runs/a b é"], "cannot be read: write 'run.dir=\"runs/a b é\"'"),
+        (["recipe.trl.max_steps=2", "run.name=a <b>"], "'run.name=a <b>' cannot be read"),
         (["seed=abc"], "seed=abc: it must be a number from 0 to"),
         (["evaluation.k=8"], "evaluation.k=8: it must be a list of numbers, such as [1,8]"),
         (["+task.reward.new=_target_:a.B", "+task.reward.new=weight:1"], "must stand in single quotes"),

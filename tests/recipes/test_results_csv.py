@@ -11,7 +11,7 @@ PROCESSES, FILES = 4, 300
 
 
 def write(folder, number, together):
-    cfg = OmegaConf.create({"run": {"name": f"run{number}"}, "model": {"path": "some/model"}, "adapter": None})
+    cfg = OmegaConf.create({"run": {"dir": f"runs/run{number}"}, "model": {"path": "some/model"}, "adapter": None})
     summary = {"task": "basics", "pass@k": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}}}
     for each in range(FILES):
         together.wait()
@@ -19,7 +19,7 @@ def write(folder, number, together):
 
 
 def test_problems_are_those_that_were_graded(tmp_path):
-    cfg = OmegaConf.create({"run": {"name": "run"}, "model": {"path": "some/model"}, "adapter": None})
+    cfg = OmegaConf.create({"run": {"dir": "runs/run"}, "model": {"path": "some/model"}, "adapter": None})
     share = {"pass@k": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}}}
     counts = [{"problems": 66, "judged": 60, "ungraded": 7}, {"problems": 66, "judged": 66, "ungraded": 0}]
     append_results(tmp_path / "all.csv", cfg, [{"task": "basics"} | share | each for each in counts])

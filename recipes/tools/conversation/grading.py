@@ -13,6 +13,7 @@ from rich.text import Text
 
 from envs.sandbox import FunctionCase, Job, Sandbox
 from envs.task import Problem, Task, extract_fenced
+from recipes.cli.console import for_terminal
 from recipes.cli.errors import UserError
 from recipes.data.completions import Rollout, completion_of, completion_rows
 from recipes.tools.coloured_tokens import cards
@@ -66,5 +67,5 @@ def printed(sandbox: Sandbox, text: str) -> Text:
     ended = f"exit status {outcome.exit_status}" if outcome.exit_status is not None else outcome.verdict
     parts = [outcome.stdout, outcome.stderr] if outcome.stdout or outcome.stderr else ["(printed nothing)\n"]
     note = f", {outcome.note}" if outcome.note and not outcome.stderr else ""
-    shown = "".join(part if not part or part.endswith("\n") else f"{part}\n" for part in parts)
+    shown = for_terminal("".join(part if not part or part.endswith("\n") else f"{part}\n" for part in parts))
     return Text.assemble((f"run in the sandbox: {ended}{note}, {outcome.seconds:.1f} s\n", "bold"), shown.rstrip("\n"))

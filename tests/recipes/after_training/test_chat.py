@@ -191,3 +191,9 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tiny_model):
     terminal.expect(pexpect.EOF)
     terminal.close()
     assert terminal.exitstatus == 0
+
+
+def test_a_programs_control_characters_do_not_reach_the_terminal(sandbox):
+    answer = '```python\nprint("\\x1b]0;owned\\x07 red")\n```'
+    shown = printed(sandbox, answer).plain
+    assert "owned" in shown and "\x1b" not in shown and "\x07" not in shown
