@@ -1,7 +1,8 @@
 """OpenCodeInstruct (Ahmad et al. 2025, arXiv 2504.04030, CC BY 4.0): instructions with asserts, for training.
 
 The dataset has nine text columns; `unit_tests` holds a JSON list of asserts. A row is used if its domain is `generic`
-(or the copy has no such column) and its tests call a function.
+(or the copy has no such column) and its tests call a function. Language models wrote tests and solutions, and
+`tests_execution_status` says which of the tests the row's solution passes: the others are left out.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def problem(row: Row) -> Problem:
     question = row.get("input")
     if not isinstance(question, str) or not question.strip():
         raise TaskError("no instruction")
-    tests = asserts(row.get("unit_tests"))
+    tests = asserts(row.get("unit_tests"), row.get("tests_execution_status"))
     if not tests:
         raise TaskError("no asserts")
     if not row.get("id"):
@@ -96,18 +97,28 @@ def problem(row: Row) -> Problem:
     )
 
 
-def asserts(column: Any) -> list[str]:
-    """The asserts of `unit_tests` (a list or its JSON) that parse and need no state of the program, at most
-    MAX_TESTS."""
+def asserts(column: Any, status: Any = None) -> list[str]:
+    """The asserts of `unit_tests` (a list or its JSON) that parse and need no state of the program, at most MAX_TESTS.
+
+    status: `tests_execution_status`, as many results; a test of which it says anything but "pass" is left out.
+    """
+    tests, results = _listed(column), _listed(status)
+    if len(results) != len(tests):
+        results = ["pass"] * len(tests)
+    passed = (
+        test.strip() for test, result in zip(tests, results, strict=True) if isinstance(test, str) and result == "pass"
+    )
+    return [test for test in passed if _is_usable(test)][:MAX_TESTS]
+
+
+def _listed(column: Any) -> list[Any]:
+    """A list, or the list in its JSON; empty for anything else."""
     if isinstance(column, str):
         try:
             column = json.loads(column)
         except ValueError:
             return []
-    if not isinstance(column, list):
-        return []
-    tests = (test.strip() for test in column if isinstance(test, str))
-    return [test for test in tests if _is_usable(test)][:MAX_TESTS]
+    return column if isinstance(column, list) else []
 
 
 def _is_usable(test: str) -> bool:

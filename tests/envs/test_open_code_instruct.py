@@ -101,6 +101,15 @@ def test_tests_that_need_the_programs_streams_files_or_seeds_are_left_out(test):
     assert instruct.asserts([test, "assert f(1) == 1"]) == ["assert f(1) == 1"]
 
 
+def test_tests_that_the_rows_own_solution_fails_are_left_out():
+    tests = ["assert f(1) == 1", "assert f(2) == 9", "assert f(3) == 3"]
+    status = ["pass", "fail", "pass"]
+    assert instruct.asserts(json.dumps(tests), json.dumps(status)) == [tests[0], tests[2]]
+    assert instruct.asserts(tests, status[:2]) == tests  # not of these tests
+    with pytest.raises(TaskError, match="no asserts"):
+        instruct.problem(made(1, unit_tests=tests, tests_execution_status=["fail"] * 3))
+
+
 def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
     def reference(output, test):
         return instruct.problem(made(1, output=output, unit_tests=json.dumps([test]))).reference
