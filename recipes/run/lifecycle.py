@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 from transformers import set_seed
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from envs.episode import Episode
 from envs.task import Task
@@ -104,8 +105,10 @@ def prepare(
     elif plan and plan["keeps_freed"]:
         keep_at_most(KEPT * plan["peak_gib"] * GIB)
     state = join_processes(cfg.hardware, by_accelerate)
-    divided = cfg.hardware.zero_stage == 3  # where the arguments exist, transformers loads the policy in parts
-    args = None if divided else trl_arguments(cfg, kind)
+    args = trl_arguments(cfg, kind)
+    divided = cfg.hardware.zero_stage == 3
+    if divided:  # where such arguments exist, transformers loads the policy in parts: they are made again after it
+        unset_hf_deepspeed_config()
     folder = open_run_dir(cfg, state.is_main_process)
     if plan and state.is_main_process:
         write_text(folder / "plan.json", json.dumps(plan) + "\n")
@@ -133,7 +136,7 @@ def prepare(
             check_readable(other.task, cfg.evaluation.split, tokenizer, cfg.model.name)
         check_context(cfg, task, tokenizer, policy.config, samples=cfg.recipe.name in ONLINE)
     log = RunLog(folder, cfg.run.completions_per_step)
-    args = args or trl_arguments(cfg, kind)
+    args = trl_arguments(cfg, kind) if divided else args
     return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)
 
 
