@@ -49,7 +49,7 @@ test-trl-newest: .venv-trl/.installed
 	  tests/invariants tests/recipes/test_two_steps.py tests/recipes/test_versions.py
 
 test-vllm: .venv/.installed-dev .venv-vllm/.installed
-	CODEGRAIN_VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PYTEST) -m vllm tests/vllm
+	CODEGRAIN_VLLM_PYTHON="$(CURDIR)/.venv-vllm/bin/python" $(PYTEST) -m vllm tests/vllm
 
 lint: .venv/.installed-dev
 	$(BIN)/python -m ruff check --fix .

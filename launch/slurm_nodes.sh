@@ -29,9 +29,12 @@ source "$ACTIVATE"
 
 NODES="$SLURM_JOB_NUM_NODES"
 PER_NODE="${PER_NODE:-${SLURM_GPUS_ON_NODE:-4}}"
-mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-FIRST="${HOSTS[0]}"
+[[ "$PER_NODE" =~ ^[1-9][0-9]*$ ]] || fail "PER_NODE=$PER_NODE: it must be a number of at least 1"
 PORT="${PORT:-$((20000 + SLURM_JOB_ID % 20000))}"
+[[ "$PORT" =~ ^[1-9][0-9]{0,4}$ && "$PORT" -le 65535 ]] || fail "PORT=$PORT: it must be a number from 1 to 65535"
+HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")" || fail "scontrol cannot name the nodes of $SLURM_JOB_NODELIST"
+FIRST="${HOSTS%%$'\n'*}"
+[ -n "$FIRST" ] || fail "scontrol names no node of $SLURM_JOB_NODELIST"
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-270}"   # to save, once told to stop
 
 # $SLURM_NODEID is each task's own, so it is left to the node's shell

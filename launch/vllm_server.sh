@@ -9,8 +9,13 @@
 # PORT (8000), PYTHON (python) and further options of vLLM's server after the model. From a GPU weights come over NCCL, from
 # a CPU through a folder below TMPDIR, so trainer and server are on one machine. GPU: pip install -e ".[vllm]", not yet run.
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: launch/vllm_server.sh MODEL [option of vLLM's server...]" >&2; exit 2; }
+USAGE="usage: launch/vllm_server.sh MODEL [option of vLLM's server...]"
+case "${1:-}" in
+    -h | --help) echo "$USAGE"; exit 0 ;;
+    "" | -*) echo "$USAGE" >&2; exit 2 ;;
+esac
 PYTHON="${PYTHON:-python}"
+command -v "$PYTHON" >/dev/null || { echo "error: PYTHON=$PYTHON cannot be run: it must be a Python with vllm" >&2; exit 2; }
 "$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec("vllm") is None)' || {
     echo "error: $PYTHON has no vllm: pip install -e \".[vllm]\", or set PYTHON" >&2
     exit 2

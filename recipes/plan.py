@@ -41,7 +41,9 @@ def read(arguments: Sequence[str]) -> tuple[Any, bool]:
     """The run's configuration, and whether JSON is wanted. Raises UserError."""
     schema.register()
     own = [argument for argument in arguments if argument.startswith("json=")]
-    as_json = bool(OmegaConf.from_dotlist(own).get("json", False))
+    as_json = OmegaConf.from_dotlist(own).get("json", False)
+    if not isinstance(as_json, bool):
+        raise UserError(f"{own[-1]}: it must be true or false")
     return compose([argument for argument in arguments if argument not in own]), as_json
 
 

@@ -42,9 +42,11 @@ def _prompts(prompts: int, mini_batches: int, processes: int) -> int:
             f"recipe.prompts_per_step={prompts} does not divide into {processes} processes: set a multiple of it"
         )
     if prompts // processes % mini_batches:
+        unit = processes * mini_batches
         raise UserError(
             f"{prompts // processes} prompts a process (recipe.prompts_per_step) do not divide into "
-            f"recipe.trl.num_mini_batches={mini_batches}: set recipe.trl.num_mini_batches=1"
+            f"recipe.trl.num_mini_batches={mini_batches}: set recipe.trl.num_mini_batches=1 or "
+            f"recipe.prompts_per_step={-(-prompts // unit) * unit}"
         )
     return prompts // processes
 

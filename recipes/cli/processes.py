@@ -212,14 +212,23 @@ def join_processes(hardware: DictConfig, by_accelerate: bool) -> Any:
 
 
 def command_line(cfg: DictConfig) -> str:
-    """The command that starts in this run's directory, whoever started the processes this time."""
+    """The command that starts in this run's directory, with as many processes, whoever started them this time."""
     return _command(cfg, sys.argv)
 
 
 def _command(cfg: DictConfig, words: Sequence[str]) -> str:
     arguments = [a for a in words if a != f"recipe={cfg.recipe.name}"]
     more = [*_decided, f"run.name={cfg.run.name}"] if _decided else []
-    return shlex.join(["python", *arguments, *more])
+    return f"{_starter(cfg.hardware)} {shlex.join([*arguments, *more])}"
+
+
+def _starter(hardware: DictConfig) -> str:
+    """What stands before a recipe's name: python, or sbatch with the nodes and processes that there are."""
+    if hardware.num_machines == 1:
+        return "python"
+    each = int(os.environ.get("LOCAL_WORLD_SIZE") or max(1, hardware.num_processes // hardware.num_machines))
+    nodes = max(1, hardware.num_processes // each)
+    return f"sbatch --nodes={nodes} --gres=gpu:{each} launch/slurm_nodes.sh"
 
 
 def same_command(cfg: DictConfig) -> str:
@@ -232,10 +241,7 @@ def resume_command(cfg: DictConfig) -> str:
     words = sys.argv
     if cfg.run.if_exists != "resume":
         words = [*(word for word in words if key_of(word) != "run.if_exists"), "run.if_exists=resume"]
-    command = _command(cfg, words)
-    if cfg.hardware.num_machines > 1:
-        return f"sbatch launch/slurm_nodes.sh {command.removeprefix('python ')}"
-    return command
+    return _command(cfg, words)
 
 
 def check_one_machine(hardware: DictConfig, script: str, arguments: Sequence[str]) -> None:
@@ -243,8 +249,7 @@ def check_one_machine(hardware: DictConfig, script: str, arguments: Sequence[str
     if hardware.num_machines > 1:
         raise UserError(
             f"hardware={hardware.name} spans {hardware.num_machines} machines: start it with "
-            f"sbatch launch/slurm_nodes.sh {shlex.join([script, *arguments])}, or set hardware.num_machines=1 for this "
-            "one"
+            f"{_starter(hardware)} {shlex.join([script, *arguments])}, or set hardware.num_machines=1 for this one"
         )
 
 

@@ -45,6 +45,7 @@ RANGES: dict[str, Range] = {
     "hardware.rollout_rows": at_least(1),
     "hardware.eval_rows": at_least(1),
     "hardware.logits_at_once": at_least(0),
+    "hardware.memory_gib": ABOVE_0,
     "model.lora_rank": at_least(0),
     "model.lora_alpha": ABOVE_0,
     "model.lora_dropout": BELOW_1,

@@ -1,9 +1,10 @@
 """Stop a run at a signal: SIGTERM or Ctrl-C leads to a checkpoint, exit status 0 and the command that resumes the run.
 
-- SIGTERM (a scheduler takes its nodes back) and a second Ctrl-C stop at once. Completions that are being sampled or
-  graded are dropped, and the step starts anew when the run is resumed; an update or a checkpoint is finished first.
+- SIGTERM (a scheduler takes its nodes back), however often it comes, and a second Ctrl-C stop at once. Completions that
+  are being sampled or graded are dropped, and the step starts anew when the run is resumed; an update or a checkpoint
+  is finished first.
 - The first Ctrl-C stops at the end of the step. An evaluation, which can take minutes, it stops at once.
-- A third Ctrl-C is the usual KeyboardInterrupt.
+- A third Ctrl-C, or one after SIGTERM, is the usual KeyboardInterrupt.
 
 With several processes a stop waits for the end of the step, since all processes must leave together.
 """
@@ -47,7 +48,9 @@ def listening() -> Iterator[None]:
 
 def _request_stop(number: int, frame: Any) -> None:
     global _urgency
-    _urgency = max(_urgency + 1, 2 if number == signal.SIGTERM else 1)
+    if number == signal.SIGTERM and _urgency >= 2:
+        return  # again, as where a launcher sends on what its group had too: the stop is under way
+    _urgency = 2 if number == signal.SIGTERM else _urgency + 1
     if _urgency > 2:
         raise KeyboardInterrupt
     if _interruptible and (_urgency == 2 or _phase == "evaluation"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,16 @@ def completion_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit
 def picked(count: int, limit: int) -> list[int]:
     """At most `limit` places of `count`, evenly over them."""
     return sorted(set(torch.linspace(0, count - 1, min(limit, count)).round().int().tolist()))
+
+
+def rows_of_all(
+    rows_of: Callable[..., list[dict[str, Any]]], rollout: Rollout, advantages: torch.Tensor, step: int, limit: int
+) -> list[dict[str, Any]]:
+    """Rows of completions.jsonl that `rows_of` makes of all processes' rollouts: up to `limit` answers or episodes."""
+    rows = gather_object(rows_of(rollout, advantages, step, limit))
+    starts = [i for i, row in enumerate(rows) if row.get("turn", 1) == 1]
+    ends = [*starts[1:], len(rows)]
+    return [row for i in picked(len(starts), limit) for row in rows[starts[i] : ends[i]]]
 
 
 def _mean_advantage(advantage: torch.Tensor, tokens: int) -> float:

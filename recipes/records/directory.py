@@ -34,6 +34,8 @@ CHANGEABLE = (
     "task.prompt_tokens",
 )
 """Keys that may differ when a run is resumed; any other would make it another run."""
+SETTLED = ("hardware.num_processes", "hardware.zero_stage", "processes")
+"""Settings that a start decides by how many processes it has."""
 EVALUATES = ("eval", "check")
 """Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
 SETUP_FILES = ("config.yaml", "run.log", "plan.json", "dropped.jsonl", LOCK)
@@ -237,6 +239,13 @@ def differing(cfg: DictConfig, kept: Any) -> dict[str, tuple[Any, Any]]:
 def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:
     """Raises UserError where the directory's configuration differs in a key that is not CHANGEABLE."""
     if changed := differing(cfg, kept):
+        count, started = changed.get("processes", (None, None))
+        if isinstance(count, int) and set(changed) <= {*SETTLED}:
+            raise UserError(
+                f"{folder} was made by {count} processes, and {started} were started: start {count} "
+                f"(hardware.num_processes={count}; sbatch has --nodes and --gres), set run.name, or "
+                "run.if_exists=replace"
+            )
         changes = ", ".join(f"{key} was {old}, is {new}" for key, (old, new) in list(changed.items())[:3])
         raise UserError(f"{folder} was made with other settings ({changes}); set run.name, or run.if_exists=replace")
 

@@ -19,13 +19,11 @@ from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
 from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
-from recipes.records.directory import differing
+from recipes.records.directory import SETTLED, differing
 from recipes.records.jsonl import Record, finite, read_config, read_jsonl, setting
 
 TRAINS = ("grpo", "ppo", "reinforce", "sft", "dpo")
 """The recipes that leave weights."""
-SETTLED = ("hardware.num_processes", "hardware.zero_stage", "processes")
-"""Settings that a start decides by how many processes it has."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from inspect import signature
 from typing import Any
 
 import torch
-from accelerate.utils import gather, gather_object
+from accelerate.utils import gather
 from transformers import PreTrainedModel, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
@@ -29,7 +29,7 @@ from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
-from recipes.data.completions import completion_rows
+from recipes.data.completions import completion_rows, rows_of_all
 from recipes.data.curriculum import Curriculum, CurriculumSettings
 from recipes.data.episodes import episode_rows
 from recipes.data.prompt_order import PromptRows
@@ -210,7 +210,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
         rows_of = episode_rows if self._turns > 1 else completion_rows
-        rows = gather_object(rows_of(rollout, advantages, self.state.global_step + 1, self.run_log.per_step))
+        rows = rows_of_all(rows_of, rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
 

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 
-from recipes.data.completions import Rollout, completion_rows
+from recipes.data.completions import Rollout, completion_rows, rows_of_all
 from recipes.data.episodes import episode_rows
 from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
@@ -64,7 +63,7 @@ class StepLog:
         if self.turns is not None:
             metrics |= turn_metrics(rollout, self.turns.most, self.accelerator.device)
         rows_of = completion_rows if self.turns is None else episode_rows
-        rows = gather_object(rows_of(rollout, e.advantages, self.state.global_step, self.run_log.per_step))
+        rows = rows_of_all(rows_of, rollout, e.advantages, self.state.global_step, self.run_log.per_step)
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
         self.log({**metrics, "episode": self.state.global_step * self.args.batch_size * self.samples_per_prompt})

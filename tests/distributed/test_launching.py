@@ -142,6 +142,37 @@ STAND_INS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"PER_NODE": "abc"}, "PER_NODE=abc: it must be a number of at least 1"),
+        ({"PER_NODE": "0"}, "PER_NODE=0: it must be a number of at least 1"),
+        ({"PORT": "abc"}, "PORT=abc: it must be a number from 1 to 65535"),
+        ({"PORT": "70000"}, "PORT=70000: it must be a number from 1 to 65535"),
+        ({"scontrol": "exit 1"}, "scontrol cannot name the nodes of both"),
+        ({"scontrol": "exit 0"}, "scontrol names no node of both"),
+        ({}, None),
+    ],
+)
+def test_slurms_script_says_what_is_wrong_before_it_starts_anything(given, message, tmp_path):
+    scripts = {**STAND_INS, "srun": f'echo "$@" > {tmp_path}/started', **given}
+    for name in ("srun", "scontrol"):
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{scripts[name]}\n")
+        (tmp_path / name).chmod(0o755)
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "both"}
+    slurm["ACTIVATE"] = str(tmp_path / "activate")
+    (tmp_path / "activate").touch()
+    slurm |= {name: value for name, value in given.items() if name.isupper()}
+    script = ["bash", "launch/slurm_nodes.sh", "recipes/grpo.py", "seed=1"]
+    done = start(*script, cwd=ROOT, mark="refused", path=f"{tmp_path}:", **slurm)
+    _, errors = done.communicate()
+    if message is None:
+        assert done.returncode == 0 and errors == ""
+        assert (tmp_path / "started").read_text().split()[-5:] == ["8", "127.0.0.1", "20007", *script[2:]]
+    else:
+        assert done.returncode == 2 and errors == f"slurm_nodes: {message}\n" and not (tmp_path / "started").exists()
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_then_slurms_script_makes_the_run_that_the_sweep_made(swept, tiny_model, tmp_path):
     run = run_of(swept[0], "basics", 1)

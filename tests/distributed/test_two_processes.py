@@ -122,8 +122,11 @@ def test_processes_may_read_different_numbers_of_prompts(tiny_model, tmp_path):
 
 
 def test_a_group_may_lie_across_processes(tiny_model, tmp_path):
-    train_once_and_twice("grpo", tiny_model, tmp_path, "recipe.trl.num_generations=8", "recipe.prompts_per_step=1")
+    extra = ("recipe.trl.num_generations=8", "recipe.prompts_per_step=1", "run.completions_per_step=3")
+    train_once_and_twice("grpo", tiny_model, tmp_path, *extra)
     same_weights(tiny_model, tmp_path)
+    for name in ("one", "two"):
+        assert [row["step"] for row in read_jsonl(tmp_path / name / "completions.jsonl")] == [1, 1, 1, 2, 2, 2]
     rows_one, rows_two = (read_jsonl(tmp_path / n / "metrics.jsonl") for n in ("one", "two"))
     assert [r["groups_total"] for r in rows_one] == [r["groups_total"] for r in rows_two] == [1, 1]
 

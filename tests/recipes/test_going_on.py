@@ -14,7 +14,7 @@ from recipes.cli import schema
 from recipes.cli.arguments import keys_of
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
-from recipes.cli.processes import resume_command, same_command
+from recipes.cli.processes import resume_command, same_command, settle
 from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fails
 from recipes.records.jsonl import read_config, read_jsonl
 from recipes.records.lock import release
@@ -46,6 +46,46 @@ def test_the_command_that_goes_on_removes_nothing(given, printed, monkeypatch):
     assert resume_command(cfg) == f"python {printed}"
     if "run.if_exists=resume" not in given:
         assert same_command(cfg).endswith("run.if_exists=resume") == printed.endswith("resume")
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags"),
+    [
+        ({}, "--nodes=2 --gres=gpu:4"),
+        ({"WORLD_SIZE": "32", "LOCAL_WORLD_SIZE": "8", "RANK": "0", "LOCAL_RANK": "0"}, "--nodes=4 --gres=gpu:8"),
+    ],
+)
+def test_a_run_of_several_machines_goes_on_with_as_many_processes(environment, flags, monkeypatch, tmp_path):
+    """Also by `table.py resume` and the messages that repeat the command of config.yaml."""
+    given = ["task=basics", "hardware=slurm_nodes", f"run.dir={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", ["recipes/grpo.py", "recipe=grpo", *given])
+    monkeypatch.setattr("recipes.cli.processes._decided", [])
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    cfg = compose(["recipe=grpo", *given])
+    if environment:
+        settle(cfg)
+        given += ["hardware.num_processes=32", f"run.name={cfg.run.name}"]
+    command = f"sbatch {flags} launch/slurm_nodes.sh recipes/grpo.py {' '.join(given)}"
+    open_run_dir(cfg)
+    release(tmp_path)
+    assert read_config(tmp_path / "config.yaml")[0]["command"] == command == resume_command(cfg)
+    assert standing(tmp_path, read_config(tmp_path / "config.yaml")[0]).command == command
+
+
+def test_another_number_of_processes_is_refused_with_the_number_that_is_needed(monkeypatch, tmp_path):
+    def start(processes: int, *more: str) -> None:
+        monkeypatch.setenv("WORLD_SIZE", str(processes))
+        given = ["hardware=a100x2", f"hardware.num_processes={processes}", f"run.dir={tmp_path}", *more]
+        open_run_dir(compose(["recipe=grpo", *given]))
+        release(tmp_path)
+
+    start(32)
+    with pytest.raises(UserError, match=r"was made by 32 processes, and 8 were started: start 32 \(hardware\.num_proc"):
+        start(8)
+    with pytest.raises(UserError, match=r"other settings \(.*num_processes was 32, is 8, processes was .*, seed was 0"):
+        start(8, "seed=1")
+    start(32)
 
 
 def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp_path):

@@ -160,6 +160,28 @@ def test_a_full_disk_is_said_and_leaves_whole_checkpoints(tiny_model, tmp_path):
         subprocess.run(["umount", disk], check=False)
 
 
+def test_sigterm_again_is_the_same_request():
+    """A launcher sends on each signal that it gets, and its group may have had it too."""
+    cleaned = []
+    with listening():
+        with pytest.raises(Stopped), phase("rollout", interruptible=True):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(60)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                cleaned.append("rollout")
+        with phase("save"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned.append("save")
+        with pytest.raises(Stopped):
+            stop_if_asked()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+    assert cleaned == ["rollout", "save"]
+
+
 def test_the_first_ctrl_c_ends_an_evaluation_and_no_step():
     with listening(), pytest.raises(Stopped), phase("evaluation", interruptible=True):
         os.kill(os.getpid(), signal.SIGINT)

@@ -26,6 +26,7 @@ def _schemas():
     [
         ("grpo", "seed=-1", "seed=-1: it must be a number from 0 to 4294967295"),
         ("grpo", "recipe.trl.num_generations=0", "recipe.trl.num_generations=0: it must be a number of at least 2"),
+        ("grpo", "hardware.memory_gib=0", "hardware.memory_gib=0.0: it must be a number above 0"),
         ("grpo", "recipe.prompts_per_step=0", "recipe.prompts_per_step=0: it must be a number of at least 1"),
         ("grpo", "recipe.trl.learning_rate=-1", "recipe.trl.learning_rate=-1: it must be a number of at least 0"),
         ("grpo", "recipe.trl.temperature=0", "recipe.trl.temperature=0: it must be a number above 0"),

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -133,6 +134,15 @@ def test_a_target_of_the_makefile_exists_and_takes_its_variables(document, targe
     subprocess.run(["make", "-n", name, *variables], cwd=ROOT, check=True, capture_output=True)
     makefile = (ROOT / "Makefile").read_text()
     assert [v for v in variables if not re.search(rf"\b{v.split('=')[0]}\b", makefile)] == []
+
+
+def test_the_makefile_may_lie_in_a_folder_with_a_blank(tmp_path):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    made = [argument for name in (".venv/.installed-dev", ".venv-vllm/.installed") for argument in ("-o", name)]
+    printed = subprocess.run(["make", "-n", *made, "test-vllm"], cwd=folder, capture_output=True, text=True).stdout
+    assert f"CODEGRAIN_VLLM_PYTHON={folder}/.venv-vllm/bin/python" in shlex.split(printed)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))

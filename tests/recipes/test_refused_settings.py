@@ -8,6 +8,7 @@ import re
 import pytest
 from trl.trainer import dpo_trainer, sft_trainer
 
+from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware
 from recipes.run.checks import WORDS, check_grpo, check_ppo, check_words
@@ -43,6 +44,14 @@ def test_processes_need_whole_groups(override, name, monkeypatch):
         UserError, match=re.escape(f"{name}: recipe.prompts_per_step=3 does not divide into 2 processes")
     ):
         check_grpo(compose("recipe.prompts_per_step=3", override))
+
+
+def test_prompts_that_make_no_mini_batches_are_refused_with_a_number_that_does():
+    cfg = compose("hardware=slurm_nodes", recipe="ppo")
+    with pytest.raises(UserError, match=r"^1 prompts a process .*: set .*=1 or recipe\.prompts_per_step=16$"):
+        micro_batches(cfg, 8)
+    cfg.recipe.prompts_per_step = 16
+    assert micro_batches(cfg, 8) == (2, 1)
 
 
 @pytest.mark.parametrize("name", ["recipe.refill", "recipe.prefix.enabled"])

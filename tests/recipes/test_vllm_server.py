@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -290,9 +291,19 @@ def test_without_the_package_a_clear_line():
     assert done.stderr.strip() == 'error: hardware=h200 needs vllm: pip install -e ".[vllm]", or hardware.vllm=null'
 
 
-def test_the_server_script_says_how_it_is_used():
-    done = subprocess.run([ROOT / "launch" / "vllm_server.sh"], capture_output=True, text=True)
-    assert done.returncode == 2 and "usage: launch/vllm_server.sh MODEL" in done.stderr
+@pytest.mark.parametrize("given", [[], [""], ["--port", "8000"], ["--help"]])
+def test_the_server_script_says_how_it_is_used(given):
+    done = subprocess.run([ROOT / "launch" / "vllm_server.sh", *given], capture_output=True, text=True)
+    helps = given == ["--help"]
+    assert done.returncode == (0 if helps else 2)
+    assert (done.stdout if helps else done.stderr).startswith("usage: launch/vllm_server.sh MODEL")
+
+
+def test_the_server_script_names_a_python_that_is_not_there():
+    script, environment = ROOT / "launch" / "vllm_server.sh", os.environ | {"PYTHON": "/nope/python"}
+    done = subprocess.run([script, "model"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert done.stderr == "error: PYTHON=/nope/python cannot be run: it must be a Python with vllm\n"
 
 
 def test_the_server_is_asked_for_the_whole_distribution():

@@ -142,5 +142,6 @@ def test_an_adapter_on_random_weights_is_named(tmp_path):
 def test_a_profile_of_several_machines_names_the_whole_command_for_slurm(tmp_path):
     """Also where no GPU is visible, as on the node that users log in to."""
     line = refusal(run("grpo", tmp_path / "run", "hardware=slurm_nodes", "seed=7"))
-    assert f"sbatch launch/slurm_nodes.sh recipes/grpo.py run.dir={tmp_path / 'run'}" in line.replace(f"{ROOT}/", "")
+    sbatch = "sbatch --nodes=2 --gres=gpu:4 launch/slurm_nodes.sh"
+    assert f"{sbatch} recipes/grpo.py run.dir={tmp_path / 'run'}" in line.replace(f"{ROOT}/", "")
     assert "hardware=slurm_nodes seed=7, or set hardware.num_machines=1" in line and not (tmp_path / "run").exists()
