@@ -72,7 +72,7 @@ def standing(folder: Path, config: Record) -> Standing:
     if not finished and script is None:
         refusal = "its command was not recorded"
     elif not finished and script is not None:
-        more, refusal = _resumed(words[script + 1 :], config)
+        more, refusal = _resumed(words[script + 1 :], config, folder)
         command += more
     written = max((file.stat().st_mtime for file in folder.glob("*.*") if file.is_file()), default=0.0)
     return Standing(folder, step, planned, finished, command, refusal, time.time() - written)
@@ -94,8 +94,9 @@ def finished_step(folder: Path, config: Record) -> int | None:
     return end if not evaluated or max(evaluated) >= end else None
 
 
-def _resumed(words: Sequence[str], config: Record) -> tuple[str, str]:
-    """What a run's command needs at its end to resume it, and why that would be refused, "" where it would not."""
+def _resumed(words: Sequence[str], config: Record, folder: Path) -> tuple[str, str]:
+    """What a run's command needs at its end to resume it, and why that would be refused, "" where it would not. A run
+    that was moved needs its folder."""
     register()
     try:
         now = compose([f"recipe={setting(config, 'recipe.name')}", *filter(is_override, words)])
@@ -105,7 +106,9 @@ def _resumed(words: Sequence[str], config: Record) -> tuple[str, str]:
     if changes:
         key, (old, new) = next(iter(changes.items()))
         return "", f"conf/ has changed since: {key} was {old}, is {new}"
-    return ("" if now.run.if_exists == "resume" else " run.if_exists=resume"), ""
+    moved = Path(now.run.dir).expanduser().resolve() != folder.resolve()
+    place = f" {shlex.quote(f'run.dir={folder}')}" if moved else ""
+    return ("" if now.run.if_exists == "resume" else " run.if_exists=resume") + place, ""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def show_best(root: Path, match: str) -> int:
     print_table(drawn)
     for one in results:
         if one.weights.startswith("checkpoints"):
-            print(f"{started_as('export')} run={one.folder} step={one.step} to=FOLDER")
+            print(f"{started_as('export')} {shlex.quote(f'run={one.folder}')} step={one.step} to=FOLDER")
     if any(one.split == "test" for one in results):
         print("Chosen by the test split, the best number is too high: evaluate that checkpoint on other problems.")
     return 0

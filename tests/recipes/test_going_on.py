@@ -73,6 +73,18 @@ def test_a_run_of_several_machines_goes_on_with_as_many_processes(environment, f
     assert standing(tmp_path, read_config(tmp_path / "config.yaml")[0]).command == command
 
 
+def test_a_run_that_was_moved_goes_on_where_it_is(monkeypatch, tmp_path):
+    given = ["task=basics", f"run.dir={tmp_path / 'first'}"]
+    monkeypatch.setattr(sys, "argv", ["recipes/grpo.py", "recipe=grpo", *given])
+    monkeypatch.setattr("recipes.cli.processes._decided", [])
+    open_run_dir(compose(["recipe=grpo", *given]))
+    release(tmp_path / "first")
+    config = read_config(tmp_path / "first" / "config.yaml")[0]
+    assert standing(tmp_path / "first", config).command.endswith(given[1])
+    moved = (tmp_path / "first").rename(tmp_path / "an other")
+    assert standing(moved, config).command.endswith(f"'run.dir={moved}'")
+
+
 def test_another_number_of_processes_is_refused_with_the_number_that_is_needed(monkeypatch, tmp_path):
     def start(processes: int, *more: str) -> None:
         monkeypatch.setenv("WORLD_SIZE", str(processes))
