@@ -6,11 +6,11 @@
     python recipes/table.py best runs=runs/grpo/basics            of each run: its best evaluated step, and where it is
     python recipes/table.py resume                                which runs are not finished, and what to type to go on
 
-On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
-the policy was trained on; for DPO, those that its pairs came from. DPO's minutes include the time to sample and grade
-them. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
-table counts the outcomes of the answers, in the columns of the dense-rewards paper's Table 2. On mbppplus pass@1 counts
-MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
+On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are all answers
+that training graded, such as replaced groups and second turns; for DPO, those that its pairs came from. DPO's minutes
+include the time to sample and grade them. The page draws pass@1 against the mean length of an answer. Intervals are
+over problems. On roboeval a second table counts the outcomes of answers, in the columns of the dense-rewards paper's
+Table 2. On mbppplus pass@1 counts MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
 writes. The page draws the jobs' rewards in one chart and links to their reports.
@@ -44,7 +44,7 @@ from recipes.records.directory import write_text
 from recipes.records.jsonl import Record, by_step, finite, problem_count, read_config, read_jsonl, setting
 from recipes.tools.progress import show_best, show_unfinished
 from recipes.tools.report.charts import Interval, Point, comparison_chart, scatter_chart
-from recipes.tools.report.curves import completions_per_prompt
+from recipes.tools.report.curves import completions_per_prompt, graded_samples
 from recipes.tools.report.templates import render
 
 LAST = 10
@@ -225,8 +225,10 @@ def pairs_summary(config: Record) -> Record:
 
 
 def sampled(config: Record, steps: Sequence[Record]) -> int:
-    """How many answers a run sampled, graded and learnt from in these rows of metrics.jsonl: those of a rollout once,
-    however many updates are made of it (recipe.trl.num_iterations)."""
+    """How many answers a run graded in these rows of metrics.jsonl. Rows of older versions do not say it: then those
+    that it learnt from, of a rollout once, however many updates are made of it (recipe.trl.num_iterations)."""
+    if (graded := graded_samples(steps)) is not None:
+        return graded
     rollouts = -(-len(steps) // int(setting(config, "recipe.trl.num_iterations") or 1))
     return rollouts * (setting(config, "recipe.prompts_per_step") or 0) * completions_per_prompt(config)
 

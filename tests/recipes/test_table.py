@@ -76,6 +76,13 @@ def test_answers_of_a_rollout_count_once_however_many_updates_are_made_of_it():
     assert table.sampled({"recipe": recipe}, [{"step": step} for step in range(1, 8)]) == 4 * 2 * 4
 
 
+def test_all_answers_that_were_graded_count_where_the_rows_say_how_many():
+    """Second turns and replaced groups too; of two updates on one rollout the first has the count."""
+    recipe = {"name": "grpo", "prompts_per_step": 2, "trl": {"num_generations": 4, "num_iterations": 2}}
+    rows = [{"step": 1, "graded_samples": 16.0}, {"step": 2}, {"step": 3, "graded_samples": 9.0}, {"step": 4}]
+    assert table.sampled({"recipe": recipe}, rows) == 25
+
+
 def test_in_a_file_a_table_has_room_for_its_names(tmp_path, capsys):
     """Of 80 columns the figures leave none for the names of runs, by which they are told apart."""
     for name in ("a-long-name-of-a-run-with-many-settings-1", "a-long-name-of-a-run-with-many-settings-2"):
