@@ -37,7 +37,7 @@ from recipes.cli.errors import UserError
 from recipes.cli.places import require_folder
 from recipes.records.csv_rows import write_csv
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, problem_count, read_config, read_jsonl, setting
+from recipes.records.jsonl import Record, problem_count, problem_kinds, read_config, read_jsonl, setting
 from recipes.tools.progress import show_best, show_unfinished
 from recipes.tools.report.charts import Interval, scatter_chart
 from recipes.tools.report.curves import completions_per_prompt, graded_samples
@@ -272,7 +272,7 @@ def page(rows: list[Record], task: str) -> str:
         [n, row["run"], *(text[c] for c in columns)] for n, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
     ]
     chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
-    note = "Held-out problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
+    note = f"{problem_kinds(rows).capitalize()} problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
     sections = [{"chart": chart, "columns": ["", "run", *columns], "rows": cells}]
     if has_outcomes(rows):
         title = "Outcomes of the answers, as the dense-rewards paper's Table 2"

@@ -19,7 +19,7 @@ from rich.text import Text
 from recipes.cli.console import log, number, print_table
 from recipes.records.csv_rows import write_csv
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, by_step, finite, read_jsonl
+from recipes.records.jsonl import Record, by_step, finite, problem_kinds, read_jsonl
 from recipes.tools.report.charts import Point, comparison_chart
 from recipes.tools.report.templates import render
 
@@ -74,7 +74,8 @@ def _job(job: Record, swept: Sequence[str], curve: tuple[str, list[Point]], name
     evals = [row for row in read_jsonl(run / "evals.jsonl") if "1" in row["pass@k"]]
     before: Record = next((row["pass@k"]["1"] for row in evals if row["when"] == "before"), {})
     ends = [row for row in evals if row["when"] in ("after", "eval")]  # several where a run was prolonged
-    after: Record = max(ends, key=lambda row: row.get("step") or 0)["pass@k"]["1"] if ends else {}
+    last: Record = max(ends, key=lambda row: row.get("step") or 0, default={})
+    after = last["pass@k"]["1"] if last else {}
     return {
         "job": job["job"],
         **{key: overrides.get(key, "") for key in swept},
@@ -86,6 +87,7 @@ def _job(job: Record, swept: Sequence[str], curve: tuple[str, list[Point]], name
         "pass@1": after.get("value"),
         "low": after.get("low"),
         "high": after.get("high"),
+        "split": (last or evals[-1]).get("split", "test") if evals else None,
         "minutes": job["seconds"] / 60,
         "run": job["run"],
     }
@@ -120,7 +122,8 @@ def _page(
         lines.append([*cells.values(), link])
     drawn = " or ".join(names)
     note = f"Each line is one job's {drawn}, smoothed over an eighth of its steps. "
-    note += "pass@1 is that of held-out problems, with its 95 % interval."
+    evaluated = [row for row in rows if row["split"]]
+    note += f"pass@1 is that of {problem_kinds(evaluated)} problems, with its 95 % interval." if evaluated else ""
     chart = comparison_chart(curves, f"{drawn} by step")
     section = {"chart": chart, "columns": [*_cells(rows[0], swept, names), ""], "rows": lines}
     return render("comparison.html.j2", title=folder.name, note=note, sections=[section])

@@ -123,7 +123,18 @@ def test_a_run_that_was_prolonged_stands_with_its_last_score(tmp_path):
     (run / "metrics.jsonl").touch()
     job = {"job": 0, "run": str(run), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
     line = sweep_jobs._job(job, ["seed"], ("reward", []), ["reward"])
-    assert (line["pass@1 before"], line["pass@1"]) == (0.1, 0.7)
+    assert (line["pass@1 before"], line["pass@1"], line["split"]) == (0.1, 0.7, "test")
+
+
+@pytest.mark.parametrize(("split", "kinds"), [("validation", "held-out"), ("train", "training")])
+def test_a_page_says_which_problems_the_jobs_were_evaluated_on(split, kinds, tmp_path):
+    (tmp_path / "jobs").mkdir()
+    row = {"when": "eval", "step": 0, "split": split, "pass@k": {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}}
+    (tmp_path / "evals.jsonl").write_text(json.dumps(row) + "\n")
+    record = {"job": 0, "run": str(tmp_path), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
+    (tmp_path / "jobs" / "0.json").write_text(json.dumps(record))
+    assert write_sweep(tmp_path, ["seed"]) == 0
+    assert f"pass@1 is that of {kinds} problems" in (tmp_path / "sweep.html").read_text()
 
 
 def test_a_deleted_key_is_an_override():

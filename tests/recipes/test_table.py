@@ -37,6 +37,9 @@ def test_evaluations_of_other_problems_are_told_apart(tmp_path):
     assert [list(map(str, column.cells)) for column in drawn.columns][1] == ["66 test", "200 train"]
     assert [row["pass@1"] for row in rows] == [0.45, 0.45]  # of the last
     assert "problems" not in [column.header for column in table.table(rows[:1], "basics").columns]
+    assert "Held-out and training problems, 95 %" in table.page(rows, "basics")
+    assert "Held-out problems, 95 %" in table.page(rows[:1], "basics")
+    assert "Training problems, 95 %" in table.page(rows[1:], "basics")
 
 
 def test_problems_that_were_not_graded_are_counted_apart(tmp_path):
