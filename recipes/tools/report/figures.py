@@ -143,9 +143,12 @@ def _curves(
     for name, points in series:
         if points:
             names.setdefault(tuple(points), []).append(name)
-    told_apart = [(" = ".join(same), points) for points, same in names.items()][: len(LINES)]
+    told_apart = [(" = ".join(same), points) for points, same in names.items()]
     if not told_apart:
         return None
+    if (more := len(told_apart) - len(LINES)) > 0:
+        note += f" {more} further {'one is' if more == 1 else 'ones are'} not drawn."
+        told_apart = told_apart[: len(LINES)]
     chart = curve_chart(told_apart, (min(rows), max(rows)), MEDIUM, None if smoothed else 1, faint=smoothed)
     legend = [(colour, name) for colour, (name, _) in zip(LINES, told_apart, strict=False)]
     return {"title": title, "note": note, "legend": legend, "svgs": [chart]}
