@@ -6,24 +6,20 @@
     python recipes/table.py best runs=runs/grpo/basics            of each run: its best evaluated step, and where it is
     python recipes/table.py resume                                which runs are not finished, and what to type to go on
 
-On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are those that
-the policy was trained on; for DPO, those that its pairs came from. DPO's minutes include the time to sample and grade
-them. The page draws pass@1 against the mean length of an answer. Intervals are over problems. On roboeval a second
-table counts the outcomes of the answers, in the columns of the dense-rewards paper's Table 2. On mbppplus pass@1 counts
-MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
+On a task, each run's last evaluation counts, greedy and sampled, and the steps up to it. Graded samples are all answers
+that training graded, such as replaced groups and second turns; for DPO, those that its pairs came from. DPO's minutes
+include the time to sample and grade them. The page draws pass@1 against the mean length of an answer. Intervals are
+over problems. On roboeval a second table counts the outcomes of answers, in the columns of the dense-rewards paper's
+Table 2. On mbppplus pass@1 counts MBPP+'s tests, and a column of its own MBPP's tests alone, on the same answers.
 
 Of a sweep: sweep.csv and sweep.html go into its folder, from the records in FOLDER/jobs, which recipes/cli/sweep.py
-writes. The page draws the jobs' rewards in one chart and links to their reports.
+writes. The page draws the jobs' rewards, or their losses, in one chart and links to their reports.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-import os
-import statistics
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,23 +28,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from markupsafe import Markup
 from rich.table import Table
 from rich.text import Text
 
 from recipes.cli.arguments import keys_of, small_command
-from recipes.cli.console import log, number, print_table
+from recipes.cli.console import log, print_table
 from recipes.cli.errors import UserError
 from recipes.cli.places import require_folder
+from recipes.records.csv_rows import write_csv
 from recipes.records.directory import write_text
-from recipes.records.jsonl import Record, by_step, finite, problem_count, read_config, read_jsonl, setting
+from recipes.records.jsonl import Record, problem_count, problem_kinds, read_config, read_jsonl, setting
 from recipes.tools.progress import show_best, show_unfinished
-from recipes.tools.report.charts import Interval, Point, comparison_chart, scatter_chart
-from recipes.tools.report.curves import completions_per_prompt
+from recipes.tools.report.charts import Interval, scatter_chart
+from recipes.tools.report.curves import completions_per_prompt, graded_samples
 from recipes.tools.report.templates import render
+from recipes.tools.sweep_jobs import write_sweep
 
-LAST = 10
-"""Steps at the end of a job that its reward is the mean of."""
 SHARE = {"pass@1": "value", "low": "low", "high": "high"}
 OUTCOMES = {
     "Python err.": ("PythonError", "no program"),
@@ -94,7 +89,7 @@ def show(cfg: TableConfig) -> int:
     if cfg.sweep:
         if not (swept := Path(cfg.sweep) / "swept.json").exists():
             raise UserError(f"sweep={cfg.sweep}: no sweep has run there; name a folder such as runs/grpo/sweeps/NAME")
-        return finish(Path(cfg.sweep), json.loads(swept.read_text(encoding="utf-8")))
+        return write_sweep(Path(cfg.sweep), json.loads(swept.read_text(encoding="utf-8")))
     if cfg.task is None:
         raise UserError("task or sweep is needed: task=humaneval compares runs, sweep=FOLDER the jobs of a sweep")
     for name in ("csv", "html"):
@@ -110,18 +105,6 @@ def show(cfg: TableConfig) -> int:
         write_text(Path(cfg.html), page(rows, cfg.task))
         print(cfg.html)
     return 0
-
-
-def write_csv(path: Path, rows: Sequence[Record]) -> None:
-    """Rows, one line each; a row that lacks a column leaves it empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
-
-
-# on one task --------------------------------------------------------------------------------------------------------
 
 
 def collect(root: Path, task: str, match: str = "") -> list[Record]:
@@ -225,8 +208,10 @@ def pairs_summary(config: Record) -> Record:
 
 
 def sampled(config: Record, steps: Sequence[Record]) -> int:
-    """How many answers a run sampled, graded and learnt from in these rows of metrics.jsonl: those of a rollout once,
-    however many updates are made of it (recipe.trl.num_iterations)."""
+    """How many answers a run graded in these rows of metrics.jsonl. Rows of older versions do not say it: then those
+    that it learnt from, of a rollout once, however many updates are made of it (recipe.trl.num_iterations)."""
+    if (graded := graded_samples(steps)) is not None:
+        return graded
     rollouts = -(-len(steps) // int(setting(config, "recipe.trl.num_iterations") or 1))
     return rollouts * (setting(config, "recipe.prompts_per_step") or 0) * completions_per_prompt(config)
 
@@ -287,103 +272,12 @@ def page(rows: list[Record], task: str) -> str:
         [n, row["run"], *(text[c] for c in columns)] for n, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
     ]
     chart = scatter_chart([points[False], points[True]], "mean tokens", "pass@1")
-    note = "Held-out problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
+    note = f"{problem_kinds(rows).capitalize()} problems, 95 % intervals over problems. Blue: sampled. Orange: greedy."
     sections = [{"chart": chart, "columns": ["", "run", *columns], "rows": cells}]
     if has_outcomes(rows):
         title = "Outcomes of the answers, as the dense-rewards paper's Table 2"
         sections.append({"title": title, "columns": OUTCOME_COLUMNS, "rows": _outcome_rows(rows)})
     return render("comparison.html.j2", title=f"{task}: pass@1 and length", note=note, sections=sections)
-
-
-# of a sweep ---------------------------------------------------------------------------------------------------------
-
-
-def finish(folder: Path, swept: Sequence[str]) -> int:
-    """Write sweep.csv and sweep.html, print the table and the jobs that failed; 1 where one did, else 0."""
-    jobs = sorted(
-        (json.loads(f.read_bytes()) for f in (folder / "jobs").glob("*.json")),
-        key=lambda job: job["job"],
-    )
-    if not jobs:
-        return 0
-    rows = [_job(job, swept) for job in jobs]
-    write_csv(folder / "sweep.csv", rows)
-    write_text(folder / "sweep.html", sweep_page(folder, rows, swept))
-    drawn = Table(*_cells(rows[0], swept), title="jobs of the sweep")
-    for column in drawn.columns:
-        column.justify = "right"
-    for row in rows:
-        drawn.add_row(*map(Text, _cells(row, swept).values()))
-    print_table(drawn)
-    log.info("%s\n%s", folder / "sweep.csv", folder / "sweep.html")
-    failed = [row for row in rows if row["status"] and not row["stopped"]]
-    for row in failed:
-        values = " ".join(f"{key}={row[key]}" for key in swept)
-        print(f"error: job {row['job']} ({values}) ended with status {row['status']}: {row['run']}", file=sys.stderr)
-    return int(bool(failed))
-
-
-def _job(job: Record, swept: Sequence[str]) -> Record:
-    """A job as a line of sweep.csv. What is swept may be called reward."""
-    run = Path(job["run"])
-    overrides = dict(o.lstrip("+~").split("=", 1) for o in job["overrides"] if "=" in o)
-    rewards = [value for _, value in _curve(run)]
-    # A run's first evaluation is on its own task, sampled where it samples; recipes/eval.py makes one called eval.
-    evals = [row for row in read_jsonl(run / "evals.jsonl") if "1" in row["pass@k"]]
-    before: Record = next((row["pass@k"]["1"] for row in evals if row["when"] == "before"), {})
-    ends = [row for row in evals if row["when"] in ("after", "eval")]  # several where a run was prolonged
-    after: Record = max(ends, key=lambda row: row.get("step") or 0)["pass@k"]["1"] if ends else {}
-    return {
-        "job": job["job"],
-        **{key: overrides.get(key, "") for key in swept},
-        "status": job["status"],
-        "stopped": job["stopped"],
-        "steps": len(rewards),
-        "mean reward": statistics.mean(rewards[-LAST:]) if rewards else None,
-        "pass@1 before": before.get("value"),
-        "pass@1": after.get("value"),
-        "low": after.get("low"),
-        "high": after.get("high"),
-        "minutes": job["seconds"] / 60,
-        "run": job["run"],
-    }
-
-
-def _curve(run: Path) -> list[Point]:
-    """(step, reward) of a run; its loss where it learns from examples."""
-    steps = by_step(read_jsonl(run / "metrics.jsonl"))
-    key = "reward" if any("reward" in row for row in steps.values()) else "loss"
-    return [(step, row[key]) for step, row in steps.items() if finite(row.get(key))]
-
-
-def _cells(row: Record, swept: Sequence[str]) -> dict[str, str]:
-    """The names of the columns and what a job has there; a job that a signal stopped may have ended with status 0."""
-    ended = "stopped" if row["stopped"] else f"failed ({row['status']})" if row["status"] else "done"
-    measures = {f"reward, last {LAST}": row["mean reward"]} | {key: row[key] for key in ("pass@1 before", "pass@1")}
-    cells = {"job": str(row["job"])} | {key: row[key] for key in swept} | {"status": ended, "steps": str(row["steps"])}
-    cells |= {name: "" if value is None else number(value) for name, value in measures.items()}
-    return cells | {"minutes": f"{row['minutes']:.1f}"}
-
-
-def sweep_page(folder: Path, rows: Sequence[Record], swept: Sequence[str]) -> str:
-    """A self-contained page: the jobs' curves in one chart, then the table with links to the jobs' reports."""
-    lines = []
-    for row in rows:
-        cells, report = _cells(row, swept), Path(row["run"]) / "report.html"
-        if row["status"] and not row["stopped"]:
-            cells["status"] = Markup('<span class="bad">{}</span>').format(cells["status"])
-        if row["low"] is not None and row["high"] is not None:
-            cells["pass@1"] += f" [{number(row['low'])}, {number(row['high'])}]"
-        link = Markup('<a href="{}">report</a>').format(os.path.relpath(report, folder)) if report.exists() else ""
-        lines.append([*cells.values(), link])
-    curves = {f"job {row['job']}": _curve(Path(row["run"])) for row in rows}
-    chart = comparison_chart(curves, "reward by step")
-    note = (
-        "Each line is one job's reward (its loss where it learns from examples), smoothed over an eighth of its steps. "
-    )
-    note += "pass@1 is that of held-out problems, with its 95 % interval."
-    section = {"chart": chart, "columns": [*_cells(rows[0], swept), ""], "rows": lines}
-    return render("comparison.html.j2", title=folder.name, note=note, sections=[section])
 
 
 def read(arguments: Sequence[str]) -> TableConfig:

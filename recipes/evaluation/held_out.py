@@ -27,7 +27,7 @@ from recipes.evaluation.kept_answers import KeptAnswers
 from recipes.evaluation.pass_at_k import pass_at_each
 from recipes.evaluation.pictures import with_pictures
 from recipes.evaluation.sharing import Answer, of_all_processes, own_seed, own_share, rank
-from recipes.records.jsonl import problem_count
+from recipes.records.jsonl import problem_count, problem_kinds
 from recipes.sampling.generate import Complete, Decoding, end_ids
 from recipes.sampling.policy_copy import SamplingCopy
 from recipes.sampling.sampler import Sampler
@@ -281,7 +281,7 @@ def _passes(shares: Mapping[str, Mapping[str, float]]) -> str:
 
 def comparison(evals: list[dict[str, Any]]) -> Table:
     """pass@1 before and after training, with 95 % intervals over problems."""
-    table = Table(title="pass@1 on held-out problems")
+    table = Table(title=f"pass@1 on {problem_kinds(evals)} problems")
     for column in ("task", "problems", "decoding", "before", "after", "gain"):
         table.add_column(column, justify="left" if column == "task" else "right")
     pairs: dict[tuple, dict[str, Any]] = {}

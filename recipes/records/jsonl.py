@@ -120,6 +120,15 @@ def problem_count(evaluation: Record) -> str:
     return str(problems) if judged == problems else f"{judged} of {problems}"
 
 
+def problem_kinds(evaluations: Iterable[Record]) -> str:
+    """What the problems of these evaluations are called, by their splits: `held-out`, `training`, `held-out and
+    training`, or `all`. Records of older versions without a split are of held-out problems."""
+    kinds = {"train": "training", "all": "all"}
+    return (
+        " and ".join(dict.fromkeys(kinds.get(str(row.get("split")), "held-out") for row in evaluations)) or "held-out"
+    )
+
+
 def by_step(rows: Iterable[Record]) -> dict[int, Record]:
     """Rows in the order of their steps. A resumed run logs some steps twice: the later row holds."""
     kept: dict[int, Record] = {}

@@ -7,9 +7,9 @@ The score lies in [0, 1] and is spread over the code. There are three modes:
 - `number`: the first number of a short greedy reply, divided by 10, as in the ETK study. A reply without a number on
   the scale leaves the channel silent for that completion. Small judges reply the same to every completion.
 A completion without code scores 0 without a call of the model. Scores are cached by text, so equal inputs have equal
-scores. `detail` has for each judged completion `judged`, the score (absent if the reply had none), and `invalid_rate`,
-1 if the reply had none and else 0; and for the completions that were scored together `std`, the standard deviation of
-their scores, and `most_common`, the share of the most frequent score.
+scores. `detail` has `judged`, the score (absent if the model's reply had none). For completions that the model saw it
+also has `invalid_rate`, 1 if the reply had no score and else 0; and for those that were scored together `std`, the
+standard deviation of their scores, and `most_common`, the share of the most frequent score.
 
     python -m rewards.judge calibrate [path=MODEL] [device=cuda] [precision=bf16]     rank correlation of each mode
 """
@@ -137,7 +137,8 @@ class Judge:
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """Raises RuntimeError where the judge's log-probabilities are no numbers."""
         require_references(problems, "judge")
-        results: list[ChannelResult | None] = [ChannelResult(0.0, note="no code")] * len(problems)
+        without_code = ChannelResult(0.0, note="no code", detail={"judged": 0.0})
+        results: list[ChannelResult | None] = [without_code] * len(problems)
         judged = [i for i, (p, c) in enumerate(zip(problems, completions, strict=True)) if has_code(p, c.code)]
         pairs = [(completions[i].code or "", problems[i].reference) for i in judged]
         scores = await asyncio.to_thread(self.judge, pairs)

@@ -6,7 +6,8 @@
 
 Run directories of recipes/eval.py, or RUN@WHEN for an evaluation of a training run. Gains are paired by problem, with
 intervals over runs and families of problems (paired.py). One JSON line a temperature, in points of 100. Problems that
-one of the evaluations lacks, or did not grade, do not count.
+one of the evaluations lacks, or did not grade, do not count. Answers without the measure do not count either; how many
+they are stands on the standard error.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from tests.bench.paired import gain
 
 
 def rates(evaluation: str, score: str) -> dict[float, dict[str, float]]:
-    """Share of right samples, or mean reward, by temperature and problem; samples that were not graded are left out."""
+    """Share of right samples, or mean score, by temperature and problem; samples without the score are left out, and
+    counted on the standard error."""
     folder, _, when = evaluation.partition("@")
     rows = read_jsonl(Path(folder) / ("eval_samples.jsonl" if when else "samples.jsonl"))
     if when and rows:  # a run that was prolonged has several evaluations after training
         of_step = [row.get("step", 0) for row in rows if row["when"] == when]
         rows = [row for row in rows if row["when"] != when or row.get("step", 0) == max(of_step)]
     results: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rows = [row for row in rows if not when or (row["when"], row["task"]) == (when, rows[0]["task"])]
     for row in rows:
-        value = _value(row, score)
-        if value is not None and (not when or (row["when"], row["task"]) == (when, rows[0]["task"])):
+        if (value := _value(row, score)) is not None:
             results[row["temperature"]][row["task_id"]].append(value)
     if not results:
         sys.exit(f"{evaluation}: no such evaluation, or no answer of it has the score {score}")
+    if without := sum(_value(row, score) is None for row in rows):
+        print(f"{evaluation}: {without} of {len(rows)} answers have no score {score} and do not count", file=sys.stderr)
     return {t: {p: float(np.mean(v)) for p, v in by.items()} for t, by in results.items()}
 
 

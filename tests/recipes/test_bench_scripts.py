@@ -47,7 +47,7 @@ def test_of_a_prolonged_run_the_latest_evaluation_counts(tmp_path):
     assert gain.rates(f"{tmp_path}@after", "pass") == {0.0: {"a": 1.0}}
 
 
-def test_a_gain_in_what_a_channel_measured_draws_thorns_whole(tmp_path):
+def test_a_gain_in_what_a_channel_measured_draws_thorns_whole(tmp_path, capsys):
     rows = [
         {
             "temperature": 0.0,
@@ -61,6 +61,8 @@ def test_a_gain_in_what_a_channel_measured_draws_thorns_whole(tmp_path):
     ]
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert list(gain.rates(str(tmp_path), "bleu/bleu")[0.0].values()) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert "1 of 5 answers have no score bleu/bleu" in capsys.readouterr().err
+    assert gain.rates(str(tmp_path), "reward") and capsys.readouterr().err == ""
     assert {family_of(row["task_id"]) for row in rows} == {f"etk/arrangement/thorn{number}" for number in range(3)}
     assert family_of("humaneval/0") == "humaneval/0"
     assert family_of("roboeval/hand_over-12") == "roboeval/hand_over"

@@ -18,6 +18,41 @@ def test_ticks_are_round_and_enclose_the_values() -> None:
         assert ticks == sorted(set(ticks)) and len({round((b - a) / high, 6) for a, b in pairwise(ticks)}) == 1
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (8.31102, 8.31108, ["8.31", "8.311", "8.312", "8.313"]),
+        (8.3104, 8.3106, ["8.309", "8.31", "8.311", "8.312"]),  # not 8.31 beside 8.311 for 8.3104 and 8.3106
+        (999_999, 1_000_037, ["998k", "999k", "1M", "1.001M", "1.002M"]),
+        (0.49999, 0.50001, ["0.4999", "0.5", "0.5001"]),
+        (-1000.4, -1000.1, ["-1,002", "-1,001", "-1,000", "-999"]),
+    ],
+)
+def test_values_that_vary_less_than_four_digits_tell_have_a_wider_axis(low, high, labels) -> None:
+    drawing = charts.curve_chart([("x", [(1, low), (2, high)])], (1, 2))
+    assert [plain(text) for text in re.findall(r"text-anchor: end[^>]*>([^<]*)<", drawing)] == labels
+    heights = re.findall(r'<g class="line">\s*<path d="M[\d.]+ ([\d.]+)L[\d.]+ ([\d.]+)', drawing)[0]
+    assert all(0 < float(height) < charts.SMALL[1] for height in heights)
+
+
+@pytest.mark.parametrize(
+    ("steps", "labels"),
+    [
+        ((10_000, 10_004), ["step 10,000", "10,002", "10,004"]),
+        ((100_051, 100_059), ["step 100,055"]),
+        ((100_000, 150_000), ["step 100k", "120k", "140k"]),
+    ],
+)
+def test_steps_are_written_in_full_where_four_digits_do_not_tell_them(steps, labels) -> None:
+    drawing = charts.curve_chart([("x", [(step, 1.0) for step in steps])], steps)
+    assert re.findall(r"text-anchor: middle[^>]*>([^<]*)<", drawing) == labels
+
+
+def test_small_shares_have_decimals() -> None:
+    drawing = charts.interval_chart(None, charts.Interval(0.001, 0.0, 0.004), 0.004, "x")
+    assert re.findall("<text[^>]*>([^<]*)<", drawing) == ["0.0%", "0.1%", "0.2%", "0.3%", "0.4%"]
+
+
 def test_smoothing_is_a_centred_mean() -> None:
     assert charts.smooth([1.0, 2.0, 6.0, 3.0], 3) == pytest.approx([1.5, 3.0, 11 / 3, 4.5])
     assert charts.smooth([1.0, 5.0], 1) == [1.0, 5.0]

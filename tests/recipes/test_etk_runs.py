@@ -121,7 +121,7 @@ def test_a_run_that_builds_and_runs_what_it_writes(tiny_model, tmp_path):
     assert stages | {"scores/simulation", "scores/similarity"} <= set(step)
     assert all(stages <= set(row["measures"]) for row in read_jsonl(folder / "evals.jsonl"))
     page = (folder / "report.html").read_text()
-    assert "Held-out scores by checkpoint" in page and "simulation: density" in page
+    assert "Scores by checkpoint" in page and "simulation: density" in page
     assert (tmp_path / "cache" / "built.sqlite").is_file()
     drawn = [row for row in read_jsonl(folder / "eval_samples.jsonl") if "picture" in row and row["when"] == "after"]
     assert page.count('class="chart wide fields"') == len(drawn) <= 4

@@ -98,6 +98,24 @@ def test_each_problem_is_paired_with_itself():
     assert len(paths(figure["svgs"][0], "dots before")[0]) == 2 * MOST_PROBLEMS
 
 
+@pytest.mark.parametrize(
+    ("channels", "says"), [(7, ""), (8, " 1 further one is not drawn."), (9, " 2 further ones are not drawn.")]
+)
+def test_lines_for_which_there_is_no_colour_are_counted(channels, says):
+    steps = {step: {"reward": step} | {f"scores/c{n}": n + step / 9 for n in range(channels)} for step in (1, 2)}
+    [figure] = figures(steps, [], [], "etk")
+    assert figure["note"].endswith("before its weight." + says) and len(figure["legend"]) == 8
+
+
+def test_problems_are_named_by_their_split():
+    rows = [sample(step, name, step / 10) for step in (0, 10) for name in "ab"]
+    evals = [evaluation(step, step / 100) | {"split": "train"} for step in (0, 10)]
+    scores, problems = figures({}, evals, rows, "etk_completion")
+    assert "answers to training problems" in scores["note"] and problems["note"].startswith("Training problems by")
+    _, problems = figures({}, [row | {"split": "validation"} for row in evals], rows, "etk_completion")
+    assert problems["note"].startswith("Held-out problems by")
+
+
 def test_nothing_is_drawn_of_nothing():
     assert figures({}, [], [], "etk") == []
 

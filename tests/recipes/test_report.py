@@ -323,6 +323,15 @@ def test_ungraded_samples_are_not_called_graded(run: Path) -> None:
     assert "48 samples, 5 ungraded" in page.text and "graded samples" not in page.text
 
 
+def test_all_graded_answers_are_counted_where_the_rows_say_how_many(run: Path) -> None:
+    """Second turns and replaced groups too. With num_iterations=2 every second row has no rollout."""
+    update = {"step": 2, "loss": 0.1, "seconds/total": 1.0}
+    write_lines(run / "metrics.jsonl", [metric_row(1) | {"graded_samples": 96.0}, update])
+    assert "96 graded samples" in Page(write_report(run)).text
+    write_lines(run / "metrics.jsonl", [metric_row(1) | {"graded_samples": 96.0, "episode": 48}])
+    assert "96 graded samples" in Page(write_report(run)).text
+
+
 def test_resumed_run_keeps_the_later_row_of_a_step(run: Path) -> None:
     with (run / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(metric_row(20) | {"reward": 0.77}) + "\n")

@@ -339,6 +339,8 @@ def test_a_gain_is_of_one_split():
     ]
     table = comparison(rows)
     assert list(table.columns[0].cells) == ["basics", "basics, train"] and list(table.columns[-1].cells) == ["", ""]
+    titles = [comparison(some).title for some in (rows, rows[:1], rows[1:])]
+    assert titles == [f"pass@1 on {kinds} problems" for kinds in ("held-out and training", "held-out", "training")]
 
 
 def test_messages_follow_a_redirected_stdout(capfd):

@@ -17,13 +17,13 @@ import hydra
 import pytest
 from omegaconf import OmegaConf
 
-from recipes import table
 from recipes.cli import schema, sweep
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
 from recipes.cli.schema import CONF
-from recipes.table import finish
+from recipes.tools import sweep_jobs
+from recipes.tools.sweep_jobs import write_sweep
 
 SAVES_AND_ENDS = """
 import signal, sys
@@ -55,7 +55,7 @@ def test_a_job_that_saves_what_it_has_at_a_signal_is_stopped_not_done(tmp_path, 
     with pytest.raises(Interrupted):
         job(tmp_path, 1, [SAVES_AND_ENDS])
     assert Path("saved").exists()
-    assert finish(tmp_path, ["seed"]) == 0
+    assert write_sweep(tmp_path, ["seed"]) == 0
     out, err = capfd.readouterr()
     assert "done" in out and "stopped" in out and "error" not in err
     assert "<td>stopped</td>" in (tmp_path / "sweep.html").read_text()
@@ -74,7 +74,7 @@ def test_a_number_is_spelled_as_it_was_written():
 
 def test_a_job_that_fails_is_named(tmp_path, capfd):
     job(tmp_path, 0, ["raise SystemExit(3)"])
-    assert finish(tmp_path, ["seed"]) == 1
+    assert write_sweep(tmp_path, ["seed"]) == 1
     out, err = capfd.readouterr()
     assert "failed (3)" in out and "job 0 (seed=0) ended with status 3" in err
 
@@ -86,7 +86,7 @@ def test_a_sweep_over_rewards_shows_both_the_choice_and_what_was_earned(tmp_path
     (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "reward": 0.25}\n')
     record = {"job": 0, "overrides": ["reward=uniform"], "run": str(tmp_path / "run"), "status": 0, "stopped": False}
     (tmp_path / "jobs" / "0.json").write_text(json.dumps({**record, "seconds": 60.0}))
-    assert finish(tmp_path, ["reward"]) == 0
+    assert write_sweep(tmp_path, ["reward"]) == 0
     out, _ = capfd.readouterr()
     assert "uniform" in out and "0.25" in out
     with (tmp_path / "sweep.csv").open() as file:
@@ -94,6 +94,24 @@ def test_a_sweep_over_rewards_shows_both_the_choice_and_what_was_earned(tmp_path
     assert (row["reward"], row["mean reward"]) == ("uniform", "0.25")
     page = (tmp_path / "sweep.html").read_text()
     assert "<td>uniform</td>" in page and "<td>0.25</td>" in page
+
+
+def test_the_loss_of_jobs_that_learn_from_examples_is_called_a_loss(tmp_path, capfd):
+    """Also where a job that failed has no step."""
+    (tmp_path / "jobs").mkdir()
+    for number, steps in ((0, ""), (1, '{"step": 1, "loss": 8.5}\n{"step": 2, "loss": 8.25}\n')):
+        run = tmp_path / f"run{number}"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text(steps)
+        record = {"job": number, "overrides": [f"seed={number}"], "run": str(run), "status": 0, "stopped": False}
+        (tmp_path / "jobs" / f"{number}.json").write_text(json.dumps({**record, "seconds": 60.0}))
+    assert write_sweep(tmp_path, ["seed"]) == 0
+    out, page = capfd.readouterr().out, (tmp_path / "sweep.html").read_text()
+    with (tmp_path / "sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["mean loss"] for row in rows] == ["", "8.375"]
+    assert "loss," in out and "<th>loss, last 10</th>" in page and "loss, smoothed over" in page
+    assert "reward" not in out + page + str(rows)
 
 
 def test_a_run_that_was_prolonged_stands_with_its_last_score(tmp_path):
@@ -104,8 +122,19 @@ def test_a_run_that_was_prolonged_stands_with_its_last_score(tmp_path):
     (run / "evals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run / "metrics.jsonl").touch()
     job = {"job": 0, "run": str(run), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
-    line = table._job(job, ["seed"])
-    assert (line["pass@1 before"], line["pass@1"]) == (0.1, 0.7)
+    line = sweep_jobs._job(job, ["seed"], ("reward", []), ["reward"])
+    assert (line["pass@1 before"], line["pass@1"], line["split"]) == (0.1, 0.7, "test")
+
+
+@pytest.mark.parametrize(("split", "kinds"), [("validation", "held-out"), ("train", "training")])
+def test_a_page_says_which_problems_the_jobs_were_evaluated_on(split, kinds, tmp_path):
+    (tmp_path / "jobs").mkdir()
+    row = {"when": "eval", "step": 0, "split": split, "pass@k": {"1": {"value": 0.5, "low": 0.4, "high": 0.6}}}
+    (tmp_path / "evals.jsonl").write_text(json.dumps(row) + "\n")
+    record = {"job": 0, "run": str(tmp_path), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
+    (tmp_path / "jobs" / "0.json").write_text(json.dumps(record))
+    assert write_sweep(tmp_path, ["seed"]) == 0
+    assert f"pass@1 is that of {kinds} problems" in (tmp_path / "sweep.html").read_text()
 
 
 def test_a_deleted_key_is_an_override():

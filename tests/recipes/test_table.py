@@ -37,6 +37,9 @@ def test_evaluations_of_other_problems_are_told_apart(tmp_path):
     assert [list(map(str, column.cells)) for column in drawn.columns][1] == ["66 test", "200 train"]
     assert [row["pass@1"] for row in rows] == [0.45, 0.45]  # of the last
     assert "problems" not in [column.header for column in table.table(rows[:1], "basics").columns]
+    assert "Held-out and training problems, 95 %" in table.page(rows, "basics")
+    assert "Held-out problems, 95 %" in table.page(rows[:1], "basics")
+    assert "Training problems, 95 %" in table.page(rows[1:], "basics")
 
 
 def test_problems_that_were_not_graded_are_counted_apart(tmp_path):
@@ -74,6 +77,13 @@ def test_what_was_before_training_is_no_result_and_runs_of_one_name_are_told_apa
 def test_answers_of_a_rollout_count_once_however_many_updates_are_made_of_it():
     recipe = {"name": "grpo", "prompts_per_step": 2, "trl": {"num_generations": 4, "num_iterations": 2}}
     assert table.sampled({"recipe": recipe}, [{"step": step} for step in range(1, 8)]) == 4 * 2 * 4
+
+
+def test_all_answers_that_were_graded_count_where_the_rows_say_how_many():
+    """Second turns and replaced groups too; of two updates on one rollout the first has the count."""
+    recipe = {"name": "grpo", "prompts_per_step": 2, "trl": {"num_generations": 4, "num_iterations": 2}}
+    rows = [{"step": 1, "graded_samples": 16.0}, {"step": 2}, {"step": 3, "graded_samples": 9.0}, {"step": 4}]
+    assert table.sampled({"recipe": recipe}, rows) == 25
 
 
 def test_in_a_file_a_table_has_room_for_its_names(tmp_path, capsys):

@@ -93,4 +93,7 @@ def test_the_report_shows_both(tmp_path):
     rows = [*ROWS, row("after", "p9", "RobotExecutionError", details={"simulator": DETAIL})]
     (tmp_path / "eval_samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     page = write_report(tmp_path).read_text()
-    assert "Verdicts of held-out answers" in page and "→ pass" in page and page.count('class="robot"') == 1
+    assert "Verdicts of answers to held-out problems" in page and "→ pass" in page and page.count('class="robot"') == 1
+    (tmp_path / "evals.jsonl").write_text('{"when": "after", "task": "t", "split": "train"}\n')
+    page = write_report(tmp_path).read_text()
+    assert "Verdicts of answers to training problems" in page and "held-out" not in page.lower()

@@ -243,7 +243,7 @@ def test_what_a_batch_was_told_is_measured(tiny_model, monkeypatch):
         {"judge/invalid_rate": 1.0, **together},
         {"judge/judged": 0.8, "judge/invalid_rate": 0.0, **together},
         {"judge/judged": 0.2, "judge/invalid_rate": 0.0, **together},
-        {},
+        {"judge/judged": 0.0},  # as the reward has it; the model was not asked
     ]
     assert grades[1].scores == {"bleu": 0.5} and grades[4].scores == {"judge": 0.0, "bleu": 0.5}
 

@@ -7,6 +7,7 @@ and for dark pages. Matplotlib is imported where it draws, because its import ta
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
@@ -120,7 +121,7 @@ def interval_chart(before: Interval | None, after: Interval | None, top: float, 
     ticks = [tick for tick in _round_numbers(0.0, top, 4) if tick < 1.0 + 1e-9]
     axes = _axes((280, 54), left=12, right=16, top=2, bottom=16)
     axes.set(xlim=(0, ticks[-1]), ylim=(1, 0))
-    axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.set_xticks(ticks, _percentages(ticks))
     axes.xaxis.set_gid("axis")
     for tick in ticks:
         _segments(axes, [((tick, 0), (tick, 1))], "rule" if tick else "soft", 1, "grid")
@@ -199,6 +200,17 @@ def tick_label(value: float) -> str:
     return number(value)
 
 
+def _last_digit(value: float) -> float:
+    """What one more in the last of the four digits that `tick_label` shows adds to a value above 0."""
+    return 10.0 ** (math.floor(math.log10(value)) - 3)
+
+
+def _percentages(shares: Sequence[float]) -> list[str]:
+    """Texts of different shares, with as many decimals as tell them apart."""
+    texts = ([f"{share:.{decimals}%}" for share in shares] for decimals in range(12))
+    return next((each for each in texts if len(set(each)) == len(shares)), [f"{share:g}" for share in shares])
+
+
 def smooth_window(count: int) -> int:
     """Steps in the centred mean: an eighth of the run, odd, 5 to 51; 1 (no smoothing) under 8 steps."""
     return 1 if count < 8 else min(51, max(5, count // 8 | 1))
@@ -227,11 +239,15 @@ def _axes(size: tuple[int, int], left: int = 36, right: int = 8, top: int = 8, b
 
 
 def _value_axis(axes: Any, values: Sequence[float], parts: int = 3) -> None:
-    """The vertical axis, from a round number to one; zero belongs to it unless the values vary little."""
+    """The vertical axis, from a round number to one; zero belongs to it unless the values vary little. Values that vary
+    less than labels tell get a wider range: the margin has no room for further digits."""
     low, high = min(values), max(values)
     if high - low >= 0.2 * max(abs(low), abs(high)) or low == high:
         low, high = min(low, 0.0), max(high, 0.0)
     ticks = _round_numbers(low, high, parts)
+    while len(ticks) > 1 and ticks[1] - ticks[0] < 0.99 * _last_digit(max(map(abs, ticks))):
+        low, high = low - (high - low) / 2, high + (high - low) / 2
+        ticks = _round_numbers(low, high, parts)
     axes.set_yticks(ticks, [tick_label(tick) for tick in ticks])
     axes.set_ylim(ticks[0], ticks[-1] if len(ticks) > 1 else ticks[0] + (abs(ticks[0]) or 1.0))
     axes.grid(axis="y", color=css("rule"), linewidth=1)
@@ -243,7 +259,9 @@ def _step_axis(axes: Any, steps: Point, unit: str = "step", parts: int = 3) -> N
     """The horizontal axis over `steps`. Its first label names the unit, which saves a line of text below the chart."""
     first, last = steps
     ticks = [tick for tick in _round_numbers(first, last, parts, integer=True) if first <= tick <= last] or [first]
-    axes.set_xticks(ticks, [f"{unit} {tick_label(ticks[0])}", *map(tick_label, ticks[1:])])
+    short = all(tick < 1e4 or tick % _last_digit(tick) == 0 for tick in ticks)
+    labels = [tick_label(tick) if short else f"{tick:,.0f}" for tick in ticks]
+    axes.set_xticks(ticks, [f"{unit} {labels[0]}", *labels[1:]])
     room = (last - first) * 4 / axes.bbox.width or 1.0
     axes.set_xlim(first - room, last + room)
 

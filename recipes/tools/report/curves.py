@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from recipes.records.jsonl import Record, finite, numeric, setting
 from recipes.tools.report.charts import curve_chart, smooth_window, stacked_bar
@@ -71,6 +71,13 @@ def completions_per_prompt(config: Record) -> int:
     """Completions of each prompt in a step, of any recipe; 0 where the configuration has no such setting."""
     names = ("recipe.samples_per_prompt", "recipe.trl.num_generations", "recipe.num_generations")
     return next((size for name in names if isinstance(size := setting(config, name), int)), 0)
+
+
+def graded_samples(rows: Iterable[Record]) -> int | None:
+    """How many answers were sent to the channels in these rows of metrics.jsonl; None where no row says it, as in runs
+    of older versions."""
+    counts = [row["graded_samples"] for row in rows if finite(row.get("graded_samples"))]
+    return int(sum(counts)) if counts else None
 
 
 def curve_sections(steps: Mapping[int, Record]) -> dict[str, list[Record]]:

@@ -1,5 +1,5 @@
-"""The pictures at the head of the curves: the reward with its parts, the losses, held-out scores by checkpoint, and
-each held-out problem before and after. They need metrics.jsonl, evals.jsonl and eval_samples.jsonl, of any recipe.
+"""The pictures at the head of the curves: the reward with its parts, the losses, scores by checkpoint, and each
+evaluated problem before and after. They need metrics.jsonl, evals.jsonl and eval_samples.jsonl, of any recipe.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from recipes.records.jsonl import Record, finite
+from recipes.records.jsonl import Record, finite, problem_kinds
 from recipes.tools.report.charts import LINES, MEDIUM, Point, Series, curve_chart, pairs_chart
 
 LOW = (MEDIUM[0], 118)
@@ -37,7 +37,7 @@ def figures(
     Args:
         steps: metrics by step.
         evals, samples: rows of evals.jsonl and eval_samples.jsonl.
-        config_task: the run's own task. Of the others that were evaluated beside it, held-out scores alone are drawn.
+        config_task: the run's own task. Of others that were evaluated beside it, scores by checkpoint alone are drawn.
     """
     scores = dict.fromkeys(key for row in steps.values() for key in row if key.startswith("scores/"))
     reward = [
@@ -47,9 +47,10 @@ def figures(
     note = "Means over the completions of a step: the reward, and each channel's score before its weight."
     pictures = [_curves("Reward and its parts", note, reward, steps), _losses(steps)]
     for task in dict.fromkeys([config_task, *(str(row["task"]) for row in evals if row.get("task"))]):
-        title = "Held-out scores by checkpoint" + (f", {task}" if task != config_task else "")
+        title = "Scores by checkpoint" + (f", {task}" if task != config_task else "")
         pictures += [_scores(title, rows, temperature) for temperature, rows in _by_temperature(evals, task)]
-    pictures += [_problems(rows, temperature) for temperature, rows in _by_temperature(samples, config_task)]
+    kinds = problem_kinds(row for row in evals if row.get("task", config_task) == config_task)
+    pictures += [_problems(rows, temperature, kinds) for temperature, rows in _by_temperature(samples, config_task)]
     return [picture for picture in pictures if picture]
 
 
@@ -57,7 +58,8 @@ def _scores(title: str, rows: Sequence[Record], temperature: float) -> Picture |
     """Curves of one task's evaluations, all decoded at one temperature, over the steps of training."""
     held_out = {int(row["step"]): _held_out(row) for row in sorted(rows, key=lambda row: row["step"])}
     names = dict.fromkeys(name for row in held_out.values() for name in row)
-    note = f"Means over held-out answers at each evaluation, {decoding_name(temperature)}."
+    answers = f"answers to {problem_kinds(rows)} problems"
+    note = f"Means over {answers} at each evaluation, {decoding_name(temperature)}."
     return _curves(title, note, [(name, _points(held_out, name)) for name in names], held_out, smoothed=False)
 
 
@@ -104,8 +106,9 @@ def _held_out(row: Record) -> Record:
     return {"reward": row.get("reward"), "pass@1": passed} | (stages or row.get("scores") or {})
 
 
-def _problems(samples: Sequence[Record], temperature: float) -> Picture | None:
-    """Each problem's mean reward in the first and in the last evaluation, problems from worst to best at first."""
+def _problems(samples: Sequence[Record], temperature: float, kinds: str) -> Picture | None:
+    """Each problem's mean reward in the first and in the last evaluation, problems from worst to best at first. kinds:
+    what the problems are called."""
     rewards: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     names = {}
     for row in samples:
@@ -124,7 +127,7 @@ def _problems(samples: Sequence[Record], temperature: float) -> Picture | None:
     more = sum(b > a + SAME for a, b in pairs)
     less = sum(b < a - SAME for a, b in pairs)
     counts = f"{more} of {len(pairs)} earn more {now}, {less} less"
-    note = f"Held-out problems by what they earned {then}, {decoding_name(temperature)}: {counts}."
+    note = f"{kinds.capitalize()} problems by what they earned {then}, {decoding_name(temperature)}: {counts}."
     if len(shown) < len(pairs):
         note += f" {len(shown)} of them are drawn."
     legend = [("soft", first), (LINES[0], last)]
@@ -140,9 +143,12 @@ def _curves(
     for name, points in series:
         if points:
             names.setdefault(tuple(points), []).append(name)
-    told_apart = [(" = ".join(same), points) for points, same in names.items()][: len(LINES)]
+    told_apart = [(" = ".join(same), points) for points, same in names.items()]
     if not told_apart:
         return None
+    if (more := len(told_apart) - len(LINES)) > 0:
+        note += f" {more} further {'one is' if more == 1 else 'ones are'} not drawn."
+        told_apart = told_apart[: len(LINES)]
     chart = curve_chart(told_apart, (min(rows), max(rows)), MEDIUM, None if smoothed else 1, faint=smoothed)
     legend = [(colour, name) for colour, (name, _) in zip(LINES, told_apart, strict=False)]
     return {"title": title, "note": note, "legend": legend, "svgs": [chart]}

@@ -16,6 +16,7 @@ from recipes.records.jsonl import (
     finite,
     model_name,
     problem_count,
+    problem_kinds,
     read_config,
     read_jsonl,
     setting,
@@ -24,7 +25,7 @@ from recipes.records.jsonl import (
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
-from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, phases
+from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, graded_samples, phases
 from recipes.tools.report.fields import field_drawings
 from recipes.tools.report.figures import figures
 from recipes.tools.report.memory_chart import memory
@@ -65,6 +66,7 @@ def write_report(run_dir: Path) -> Path:
         evals=[record | {"decoding": decoding(record)} for record in shown],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
+        kinds=problem_kinds(evals),
         pictures=figures(steps, evals, answers, pick(config, "task.name")),
         times=curves.pop("Time", []),
         curves=curves,
@@ -93,10 +95,12 @@ def summary(rows: list[Record], steps: dict[int, Record], config: Record) -> lis
     if not rows:
         return ["No step recorded yet."]
     parts = [f"{len(steps):,} step" + "s" * (len(steps) != 1)]
-    groups = [row["groups_total"] for row in rows if finite(row.get("groups_total"))]
-    drawn = rows[-1].get("episode")  # PPO counts its completions itself
-    if len(groups) == len(rows):
-        drawn = sum(groups) * completions_per_prompt(config)
+    drawn = graded_samples(rows)
+    if drawn is None:  # a run of an older version
+        groups = [row["groups_total"] for row in rows if finite(row.get("groups_total"))]
+        drawn = rows[-1].get("episode")  # PPO counts its completions itself
+        if len(groups) == len(rows):
+            drawn = sum(groups) * completions_per_prompt(config)
     if drawn and finite(drawn):
         ungraded = sum(row["ungraded"] for row in rows if finite(row.get("ungraded")))
         parts.append(f"{drawn:,.0f} samples, {ungraded:,.0f} ungraded" if ungraded else f"{drawn:,.0f} graded samples")
