@@ -314,7 +314,7 @@ def ask_problem(cfg: ChatConfig, given: Any, out: TextIO) -> int:
     problem = problem_of(task, str(cfg.problem))
     talk = Talk(cfg, given, out, given.task.max_new_tokens)
     prompt = prompt_ids(task, problem, talk.tokenizer)
-    check_length(len(prompt), talk.context, talk.longest, "set max_new_tokens to fewer")
+    check_length(len(prompt), talk.context, talk.longest, "lower max_new_tokens")
     reward = build_reward(given, talk.sandbox or build_sandbox(given))
     ready(reward, task, "test")
     console = Console(stderr=True)

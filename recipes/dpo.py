@@ -3,8 +3,8 @@
     python recipes/pairs.py task=humaneval
     python recipes/dpo.py task=humaneval recipe.pairs=runs/pairs/humaneval/smollm2_135m-dense-seed0
 
-The offline counterpart of PPO: the same graded samples, no sampling while it trains. The reference is the policy that
-training starts from. The loss is TRL's; every number is in conf/recipe/dpo.yaml.
+The offline counterpart of PPO: the same graded samples, no sampling while it trains. The reference policy is where
+training starts. The loss is TRL's; every number is in conf/recipe/dpo.yaml.
 """
 
 from __future__ import annotations

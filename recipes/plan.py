@@ -8,7 +8,7 @@ Takes any recipe's overrides; `python recipes/grpo.py --help` lists the groups w
 activations are traced on tensors without numbers (recipes/tools/memory/planner.py); completions are assumed to have
 their greatest length. The budget is hardware.memory_gib; for a CPU, what is available now. The exit status is 0 where
 the run fits, 1 where it does not, 2 where the command cannot be followed. Recipes that train ask the same before they
-load; force=true trains all the same.
+load; force=true trains anyway.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def name_idle_gpu(hardware: DictConfig, overrides: Sequence[str]) -> None:
     if not visible:
         return
     log.info(
-        "%s is visible and idle: this run uses the CPU (hardware=%s). %s; hardware=%s leaves this line out",
+        "%s is visible and idle: this run uses the CPU (hardware=%s). %s; add hardware=%s to hide this line",
         torch.cuda.get_device_name(0) if visible == 1 else f"{visible} GPUs, {torch.cuda.get_device_name(0)},",
         hardware.name,
         _advice(visible, _least_memory(visible)),

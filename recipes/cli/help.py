@@ -29,7 +29,7 @@ name and the task's choose `tuned`."""
 PRINTS = {"--cfg", "-c", "--resolve"}
 WORDS = """\
 KEY=VALUE changes one number; +recipe.trl.FIELD=VALUE passes on any other field of TRL's.
---cfg job prints every key with its value, after the other arguments; --cfg job --resolve without references.
+--cfg job prints every key with its value, after the other arguments; --cfg job --resolve with ${...} filled in.
 -m runs a sweep: -m seed=0,1,2 reward=dense,sparse. --hydra-help lists Hydra's own flags."""
 
 

@@ -281,7 +281,7 @@ def start_processes(cfg: DictConfig, script: str, arguments: Sequence[str]) -> i
                 by = signal.Signals(-failure.exitcode).name
                 print(
                     f"error: process {rank} of {hardware.num_processes} was killed by {by} (out of memory?); "
-                    f"{same_command(cfg)} goes on from the last checkpoint in {cfg.run.dir}",
+                    f"{same_command(cfg)} resumes from the last checkpoint in {cfg.run.dir}",
                     file=sys.stderr,
                 )
             return 1

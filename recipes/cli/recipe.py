@@ -166,7 +166,7 @@ def _guard(run: Run, given: list[str], together: bool, trains: bool) -> Run:
         except KeyboardInterrupt:
             saved = [*Path(cfg.run.dir, "checkpoints").glob("checkpoint-*"), *Path(cfg.run.dir, ".answers").glob("*")]
             saved += [*Path(cfg.run.dir).glob("samples.jsonl")] if cfg.recipe.name == "pairs" else []
-            goes_on = f"{same_command(cfg)} goes on from what is saved in {cfg.run.dir}"
+            goes_on = f"{same_command(cfg)} resumes from {cfg.run.dir}"
             _stop(f"stopped; {goes_on if saved else 'the same command starts again'}", 130)
         except (UserError, TaskError, OmegaConfBaseException) as error:
             _stop(" ".join(str(error).split()), 2)
@@ -216,7 +216,7 @@ def _out_of_memory(cfg: DictConfig) -> str:
 def _say_goodbye(cfg: DictConfig) -> None:
     """Where a stopped run stands and how it goes on; exit status 0, since nothing went wrong."""
     if os.environ.get("RANK", "0") == "0":
-        tell(f"stopped, all is saved in {cfg.run.dir}; to go on: {resume_command(cfg)}")
+        tell(f"stopped, all is saved in {cfg.run.dir}; to resume: {resume_command(cfg)}")
     sys.exit(0)
 
 

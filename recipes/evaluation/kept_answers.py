@@ -45,7 +45,7 @@ class KeptAnswers:
         earlier = read_jsonl(file) if file.exists() else []
         self._left = iter(earlier)
         if earlier:
-            log.info("%s: answers were drawn before; the rest is drawn now", file.parent.parent)
+            log.info("%s: some answers are stored; the rest is sampled now", file.parent.parent)
 
     def earlier(
         self, prompts: Sequence[Sequence[int]], samples: int, generator: torch.Generator

@@ -99,7 +99,7 @@ DECIDED_BY = {
 
 SAMPLING = "answers are sampled with recipe.trl.temperature and top_p alone; leave it out"
 MODEL = "the policy is loaded as the group model says (model.path); leave it out"
-LIGER = "its loss knows no rewards on tokens; hardware.logits_at_once=256 saves the memory of the logits"
+LIGER = "its loss cannot use token rewards; hardware.logits_at_once=256 saves the memory of the logits"
 ENDS = "the model's end token and the task end an answer; leave it out"
 ONE_ROLLOUT = "a rollout is the completions of one step; recipe.prompts_per_step decides how many"
 NO_CRITIC = "REINFORCE has no critic; leave it out"
@@ -184,7 +184,7 @@ def _check_used(cfg: DictConfig, name: str, value: Any, default: Any) -> None:
     by_trl = cfg.hardware.vllm == "colocate" or cfg.hardware.zero_stage == 3  # TRL samples itself there
     if reason is None or value == default or (reason is SAMPLING and by_trl):
         return
-    raise UserError(f"recipe.trl.{name}={value} has no place here: {reason}")
+    raise UserError(f"recipe.trl.{name}={value} is not supported here: {reason}")
 
 
 def _decided_by_profile(cfg: DictConfig) -> dict[str, Any]:

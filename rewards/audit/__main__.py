@@ -5,8 +5,8 @@
 
 Grades, by the task's own reward, answers that take no work (nothing, comments, copies, constants, the examples shown
 hard-coded, early exits), references with one operator or constant changed, and the references. Prints a table of shares
-of full marks, and one JSON object in the last line. A task is named whose best useless answer earns more than a fifth
-of full marks, or more than an honest wrong answer. The settings are in conf/audit.yaml.
+of the maximum reward, and one JSON object in the last line. A task is named whose best useless answer earns more than a
+fifth of the maximum reward, or more than an honest wrong answer. The settings are in conf/audit.yaml.
 """
 
 from __future__ import annotations

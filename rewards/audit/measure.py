@@ -66,7 +66,7 @@ class Audit:
         best = self.useless[self.best].share
         results = []
         if best > LIMIT:
-            results.append(f"{self.best} earns {best:.1%} of full marks, more than {LIMIT:.0%}")
+            results.append(f"{self.best} earns {best:.1%} of the maximum reward, more than {LIMIT:.0%}")
         if self.honest_wrong is not None and best > self.honest_wrong + 1e-9:
             results.append(f"{self.best} earns {best:.1%}, more than an honest wrong answer ({self.honest_wrong:.1%})")
         return results
@@ -94,7 +94,7 @@ class Audit:
         ordered = sorted(self.useless.items(), key=lambda item: -item[1].share)
         rows = [("useless", name, each) for name, each in ordered]
         rows += [("honest wrong", f"the reference with another {kind}", each) for kind, each in self.honest.items()]
-        lines = [f"| {self.task} | answer | share of full marks | problems |", "|---|---|---|---|"]
+        lines = [f"| {self.task} | answer | share of the maximum reward | problems |", "|---|---|---|---|"]
         lines += [f"| {kind} | {name} | {each.share:.1%} | {each.problems} |" for kind, name, each in rows]
         if self.reference is None:
             lines.append("| reference | none of the problems has one | | |")

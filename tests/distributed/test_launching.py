@@ -184,7 +184,7 @@ def test_ctrl_c_in_the_middle_then_slurms_script_makes_the_run_that_the_sweep_ma
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate()
-    assert process.returncode == 0 and "to go on: python" in errors and "Traceback" not in errors
+    assert process.returncode == 0 and "to resume: python" in errors and "Traceback" not in errors
     assert 0 < len(metrics(tmp_path / "run")) < 6 and len(checkpoints(tmp_path / "run")) == 1
     assert alive("stopped") == []
 

@@ -110,7 +110,7 @@ def test_where_before_is_another_runs_model_the_finding_says_so(tmp_path):
     config["adapter"] = "runs/sft"
     (folder / "config.yaml").write_text(json.dumps(config))
     evidence = found(folder).findings[0].evidence
-    assert "Before is the model of runs/before" in evidence and "began from, runs/sft, together." in evidence
+    assert '"Before" means the model of runs/before' in evidence and "began from, runs/sft, together." in evidence
 
 
 def test_advice_for_sft_names_no_kl_penalty(tmp_path):

@@ -32,7 +32,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tiny_model, tmp_path):
     process.join()
     assert process.exitcode == 0
     errors = (tmp_path / "stderr").read_text()
-    assert "stopping after this step" in errors and "to go on: python" in errors and "Traceback" not in errors
+    assert "stopping after this step" in errors and "to resume: python" in errors and "Traceback" not in errors
     done = len(metrics(run))
     assert done < 8 and [c.name for c in checkpoints(run)][-1] == f"checkpoint-{done}"
     warm.run(command(tiny_model, run, *GRPO), check=True)
@@ -75,10 +75,10 @@ def test_ctrl_c_under_accelerate_launch_leaves_a_run_that_goes_on(tmp_path):
         os.killpg(launcher.pid, signal.SIGINT)
         launcher.wait()
     for _ in range(300):
-        if "to go on: python" in (tmp_path / "stderr").read_text():
+        if "to resume: python" in (tmp_path / "stderr").read_text():
             break
         time.sleep(0.1)
-    assert "to go on: python" in (tmp_path / "stderr").read_text()
+    assert "to resume: python" in (tmp_path / "stderr").read_text()
     assert checkpoints(tmp_path / "run")[-1].name == f"checkpoint-{len(read_jsonl(tmp_path / 'run' / 'metrics.jsonl'))}"
 
 
@@ -130,7 +130,7 @@ def test_sigterm_in_the_middle_of_anything_costs_nothing(tiny_model, tmp_path, e
         stopper = [python, str(Path(__file__).with_name("stop_at.py")), place, str(call), *rest]
         done = warm.run(stopper)
         assert done.returncode == 0, done.stderr[-2000:]
-        assert "to go on: python" in done.stderr and "Traceback" not in done.stderr
+        assert "to resume: python" in done.stderr and "Traceback" not in done.stderr
         steps.append(len(read_jsonl(cut / "metrics.jsonl")))
         assert not (cut / "final").exists()
     assert steps[-1] < 8 and len(set(steps)) > 1  # every stop came before the end

@@ -53,10 +53,10 @@ def test_an_evaluation_goes_on(tiny_model, tmp_path, how):
     warm.run(command("eval", tiny_model, tmp_path / "whole"), check=True)
     status, said = stopped(command("eval", tiny_model, tmp_path / "cut"), tmp_path / "cut", how, 3)
     if how == signal.SIGINT:
-        assert status == 130 and f"goes on from what is saved in {tmp_path / 'cut'}" in said
+        assert status == 130 and f"resumes from {tmp_path / 'cut'}" in said
     assert not (tmp_path / "cut" / "samples.jsonl").exists()
     done = warm.run(command("eval", tiny_model, tmp_path / "cut"), check=True)
-    assert "answers were drawn before; the rest is drawn now" in done.stdout
+    assert "some answers are stored; the rest is sampled now" in done.stdout
     assert answers(tmp_path / "cut") == answers(tmp_path / "whole") and len(answers(tmp_path / "cut")) == 66 * 3
     assert not (tmp_path / "cut" / FOLDER).exists()
 
@@ -67,7 +67,7 @@ def test_the_evaluation_before_a_training_goes_on(tiny_model, tmp_path):
     stopped(asked, run, signal.SIGKILL, 2)
     assert not (run / "evals.jsonl").exists()
     done = warm.run(asked, check=True)
-    assert "answers were drawn before; the rest is drawn now" in done.stdout
+    assert "some answers are stored; the rest is sampled now" in done.stdout
     assert [row["when"] for row in read_jsonl(run / "evals.jsonl")] == ["before", "after"]
     assert not (run / FOLDER).exists()
 

@@ -290,7 +290,7 @@ def test_training_refuses_what_cannot_fit_before_the_model_loads_unless_forced(t
         f"run.dir={tmp_path}/run",
     ]
     refused = warm.run(asked, ROOT)
-    assert refused.returncode == 2 and "force=true trains all the same" in refused.stderr
+    assert refused.returncode == 2 and "force=true trains anyway" in refused.stderr
     assert not (tmp_path / "run").exists()
     forced = warm.run([*asked, "force=true"], ROOT)
     assert forced.returncode == 0, forced.stderr

@@ -293,7 +293,7 @@ def test_text_without_matching_tokens_is_not_lost(run: Path) -> None:
     write_lines(run / "completions.jsonl", rows)
     page = Page(write_report(run))
     assert page.completions[:3] == ["no tokens", "more text", "te\ufffd"]
-    assert "do not join to the text of the completion, which is text" in page.text
+    assert "do not join to the completion's text, shown here text" in page.text
 
 
 def test_half_a_surrogate_pair_and_control_characters(run: Path) -> None:

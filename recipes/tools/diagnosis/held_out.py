@@ -190,7 +190,7 @@ def _earlier_training(run: History) -> str:
     if not before:
         return ""
     both = f" and of the training that it began from, {adapter}, together" if adapter else ""
-    return f" Before is the model of {before} (evaluation.before_from): the change is that of this run{both}."
+    return f' "Before" means the model of {before} (evaluation.before_from): the change is that of this run{both}.'
 
 
 def no_better_at_its_best(run: History) -> Finding | None:
@@ -207,7 +207,7 @@ def no_better_at_its_best(run: History) -> Finding | None:
         "warning",
         evidence=f"The median entropy went from {three_digits(before)} ({steps_text(run.first[:MIN_WINDOW])}) to "
         f"{three_digits(after)} nats a token ({run.late_steps}) and greedy held-out pass@1 {greedy.text}: the policy "
-        f"is surer of its answers, not better.{_earlier_training(run)}",
+        f"is more certain, not better.{_earlier_training(run)}",
         remedy=f"Set {smaller_updates(run)}, and train on more problems.",
     )
 

@@ -255,8 +255,8 @@ def degenerate(run: History) -> Finding | None:
     return Finding(
         "degenerate groups",
         "serious" if equal / groups >= DEGENERATE_SERIOUS else "warning",
-        evidence=f"In {equal:.0f} of {groups:.0f} groups over {run.late_steps} all samples have one reward: no "
-        "advantage.",
+        evidence=f"In {equal:.0f} of {groups:.0f} groups over {run.late_steps} all samples have the same reward: "
+        "no advantage.",
         remedy=f"Draw more samples a group, {scaled(run, 'recipe.trl.num_generations', 2, 8)}, at "
         f"recipe.trl.temperature=1 {present(run, 'recipe.trl.temperature')}, and train on problems that are sometimes "
         "solved: task.pass_rates.",

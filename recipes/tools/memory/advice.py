@@ -55,7 +55,7 @@ def plan_or_refuse(cfg: DictConfig, task: Task, others: Sequence[Any] = ()) -> d
     except UnknownModel:
         return None
     if plan.over and not cfg.force:
-        raise UserError(f"{advice_for(cfg, plan, lengths)}; force=true trains all the same")
+        raise UserError(f"{advice_for(cfg, plan, lengths)}; force=true trains anyway")
     return plan.as_dict() | {"keeps_freed": plan.roomy if cfg.hardware.device == "cpu" else None}
 
 

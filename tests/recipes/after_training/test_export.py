@@ -81,7 +81,7 @@ def test_a_card_says_where_the_evaluation_before_comes_from(run, tmp_path):
     cfg.evaluation.before_from, cfg.adapter = "runs/demo/before", "runs/demo/sft"
     OmegaConf.save(cfg, config)
     text = model_card(tmp_path / "run", Weights())
-    assert "Before is the model of runs/demo/before" in text and "began from, runs/demo/sft, together." in text
+    assert '"Before" means the model of runs/demo/before' in text and "began from, runs/demo/sft, together." in text
 
 
 def test_every_model_and_task_of_conf_has_its_licence():
