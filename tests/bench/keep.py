@@ -3,7 +3,8 @@
     python tests/bench/keep.py runs/ablation/corridor/ppo runs/ablation/corridor/grpo -o tests/bench/results/corridor
 
 Writes <output>/<recipe>/<run>/ with metrics.jsonl, evals.jsonl and config.yaml, which tests/bench/ablation.py and
-curves.py read as they read the runs. What another run has left there is not overwritten.
+curves.py read as they read the runs. With --answers also the verdict and the reward of each answer to an evaluation's
+problems, without its text, which gain.py reads. What another run has left there is not overwritten.
 """
 
 from __future__ import annotations
@@ -34,19 +35,22 @@ SETTINGS += ("task.reward", "task.env.train_size", "task.env.generated", "task.e
 SETTINGS += ("model.path", "model.lora_rank", "hardware.precision", "adapter", "value", "reward", "seed", "evaluation")
 EVALUATED = ("when", "step", "task", "split", "problems", "samples", "temperature", "pass@k", "reward", "verdicts")
 EVALUATED += ("measures", "mean_tokens")
+ANSWERED = ("when", "step", "task", "temperature", "task_id", "sample", "verdict", "passed", "reward")
 FILES = {"metrics.jsonl": METRICS, "evals.jsonl": EVALUATED}
+ANSWERS = dict.fromkeys(("eval_samples.jsonl", "samples.jsonl"), ANSWERED)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", type=Path, nargs="+", help="directories of run directories, or run directories")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--answers", action="store_true", help="also what each answer to an evaluation earned")
     args = parser.parse_args()
     for config in sorted(c for f in args.folders for c in (*f.glob("*/config.yaml"), *f.glob("config.yaml"))):
-        keep(config.parent, args.output)
+        keep(config.parent, args.output, args.answers)
 
 
-def keep(run: Path, output: Path) -> None:
+def keep(run: Path, output: Path, answers: bool = False) -> None:
     """Raises SystemExit where another run's figures lie there."""
     cfg = OmegaConf.load(run / "config.yaml")
     kept = OmegaConf.create()
@@ -54,7 +58,8 @@ def keep(run: Path, output: Path) -> None:
         if (value := OmegaConf.select(cfg, key)) is not None:
             OmegaConf.update(kept, key, value)
     folder = output / cfg.recipe.name / run.name
-    texts = {name: shortened(run / name, columns) for name, columns in FILES.items()}
+    files = FILES | ({name: columns for name, columns in ANSWERS.items() if (run / name).exists()} if answers else {})
+    texts = {name: shortened(run / name, columns) for name, columns in files.items()}
     if any((folder / name).exists() and (folder / name).read_text() != text for name, text in texts.items()):
         sys.exit(f"{folder} holds another run: give another --output, or delete it")
     folder.mkdir(parents=True, exist_ok=True)

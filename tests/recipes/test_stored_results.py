@@ -6,6 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.bench import readme_commands
+from tests.bench.gain import rates
 from tests.bench.keep import keep
 from tests.bench.leave_one_out import ends_of
 
@@ -66,3 +67,15 @@ def test_an_evaluation_is_not_overwritten_either(tmp_path):
     keep(tmp_path / "a" / "base", tmp_path / "kept")
     with pytest.raises(SystemExit, match="base holds another run"):
         keep(tmp_path / "b" / "base", tmp_path / "kept")
+
+
+def test_answers_are_kept_without_their_text_and_give_the_same_gain(tmp_path):
+    run = a_run(tmp_path / "a" / "sft", 0.5)
+    kind = {"when": "before", "step": 0, "task": "basics", "temperature": 0.0, "sample": 0, "completion": "x = 1"}
+    rows = [kind | {"task_id": f"basics/{n}", "reward": n / 7, "verdict": "fail", "passed": False} for n in range(3)]
+    (run / "eval_samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    keep(run, tmp_path / "kept", answers=True)
+    text = (tmp_path / "kept" / "grpo" / "sft" / "eval_samples.jsonl").read_text()
+    assert "x = 1" not in text
+    [kept, whole] = (rates(f"{folder}@before", "reward")[0.0] for folder in (tmp_path / "kept" / "grpo" / "sft", run))
+    assert kept == pytest.approx(whole, abs=1e-4)
