@@ -37,6 +37,7 @@ from tests.recipes.made_up_runs import MadeUp
 SHARE = 0.3
 PROMPTS = 8
 GROUPS = {"grpo": 8, "ppo": 4}
+LOSS = {"grpo": "loss", "ppo": "loss/policy_avg"}
 WEIGHTS = {"unit_tests": 1.0, "form": 0.1}
 
 
@@ -155,7 +156,7 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
         state.global_step = step
         log.completions(completion_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
         for callback in (log, warning):
-            callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), **metrics})
+            callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), LOSS[recipe]: 0.0, **metrics})
         rows = list(zip((kind for _, kind in drawn), rewards.tolist(), strict=True))
         policy.learn([rows[i : i + group] for i in range(0, len(rows), group)])
         shares.append(sum(kind == "cheat" for kind, _ in rows) / len(rows))
