@@ -26,7 +26,7 @@ from recipes.tools.progress import TRAINS
 class Trained:
     """cfg: the run's configuration, with `adapter` as the weights. step: that they were saved at, None for the last.
     continued: whether the training went on with an adapter that another run had trained. start_is_gone: whether the
-    weights are whole, and those that the training began with are not there any more. notes: what a user should know, a
+    weights or the adapter that the training began with are not there any more. notes: what a user should know, a
     sentence each."""
 
     cfg: Any
@@ -62,7 +62,7 @@ def trained(path: str, step: int | None = None, key: str = "run") -> Trained:
         cfg.adapter = str(weights)
     if cfg.model.path == SCRATCH and carries_adapter(str(weights)):
         raise UserError(f"{key}={path}: its adapter lies on random weights, which were not kept; set model.lora_rank=0")
-    return Trained(cfg, folder, weights, results, continued, gone and not carries_adapter(str(weights)), notes)
+    return Trained(cfg, folder, weights, results, continued, gone, notes)
 
 
 def _is_there(adapter: str) -> bool:

@@ -74,6 +74,10 @@ def test_the_average_is_refused_where_a_training_went_on_with_an_adapter(run, or
     OmegaConf.save(config, orphan / "config.yaml")
     line = refused(export.main, [f"run={orphan}", f"to={tmp_path / 'half'}", "share=0.5"], capsys)
     assert "went on with another run's adapter" in line
+    config.adapter = str(tmp_path / "deleted")
+    OmegaConf.save(config, orphan / "config.yaml")
+    line = refused(export.main, [f"run={orphan}", f"to={tmp_path / 'half'}", "share=0.5"], capsys)
+    assert "began with weights that are not there any more" in line
 
 
 def test_the_card_of_the_best_step_names_that_step(run, tmp_path):
