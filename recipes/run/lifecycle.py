@@ -100,10 +100,7 @@ def prepare(
     if cfg.run.dir:
         require_writable(f"run.dir={cfg.run.dir}", Path(cfg.run.dir))
     plan = plan_or_refuse(cfg, task, also)
-    if plan and plan["keeps_freed"] is False:
-        give_back_freed_memory()
-    elif plan and plan["keeps_freed"]:
-        keep_at_most(KEPT * plan["peak_gib"] * GIB)
+    _keep_freed_memory(plan)
     state = join_processes(cfg.hardware, by_accelerate)
     args = trl_arguments(cfg, kind)
     divided = cfg.hardware.zero_stage == 3
@@ -138,6 +135,14 @@ def prepare(
     log = RunLog(folder, cfg.run.completions_per_step)
     args = trl_arguments(cfg, kind) if divided else args
     return Run(cfg, folder, task, reward, others, policy, tokenizer, log, episode, args)
+
+
+def _keep_freed_memory(plan: dict | None) -> None:
+    """Let this process keep as much of the memory that it frees as the plan has room for."""
+    if plan and plan["keeps_freed"] is False:
+        give_back_freed_memory()
+    elif plan and plan["keeps_freed"]:
+        keep_at_most(KEPT * plan["peak_gib"] * GIB)
 
 
 def _answered(cfg: DictConfig, task: Task, also: list[OtherTask]) -> list[OtherTask]:

@@ -4,8 +4,8 @@ A family is a set of near-duplicates (`family` of envs/basics/problems/*.jsonl):
 problems that are held out. Their answers are right or wrong together, so families are drawn, not problems. For the same
 reason thorns are drawn, not their files, and kinds of robot instructions, not the instructions of a kind.
 
-With few of them such an interval is too narrow: in simulations it contains the truth in 75 to 90 % of cases with fewer
-than twelve families, or with two or three runs that differ as much as families do, not in 95 %.
+With few of them such an interval is too narrow: in simulations (tests/recipes/test_paired.py) it contains the truth in
+70 to 90 % of cases with fewer than twelve families, or with two or three runs that differ by 20 points, not in 95 %.
 """
 
 from __future__ import annotations
