@@ -63,7 +63,10 @@ def _deviation(rewards_NG: torch.Tensor, scale: str) -> torch.Tensor | float:
 def kl_per_token(logps: torch.Tensor, ref_logps: torch.Tensor, estimator: str) -> torch.Tensor:
     """Estimates of KL(policy || reference) at each sampled token, same shape (Schulman, "Approximating KL Divergence").
 
-    "k1": log p - log r, unbiased, of either sign. "k3": r / p - 1 - log(r / p), unbiased, never negative.
+    "k1": log p - log r, unbiased, of either sign. "k3": r / p - 1 - log(r / p), unbiased, never negative. As a penalty
+    in the reward k1 alone has the gradient of the KL ("A Comedy of Estimators", 2025, arXiv 2512.21852). That of k3 is
+    the gradient of KL(p || r) minus that of KL(r || p): nearly nothing close to the reference, and further away it
+    makes rare tokens rarer. Measure with it.
     """
     log_ratio = ref_logps - logps
     return -log_ratio if estimator == "k1" else log_ratio.expm1() - log_ratio

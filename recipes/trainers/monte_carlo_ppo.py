@@ -2,7 +2,7 @@
 
 Kazemnejad et al. 2024, "VinePPO", arXiv 2410.01679, section 4; segments as in Guo et al. 2025, "Segment Policy
 Optimization", arXiv 2505.23564. A completion is cut where lines of its code begin. The value at a cut is the mean total
-reward of `continuations` answers that go on from there, the value at the prompt the mean of the prompt's own
+reward of `continuations` answers that go on from there, the value at the prompt the mean of the prompt's other
 completions. All tokens of a segment share the difference between the values at its two ends; the last segment ends
 with the completion's own reward. What a channel pays on single tokens therefore plays no part: it is in both values.
 """
@@ -27,8 +27,10 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
         continuations: answers drawn at each cut.
         cuts: a completion is cut at most so often, evenly over the lines of its code after the first.
 
-    Completions of a prompt that all earned the same are not cut: nothing is drawn for them and their advantage is 0.
-    The KL penalty of a segment's tokens counts as reward of that segment.
+    Completions of a prompt that all earned the same are cut too. GRPO loses nothing where it leaves them out, since
+    their advantage is 0 there; here a segment's is not, and without them the better of two beginnings can be pushed
+    down (`test_the_first_segment_moves_towards_the_better_beginning`). The KL penalty of a segment's tokens counts as
+    reward of that segment.
     """
 
     def __init__(self, continuations: int, cuts: int, **kwargs: Any):
@@ -39,21 +41,18 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
         """Log-probabilities as ever, then `cuts` (B lists of tokens where segments begin) and the values there."""
         super().logps_and_values(e)
         started = time.perf_counter()
-        alone = e.samples_per_prompt == 1
-        groups = e.scores.view(-1, e.samples_per_prompt)
-        spread = groups.nan_to_num(nan=-torch.inf).amax(1) - groups.nan_to_num(nan=torch.inf).amin(1)
-        differs = ((spread > 1e-6) | alone).repeat_interleave(e.samples_per_prompt) & ~e.scores.isnan()
+        graded = ~e.scores.isnan()
         e.cuts = [
             [0, *line_cuts(answer, self.cuts)] if cut else [0]
-            for answer, cut in zip(e.answers, differs.tolist(), strict=True)
+            for answer, cut in zip(e.answers, graded.tolist(), strict=True)
         ]
-        means = groups.nanmean(1).repeat_interleave(e.samples_per_prompt).nan_to_num()
-        for row, mean in enumerate(means.tolist()):
-            e.values[row, 0] = mean
-        asked = [(row, cut) for row in differs.nonzero().flatten().tolist() for cut in e.cuts[row] if cut or alone]
+        means = mean_of_others(e.scores.view(-1, e.samples_per_prompt)).flatten()
+        e.values[:, 0] = means.nan_to_num()
+        alone = means.isnan().tolist()
+        asked = [(row, cut) for row in graded.nonzero().flatten().tolist() for cut in e.cuts[row] if cut or alone[row]]
         for (row, cut), value in zip(asked, self._continued(e, asked), strict=True):
             e.values[row, cut] = value
-        self._differs, self._drawn_for_values = differs, len(asked) * self.continuations
+        self._drawn_for_values = len(asked) * self.continuations
         self._clock["seconds/continuations"] = time.perf_counter() - started
 
     def _continued(self, e: Experience, asked: list[tuple[int, int]]) -> list[float]:
@@ -81,9 +80,9 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Generalised advantage estimation over segments, the same for all tokens of one, divided by its root mean
         square over the tokens of the step that learn, (B, T); and on every token its row's reward minus KL penalty."""
-        penalty = -self.kl_coefficient.value * e.kl
+        penalty, graded = -self.kl_coefficient.value * e.kl, ~e.scores.isnan()
         advantages = torch.zeros_like(e.rewards)
-        for row in self._differs.nonzero().flatten().tolist():
+        for row in graded.nonzero().flatten().tolist():
             length, cuts = len(e.completions[row]), e.cuts[row]
             ends = torch.tensor([*cuts[1:], length])
             values = e.values[row, torch.tensor(cuts)]
@@ -91,7 +90,7 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
             rewards[-1] += e.scores[row]
             own = gae(rewards[None], values[None], 1.0, self.args.lam)[0][0]
             advantages[row, :length] = own.repeat_interleave((ends - torch.tensor(cuts)).to(own.device))
-        learns = e.mask & self._differs[:, None]
+        learns = e.mask & graded[:, None]
         size = masked_mean(advantages.square(), learns, self.total).sqrt()
         advantages = advantages * learns / (size + 1e-8)
         totals = e.scores.nan_to_num() + penalty.sum(1)
@@ -100,6 +99,14 @@ class MonteCarloPPOTrainer(DensePPOTrainer):
     def graded_samples(self, e: Experience) -> int:
         """Completions and continuations."""
         return super().graded_samples(e) + self._drawn_for_values
+
+
+def mean_of_others(scores: torch.Tensor) -> torch.Tensor:
+    """(G, n) scores of groups, NaN where an answer has none: the mean of each answer's group without its own, (G, n);
+    NaN where no other has a score. With its own in it the mean would take away 1/n of the first segment's advantage."""
+    own, graded = scores.nan_to_num(), ~scores.isnan()
+    others = graded.sum(1, keepdim=True) - graded.int()
+    return (own.sum(1, keepdim=True) - own) / others.where(others > 0, torch.nan)
 
 
 def line_cuts(answer: Completion, most: int) -> list[int]:

@@ -48,6 +48,27 @@ def test_kl_estimators_average_to_the_kl():
     assert (results >= 0).all()  # k3
 
 
+@pytest.mark.parametrize("distance", [0.1, 0.5, 2.0])
+def test_as_a_reward_k1_alone_has_the_gradient_of_the_kl(distance):
+    """Exact sums over eight tokens: what a policy gradient makes of the penalty, and the KL's own gradient."""
+    torch.manual_seed(0)
+    reference = torch.randn(8, dtype=torch.float64).log_softmax(-1)
+    logits = (reference + distance * torch.randn(8, dtype=torch.float64)).requires_grad_()
+
+    def gradient(of):
+        return torch.autograd.grad(of, logits, retain_graph=True)[0]
+
+    policy = logits.log_softmax(-1)
+    kl, reverse = ((to.exp() * (to - away)).sum() for to, away in ((policy, reference), (reference, policy)))
+    chances = policy.exp().detach()
+    k1, k3 = (
+        gradient((chances * kl_per_token(policy.detach(), reference, estimator) * policy).sum())
+        for estimator in ("k1", "k3")
+    )
+    assert torch.allclose(k1, gradient(kl))
+    assert torch.allclose(k3, gradient(kl) - gradient(reverse))
+
+
 def test_whitening_sees_the_mask_alone():
     values, mask = torch.tensor([[1.0, 3.0, 99.0], [5.0, 99.0, 99.0]]), torch.tensor([[1, 1, 0], [1, 0, 0]]).bool()
     white = whiten(values, mask)[mask]

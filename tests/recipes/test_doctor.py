@@ -20,9 +20,9 @@ from recipes.records.jsonl import read_jsonl
 from recipes.run.build import build_reward
 from recipes.run.stages import Stages
 from recipes.tools.diagnosis.diagnose import diagnose
-from recipes.tools.diagnosis.finding import length_penalty
+from recipes.tools.diagnosis.finding import length_penalty, stronger_kl
 from recipes.tools.diagnosis.grading import timeouts
-from recipes.tools.diagnosis.history import MIN_STEPS, load_history
+from recipes.tools.diagnosis.history import MIN_STEPS, History, load_history
 from recipes.tools.diagnosis.windows import change, lower_bound
 from recipes.tools.report.page import write_report
 from tests.recipes.made_up_runs import MadeUp
@@ -120,6 +120,15 @@ def test_advice_for_sft_names_no_kl_penalty(tmp_path):
     (folder / "config.yaml").write_text(json.dumps(config))
     remedy = found(folder).findings[0].remedy
     assert remedy == "Set recipe.trl.learning_rate=0.0001 (now 0.0003); or keep an earlier checkpoint."
+
+
+@pytest.mark.parametrize(
+    ("estimator", "advised"),
+    [("k1", "recipe.trl.kl_coef=0.06 (now 0.02)"), ("k3", "recipe.trl.kl_estimator=k1 (now k3)")],
+)
+def test_a_penalty_that_does_not_hold_the_policy_is_not_made_stronger(estimator, advised):
+    trl = {"kl_coef": 0.02, "kl_estimator": estimator}
+    assert stronger_kl(History({"recipe": {"name": "ppo", "trl": trl}}, [], [], [])) == advised
 
 
 def test_answers_in_parts_need_not_pass_as_a_whole():

@@ -15,7 +15,7 @@ from recipes.models.critic import NoValue
 from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding, sample
-from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer, line_cuts
+from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer, line_cuts, mean_of_others
 from recipes.trainers.ppo_base import PPOConfig
 from rewards.attribution import locate
 from rewards.channel import ChannelResult, Completion
@@ -132,8 +132,8 @@ def test_values_are_what_continuations_earn_on_average(tmp_path):
     letters = [locate(begun + ids, t._token_bytes)[0].count("a") for ids in drawn]
     assert e.values[row, cut].item() == pytest.approx(sum(letters) / len(letters), abs=0.25)
     assert all(len(begun) + len(ids) <= LENGTH for ids in drawn)
-    group = e.scores[row // 4 * 4 : row // 4 * 4 + 4]
-    assert e.values[row, 0].item() == pytest.approx(group.mean().item(), abs=1e-6)
+    others = [e.scores[other].item() for other in range(row // 4 * 4, row // 4 * 4 + 4) if other != row]
+    assert e.values[row, 0].item() == pytest.approx(sum(others) / 3, abs=1e-6)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
@@ -149,19 +149,37 @@ def test_tokens_of_a_segment_share_the_difference_of_the_values_at_its_ends(tmp_
         ends = [*cuts[1:], len(e.completions[row])]
         for i, (start, end) in enumerate(zip(cuts, ends, strict=True)):
             expected[row, start:end] = sum(delta * lam**n for n, delta in enumerate(deltas[i:]))
-    learns = e.mask & (e.scores.view(-1, 4).amax(1) > e.scores.view(-1, 4).amin(1)).repeat_interleave(4)[:, None]
-    assert torch.allclose(advantages, expected / expected[learns].square().mean().sqrt(), atol=1e-5)
+    assert torch.allclose(advantages, expected / expected[e.mask].square().mean().sqrt(), atol=1e-5)
     assert torch.allclose(returns[:, 0], e.scores)
 
 
-def test_nothing_is_drawn_for_a_prompt_whose_completions_all_earn_the_same(tmp_path):
-    t = trainer(tmp_path, channel=Nothing)
-    e = experience(t)
-    assert all(cuts == [0] for cuts in e.cuts) and t.graded_samples(e) == 8
-    assert not t.advantages(e)[0].any()
-    t = trainer(tmp_path, continuations=3)
+@pytest.mark.parametrize("channel", [Letters, Nothing])
+def test_continuations_are_graded_samples_also_where_all_completions_earn_the_same(tmp_path, channel):
+    t = trainer(tmp_path, channel=channel, continuations=3)
     e = experience(t)
     assert t.graded_samples(e) == 8 + 3 * sum(len(cuts) - 1 for cuts in e.cuts) > 8
+    assert t.advantages(e)[0].any() == (channel is Letters)
+
+
+def test_a_mean_leaves_out_the_answer_itself_and_those_without_a_score():
+    scores = torch.tensor([[1.0, 0.0, torch.nan, 2.0], [torch.nan, 3.0, torch.nan, torch.nan]])
+    means = mean_of_others(scores)
+    assert means[0].tolist() == [1.0, 1.5, 1.0, 0.5]
+    assert means[1, [0, 2, 3]].tolist() == [3.0] * 3 and means[1, 1].isnan()
+
+
+@pytest.mark.parametrize("passes", [(0.0, 0.1), (0.3, 0.5), (0.9, 1.0)])
+def test_the_first_segment_moves_towards_the_better_beginning(passes):
+    """Two beginnings, one half of the answers each, pass at these rates: over all groups of four, the mean advantage of
+    the better one's first segment minus that of the other is the difference of the rates."""
+    n, groups = 4, list(itertools.product(itertools.product((0, 1), repeat=2), repeat=4))  # (beginning, reward)
+    chance = torch.tensor(
+        [[0.5 * (passes[begun] if reward else 1 - passes[begun]) for begun, reward in group] for group in groups]
+    ).prod(1)
+    begun, scores = torch.tensor(groups).float().unbind(2)
+    advantages = torch.tensor(passes)[begun.long()] - mean_of_others(scores)
+    sides = [(chance[:, None] * advantages * (begun == side)).sum() / (n / 2) for side in (0, 1)]
+    assert sides[1] - sides[0] == pytest.approx(passes[1] - passes[0], abs=1e-5)
 
 
 def test_a_single_completion_of_a_prompt_takes_its_first_value_from_continuations_too(tmp_path):

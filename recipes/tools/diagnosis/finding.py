@@ -63,9 +63,12 @@ def lower_learning_rate(run: History) -> str:
 
 
 def stronger_kl(run: History) -> str:
-    """Three times the KL penalty; a lower learning rate where the recipe has no such penalty."""
+    """Three times the KL penalty, or another estimator where its reward does not hold the policy (`kl_per_token`); a
+    lower learning rate where the recipe has no such penalty."""
     if (name := run.setting("recipe.name")) not in KL_SETTING:
         return lower_learning_rate(run)
+    if run.setting("recipe.trl.kl_estimator") == "k3" and run.setting("recipe.trl.kl_coef"):
+        return f"recipe.trl.kl_estimator=k1 {present(run, 'recipe.trl.kl_estimator')}"
     key, usual = KL_SETTING[name]
     return scaled(run, key, 3, usual)
 
