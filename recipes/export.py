@@ -3,13 +3,16 @@
     python recipes/export.py run=runs/demo/grpo to=my-model
     python recipes/export.py run=... to=my-model step=10                    a checkpoint instead of the end
     python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
+    python recipes/export.py run=... to=my-model rank=48                    the main directions of the change alone
     python recipes/export.py run=... other=... to=my-model                  halfway between two runs of one model
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
     python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
 
 LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. With `share` the weights are
 averaged with those that training began with, which often keeps more of what the model could do before; with `other`
-they are averaged with another run's, which may answer more than either. The folder is read again before it is kept: its
+they are averaged with another run's, which may answer more than either. With `rank` a run that trained all weights
+keeps so many directions of the change of each matrix, and the embeddings as they were, which leaves out much of the
+noise of its updates (tests/bench/results/learning.md). The folder is read again before it is kept: its
 greedy answers must equal those of the run's own weights, except where two tokens are equally likely but for rounding.
 README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval, the command,
 the commit, what got worse.
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +69,9 @@ class ExportConfig:
     share: float | None = None
     """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's), or those of
     `other`. null: 1, and 0.5 with `other`."""
+    rank: int | None = None
+    """Of a run that trained all weights: singular directions that are kept of the change of each matrix; embeddings are
+    then as before training. null: the whole change."""
     prompts: int = 8
     """Held-out problems whose greedy answers are compared before and after."""
 
@@ -110,6 +117,8 @@ def check_keys(cfg: ExportConfig, folder: Path) -> None:
         raise UserError(f"share={cfg.share}: a share of the trained weights lies above 0 and is at most 1")
     if cfg.other and cfg.share == 1:
         raise UserError(f"share=1 leaves nothing of other={cfg.other}: set share below 1, or leave out one of them")
+    if cfg.rank is not None and cfg.rank < 1:
+        raise UserError(f"rank={cfg.rank}: at least one direction of each change is kept; null keeps all")
     if cfg.prompts < 1:
         raise UserError(f"prompts={cfg.prompts}: the answers to at least one problem are compared")
     if cfg.dry_run and not cfg.push:
@@ -130,22 +139,25 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     from recipes.records.directory import appears_whole, write_text
     from recipes.run.trained import trained
     from recipes.tools.card.model_card import Weights, model_card
-    from recipes.tools.export.weights import average_with_start, averaged_runs, compare, full_weights, write_weights
+    from recipes.tools.export.weights import Kept, averaged_runs, compare, full_weights, kept_change, write_weights
 
     runs, share = [trained(cfg.run, cfg.step), *([trained(cfg.other, key="other")] if cfg.other else [])], share_of(cfg)
     run, given, weights = runs[0], runs[0].cfg, str(runs[0].weights)
     dtype = cfg.dtype or given.hardware.precision
     if share < 1 and not cfg.other:
-        check_start(run, share)
+        check_start(run, "share", share, "set share=1")
+    check_rank(cfg, runs)
     four_bit, *_ = [prepared(each) for each in runs]
     policy, tokenizer = load_policy(given.model, given.hardware, weights)
     asked = prompts(given, tokenizer, cfg.prompts)
     if cfg.other:
-        policy = averaged_runs([(each.cfg.model, each.cfg.hardware, str(each.weights)) for each in runs], share)
+        loaded = [(each.cfg.model, each.cfg.hardware, str(each.weights)) for each in runs]
+        policy = averaged_runs(loaded, share, cfg.rank)
         merged = copy.deepcopy(policy).to(TORCH[dtype])
     else:
-        merged = full_weights(given.model, given.hardware, weights, TORCH[dtype], share)
-        policy = average_with_start(policy, given.model, given.hardware, share)
+        kept = Kept(share, cfg.rank)
+        merged = full_weights(given.model, given.hardware, weights, TORCH[dtype], kept)
+        policy = kept_change(policy, given.model, given.hardware, kept)
     with appears_whole(folder) as staging:
         write_weights(merged, tokenizer, staging)
         del merged
@@ -163,23 +175,36 @@ def write(cfg: ExportConfig, folder: Path) -> None:
             )
         log.info(results.text)
         others = f"those of another run, {runs[1].folder.name}" if cfg.other else "the weights before training"
-        notes = [describe(four_bit, carries_adapter(weights), dtype, share, others), f"{results.text}."]
+        notes = [describe(four_bit, carries_adapter(weights), dtype, share, others, cfg.rank), f"{results.text}."]
         write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
 
 
-def check_start(run: Any, share: float) -> None:
-    """Raise UserError where the weights before training cannot be averaged with."""
+def check_rank(cfg: ExportConfig, runs: Sequence[Any]) -> None:
+    """Raise UserError where `rank` has nothing to act on, or a start that it needs is not known."""
+    from recipes.models.load import carries_adapter
+
+    if cfg.rank is None:
+        return
+    whole = [run for run in runs if not carries_adapter(str(run.weights))]
+    if not whole:
+        raise UserError(f"rank={cfg.rank}: it is for runs that trained all weights; a LoRA adapter has its own rank")
+    for run in whole:
+        check_start(run, "rank", cfg.rank, "leave out rank")
+
+
+def check_start(run: Any, key: str, value: float, remedy: str) -> None:
+    """Raise UserError where the weights before training, which a setting needs, cannot be loaded."""
     from recipes.models.load import SCRATCH
 
     if run.cfg.model.path == SCRATCH:
-        raise UserError(f"share={share}: {run.folder} began with random weights, which were not kept; set share=1")
+        raise UserError(f"{key}={value}: {run.folder} began with random weights, which were not kept; {remedy}")
     if run.continued:
         raise UserError(
-            f"share={share}: {run.folder} went on with another run's adapter, and the average would be with the "
-            "model before both; set share=1"
+            f"{key}={value}: {run.folder} went on with another run's adapter, and the model before both would be taken "
+            f"for its start; {remedy}"
         )
     if run.start_is_gone:
-        raise UserError(f"share={share}: {run.folder} began with weights that are not there any more; set share=1")
+        raise UserError(f"{key}={value}: {run.folder} began with weights that are not there any more; {remedy}")
 
 
 def prepared(run: Any) -> bool:
@@ -197,11 +222,16 @@ def prepared(run: Any) -> bool:
     return four_bit
 
 
-def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: str) -> str:
+def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: str, rank: int | None) -> str:
     """What was done to the weights, in sentences of the card. others: what they are averaged with, if share < 1."""
     averaged = ""
-    if share < 1:
+    if rank is not None:
         averaged = (
+            f" Of the change that training made to each matrix of all weights, {rank} singular directions are kept; "
+            "the embeddings are as before. The scores below were measured before that."
+        )
+    if share < 1:
+        averaged += (
             f" They are averaged with {others}: {share:g} of the trained ones and {1 - share:g} of "
             "the others. The scores below were measured with the trained weights alone."
         )

@@ -66,15 +66,33 @@ class Comparison:
         return f"{self.equal} of {self.prompts} greedy answers equal those before the merge{tied}"
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of the change that training made.
+
+    share: of the change of each weight (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", arXiv
+        2109.01903, equation 1).
+    rank: where all weights were trained, singular directions of the change of each matrix, the largest ones (as
+        Gargiulo et al. 2024, "Task Singular Vectors", arXiv 2412.00081, section 3); embeddings are as before training.
+        None: all. A LoRA adapter has its own rank.
+    """
+
+    share: float = 1.0
+    rank: int | None = None
+
+
+WHOLE = Kept()
+
+
 @torch.no_grad()
-def average_with_start(policy: Any, model: DictConfig, hardware: DictConfig, share: float) -> Any:
-    """The policy, changed in place: `share` of its weights and 1 - `share` of those that its training began with
-    (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", arXiv 2109.01903, equation 1).
+def kept_change(policy: Any, model: DictConfig, hardware: DictConfig, kept: Kept) -> Any:
+    """The policy, changed in place: the weights that its training began with, and of their change what is kept.
 
     Of a policy with LoRA the start is the model without its adapter. model, hardware: as of `load_policy`; they name
     the start.
     """
-    if share == 1.0:
+    share, rank = kept.share, kept.rank
+    if kept == WHOLE or (share == 1.0 and isinstance(policy, PeftModel)):
         return policy
     if isinstance(policy, PeftModel):
         for module in policy.modules():
@@ -83,23 +101,40 @@ def average_with_start(policy: Any, model: DictConfig, hardware: DictConfig, sha
                     module.lora_B[name].weight.mul_(share)
         return policy
     start = dict(load_policy(model, hardware, None)[0].named_parameters())
+    embeddings = {
+        id(e.weight) for e in (policy.get_input_embeddings(), policy.get_output_embeddings()) if e is not None
+    }
     for name, parameter in policy.named_parameters():
-        parameter.lerp_(start[name].to(parameter.device), 1 - share)
+        before = start[name].to(parameter.device)
+        if rank is None:
+            parameter.lerp_(before, 1 - share)
+        elif id(parameter) in embeddings:
+            parameter.copy_(before)
+        else:
+            change = parameter.float() - before.float()
+            change = largest_directions(change, rank) if change.ndim > 1 else change
+            parameter.copy_(before.float() + share * change)
     return policy
 
 
+def largest_directions(matrix: torch.Tensor, rank: int) -> torch.Tensor:
+    """The matrix (..., m, n) of this rank that is nearest to one of the same shape (Eckart and Young 1936)."""
+    left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
+    return (left[..., :rank] * sizes[..., None, :rank]) @ right[..., :rank, :]
+
+
 def full_weights(
-    model: DictConfig, hardware: DictConfig, adapter: str, dtype: torch.dtype, share: float = 1.0
+    model: DictConfig, hardware: DictConfig, adapter: str, dtype: torch.dtype, kept: Kept = WHOLE
 ) -> PreTrainedModel:
-    """The policy that `load_policy` gives for these arguments, as a plain model in `dtype`; `share`: see
-    `average_with_start`.
+    """The policy that `load_policy` gives for these arguments, as a plain model in `dtype`, with what is
+    `kept` of its training's change.
 
     A LoRA is added in float32 and the sum is rounded once, as in the copy that trainings sample from. A base that was
     trained on in 4 bits is dequantised first, so that the adapter meets the weights that it was trained on.
     """
     if not carries_adapter(adapter):
         policy = load_policy(model, hardware, adapter)[0]
-        return average_with_start(policy, model, hardware, share).to(dtype).eval()
+        return kept_change(policy, model, hardware, kept).to(dtype).eval()
     frozen = model.copy()
     with open_dict(frozen):
         frozen.lora_rank = frozen.lora_rank or 1  # the base alone is loaded, in the precision of a frozen one
@@ -107,7 +142,7 @@ def full_weights(
     if hardware.load_in_4bit:
         base = base.dequantize(DTYPES[hardware.precision])
     adapted = PeftModel.from_pretrained(base.float(), adapter_folder(adapter))
-    merged: Any = average_with_start(adapted, model, hardware, share).merge_and_unload()
+    merged: Any = kept_change(adapted, model, hardware, kept).merge_and_unload()
     config = {name: value for name, value in merged.config.to_dict().items() if name not in OF_QUANTIZED}
     # a model that was loaded in 4 bits refuses save_pretrained, so the weights move to one that was not
     plain = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=dtype)
@@ -117,14 +152,16 @@ def full_weights(
 
 
 @torch.no_grad()
-def averaged_runs(runs: Sequence[tuple[DictConfig, DictConfig, str]], share: float) -> PreTrainedModel:
+def averaged_runs(
+    runs: Sequence[tuple[DictConfig, DictConfig, str]], share: float, rank: int | None = None
+) -> PreTrainedModel:
     """`share` of the first run's weights and 1 - `share` of the second's, in float32 (Wortsman et al. 2022, "Model
-    soups", arXiv 2203.05482, a uniform soup for 0.5). A run: the arguments of `full_weights`.
+    soups", arXiv 2203.05482, a uniform soup for 0.5). A run: the arguments of `full_weights`. rank: see `Kept`.
 
     Raises:
         UserError: the runs are not of one architecture.
     """
-    first, second = (full_weights(*run, torch.float32) for run in runs)
+    first, second = (full_weights(*run, torch.float32, Kept(rank=rank)) for run in runs)
     others = dict(second.named_parameters())
     own = {name: parameter.shape for name, parameter in first.named_parameters()}
     if own != {name: parameter.shape for name, parameter in others.items()}:

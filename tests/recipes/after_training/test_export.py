@@ -26,7 +26,7 @@ from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.tools.card.licences import DATA, MODELS, data_of
 from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.export.gguf import CONVERTER
-from recipes.tools.export.weights import compare, full_weights
+from recipes.tools.export.weights import Kept, compare, full_weights, largest_directions
 from tests.recipes.after_training.short_run import ROOT, SMALL, python, refused
 from tests.recipes.hub_server import TOKEN, Hub, serving
 from tests.recipes.test_configs import compose
@@ -137,6 +137,44 @@ def test_two_runs_are_averaged_whatever_they_trained(run, exported, second_run, 
     assert "averaged with those of another run, tiny: 0.75 of the trained ones and 0.25 of the others" in card
 
 
+def test_the_main_directions_of_a_change_are_kept_and_the_embeddings_are_as_before(run, exported, second_run, tmp_path):
+    """Of `second_run` all weights were trained, of `run` an adapter, which has its own rank."""
+    for name, given in {
+        "whole": [f"run={second_run}"],
+        "one": [f"run={second_run}", "rank=1"],
+        "half": [f"run={second_run}", "rank=1", "share=0.5"],
+        "both": [f"run={run}", f"other={second_run}", "rank=1"],
+    }.items():
+        assert export.main([*given, f"to={tmp_path / name}"]) == 0
+    folders = (
+        OmegaConf.load(run / "config.yaml").model.path,
+        *(tmp_path / n for n in ("whole", "one", "half", "both")),
+    )
+    start, whole, one, half, both = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in folders)
+    adapted = AutoModelForCausalLM.from_pretrained(exported).state_dict()
+    assert any(not torch.equal(start[name], whole[name]) for name in start if "embed" in name)
+    for name, before in start.items():
+        change = whole[name] - before
+        if "embed" in name or "lm_head" in name:
+            change = torch.zeros_like(change)
+        elif change.ndim == 2:
+            left, sizes, right = torch.linalg.svd(change)
+            change = sizes[0] * torch.outer(left[:, 0], right[0])
+        close = {"rtol": 1e-4, "atol": 1e-6}
+        torch.testing.assert_close(one[name], before + change, **close)
+        torch.testing.assert_close(half[name], before + change / 2, **close)
+        torch.testing.assert_close(both[name], (adapted[name] + one[name]) / 2, **close)
+    assert "each matrix of all weights, 1 singular directions are kept" in (tmp_path / "one" / "README.md").read_text()
+
+
+def test_directions_are_kept_of_each_matrix_of_a_stack():
+    stack = torch.randn(3, 5, 4)
+    assert torch.allclose(largest_directions(stack, 4), stack, atol=1e-5)
+    kept = largest_directions(stack, 2)
+    assert torch.linalg.matrix_rank(kept).tolist() == [2, 2, 2]
+    assert torch.allclose(kept[1], largest_directions(stack[1], 2), atol=1e-5)
+
+
 def test_runs_of_different_models_have_no_average(run, tmp_path, capsys):
     python("ppo", "task=pacman", "recipe.trl.max_steps=1", "run.dir=run", "evaluation.samples=0", cwd=tmp_path)
     refusal = refused(export.main, [f"run={run}", f"other={tmp_path / 'run'}", f"to={tmp_path / 'out'}"], capsys)
@@ -151,7 +189,7 @@ def test_all_weights_are_averaged_too(tiny_model, tiny_tokenizer, tmp_path):
     end.save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)
     cfg = compose(f"model.path={tiny_model}", "model.lora_rank=0", "hardware.precision=fp32", recipe="sft")
-    between = full_weights(cfg.model, cfg.hardware, str(tmp_path), torch.float32, share=0.5).state_dict()
+    between = full_weights(cfg.model, cfg.hardware, str(tmp_path), torch.float32, Kept(0.5)).state_dict()
     for name, value in start.state_dict().items():
         torch.testing.assert_close(between[name], (value + end.state_dict()[name]) / 2)
 
@@ -263,6 +301,8 @@ def test_an_unfinished_run_is_exported_from_its_newest_checkpoint(unfinished, tm
         (["run=RUN", "to=TMP/x", "step=7"], "step=7: RUN has no such checkpoint; those of steps 1, 2 are there"),
         (["run=RUN", "to=TMP/x", "share=1.5"], "share=1.5: a share of the trained weights lies above 0"),
         (["run=RUN", "to=TMP/x", "other=RUN", "share=1"], "share=1 leaves nothing of other=RUN"),
+        (["run=RUN", "to=TMP/x", "rank=0"], "rank=0: at least one direction of each change is kept"),
+        (["run=RUN", "to=TMP/x", "rank=4"], "rank=4: it is for runs that trained all weights"),
         (["run=RUN", "to=TMP/x", "other=TMP"], "no run directory"),
         (["run=TMP", "to=TMP/x"], "no run directory"),
         (["run=RUN", "to=TMP/x", "push=me"], "give USER/NAME"),
