@@ -38,6 +38,7 @@ class HumanEval(CodeBlockTask):
     """
 
     name = "humaneval"
+    id_field = "task_id"
 
     def __init__(
         self,

@@ -138,7 +138,7 @@ class Mbpp(CodeBlockTask):
                 problems = [mbpp_problem(row, self.shown_tests) for row in self._chosen(rows)]
             except TaskError as error:
                 raise TaskError(f"{HUB if self.path is None else f'task.env.path={self.path}'}: {error}") from None
-        require_tests(problems)
+        require_tests(problems, "task_id")
         return problems[: self.limit]
 
     def _rows(self) -> list[Row]:

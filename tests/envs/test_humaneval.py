@@ -185,3 +185,9 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_setting(name, content, m
     with pytest.raises(TaskError, match=rf"^task\.env\.path={tmp_path}/{name}: .*{message}") as error:
         HumanEval(train_size=0, path=str(tmp_path / name))
     assert "\n" not in str(error.value)
+
+
+def test_two_rows_with_one_id_are_told_of_the_field_that_holds_it(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n" * 2)
+    with pytest.raises(TaskError, match="as HumanEval/0: give each row its own `task_id`"):
+        HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"))
