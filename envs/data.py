@@ -81,12 +81,13 @@ def file_rows(
     dropped: Counter[str] | None = None,
     root: Path | None = None,
     strict: bool = False,
+    warn: bool = True,
 ) -> Iterator[Row]:
     """The rows of each file; of parquet files only `columns` are read.
 
     A row without an `id` gets one from the file's name below `root`, or below the folder that the files have in common,
-    and the row's number. A line that is not a JSON object is skipped with a warning and counted in `dropped`; with
-    `strict` it raises TaskError. Raises TaskError for a file that cannot be read.
+    and the row's number. A line that is not a JSON object is skipped, counted in `dropped` and, with `warn`, told in a
+    warning; with `strict` it raises TaskError. Raises TaskError for a file that cannot be read.
     """
     dropped = Counter() if dropped is None else dropped
     shared = root if root and root.is_dir() else os.path.commonpath([file.parent for file in files] or [Path()])
@@ -105,7 +106,7 @@ def file_rows(
                     dropped[INVALID] += 1
         except OSError as error:
             raise TaskError(f"cannot read {file}: {error}") from error
-        if invalid := dropped[INVALID] - before:
+        if warn and (invalid := dropped[INVALID] - before):
             log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
 
 

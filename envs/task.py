@@ -206,23 +206,25 @@ def seeded_split(problems: Sequence[Problem], train: int, seed: int) -> dict[Spl
     return split
 
 
-def require_tests(problems: Sequence[Problem]) -> None:
-    """Raise TaskError for an empty dataset, a problem without tests, or two problems with one id."""
+def require_tests(problems: Sequence[Problem], id_field: str = "id") -> None:
+    """Raise TaskError for an empty dataset, a problem without tests, or two problems with one id, whose rows have it in
+    `id_field`."""
     if not problems:
         raise TaskError("the task has no problems: see the file or folder that task.env.path names")
-    require_own_ids(problems)
+    require_own_ids(problems, id_field)
     for problem in problems:
         for part in problem.parts or (problem,):
             if not part.cases and not part.check_src:
                 raise TaskError(f"{part.id} has no tests: remove the row or give it tests")
 
 
-def require_own_ids(problems: Sequence[Problem]) -> None:
-    """Raise TaskError where two problems have one id: an answer would be graded by the tests of either."""
+def require_own_ids(problems: Sequence[Problem], id_field: str = "id") -> None:
+    """Raise TaskError where two problems have one id: an answer would be graded by the tests of either. id_field: the
+    field of a row that the id is made of."""
     repeated = [name for name, count in Counter(problem.id for problem in problems).items() if count > 1]
     if repeated:
         raise TaskError(
-            f"{len(repeated)} ids name several problems, as {repeated[0]}: give each row an `id` of its own"
+            f"{len(repeated)} ids name several problems, as {repeated[0]}: give each row its own `{id_field}`"
         )
 
 
@@ -274,6 +276,8 @@ class CodeBlockTask:
     """
 
     closing = "`\n"
+    id_field = "id"
+    """The field of the data's rows that problems have their ids from."""
 
     def __init__(
         self,
@@ -283,14 +287,14 @@ class CodeBlockTask:
         system: str,
         held_out: Sequence[Problem] | None = None,
     ):
-        require_tests(problems)
+        require_tests(problems, self.id_field)
         self.system = system
         self._splits: dict[Split, list[Problem]]
         if held_out is None:
             self._splits = seeded_split(problems, train_size, split_seed)
         else:
-            require_tests(held_out)
-            require_own_ids([*problems, *held_out])
+            require_tests(held_out, self.id_field)
+            require_own_ids([*problems, *held_out], self.id_field)
             self._splits = {"train": list(problems), "test": list(held_out)}
 
     def problems(self, split: Split) -> list[Problem]:

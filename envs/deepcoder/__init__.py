@@ -105,7 +105,8 @@ class DeepCoder(CodeBlockTask):
         largest_mib: rows whose tests have more text are dropped.
         several_answers: drop or keep rows whose statement takes any of several answers.
 
-    `dropped` counts the rows that are left out, by reason; their number is logged.
+    `dropped` counts the rows that are left out, by reason. One line of the log has both counts, of training and of
+    held-out rows.
 
     Raises:
         TaskError: there is no data, a file cannot be read, no row is usable, or several_answers is unknown.
@@ -130,33 +131,25 @@ class DeepCoder(CodeBlockTask):
         if several_answers not in ("drop", "keep"):
             raise TaskError(f"task.env.several_answers={several_answers}: choose drop or keep")
         self._one_answer = several_answers == "drop"
-        self.dropped: Counter[str] = Counter()
         self._largest = int(largest_mib * (1 << 20))
         self._limits = _limits(timeout_s, memory_mib)
         held_out: list[Problem] | None = None
+        dropped, dropped_held_out = Counter[str](), Counter[str]()
         if path is None:
-            problems = self._problems(_hub(train_parts, "train"))
-            held_out = self._problems(_hub(test_parts, "test"))
+            problems = self._problems(_hub(train_parts, "train"), dropped)
+            held_out = self._problems(_hub(test_parts, "test"), dropped_held_out)
         else:
             root = Path(path)
             files = data_files(root, "task.env.path")
             tests = [file for file in files if file.name.startswith("test")] if len(files) > 1 else []
-            problems = self._problems(file_rows([f for f in files if f not in tests], COLUMNS, self.dropped, root))
+            others = [file for file in files if file not in tests]
+            problems = self._problems(file_rows(others, COLUMNS, dropped, root, warn=False), dropped)
             if tests:
-                held_out = self._problems(file_rows(tests, COLUMNS, self.dropped, root))
-        if held_out:
-            families = {problem.family for problem in held_out}
-            others = [problem for problem in problems if problem.family not in families]
-            self.dropped["has the text of a held-out problem"] += len(problems) - len(others)
-            names = {problem.id for problem in held_out}
-            problems = [problem for problem in others if problem.id not in names]
-            self.dropped["has the id of a held-out problem"] += len(others) - len(problems)
-            self.dropped = +self.dropped
-        total, reasons = sum(self.dropped.values()), ", ".join(f"{n} {why}" for why, n in self.dropped.most_common())
-        if total:
-            log.warning("deepcoder: %d rows dropped: %s", total, reasons)
-        if not problems or held_out == []:
-            raise TaskError(f"deepcoder: no usable rows ({reasons or 'empty files'}): see task.env.path")
+                rows = file_rows(tests, COLUMNS, dropped_held_out, root, warn=False)
+                held_out = self._problems(rows, dropped_held_out)
+        problems = _apart(problems, held_out or [], dropped)
+        self.dropped = dropped + dropped_held_out
+        _tell(problems, dropped, held_out, dropped_held_out)
         if train_size is None:
             train_size = len(problems) * 9 // 10
         super().__init__(problems, train_size, split_seed, SYSTEM if system is None else system, held_out)
@@ -170,8 +163,8 @@ class DeepCoder(CodeBlockTask):
         """Never, because a draft in a block of its own may precede the program."""
         return False
 
-    def _problems(self, rows: Iterable[Row]) -> list[Problem]:
-        """The usable rows of one side of the split, the first of each id."""
+    def _problems(self, rows: Iterable[Row], dropped: Counter[str]) -> list[Problem]:
+        """The usable rows of one side of the split, the first of each id; the others are counted in `dropped`."""
         problems: dict[str, Problem] = {}
         for row in rows:
             try:
@@ -179,7 +172,7 @@ class DeepCoder(CodeBlockTask):
                     raise BadTests("id seen before")
                 problems[row["id"]] = self._problem(row["id"], row)
             except BadTests as error:
-                self.dropped[str(error)] += 1
+                dropped[str(error)] += 1
         return list(problems.values())
 
     def _problem(self, name: str, row: Row) -> Problem:
@@ -211,6 +204,38 @@ class DeepCoder(CodeBlockTask):
             as_json=True,
             limits=replace(self._limits, output_kib=max(self._limits.output_kib, 2 * _size(column) >> 10)),
         )
+
+
+def _apart(problems: list[Problem], held_out: Sequence[Problem], dropped: Counter[str]) -> list[Problem]:
+    """The problems to train on that are not held out too; the others are counted in `dropped`."""
+    families = {problem.family for problem in held_out}
+    others = [problem for problem in problems if problem.family not in families]
+    dropped["has the text of a held-out problem"] += len(problems) - len(others)
+    names = {problem.id for problem in held_out}
+    kept = [problem for problem in others if problem.id not in names]
+    dropped["has the id of a held-out problem"] += len(others) - len(kept)
+    return kept
+
+
+def _tell(
+    problems: Sequence[Problem],
+    dropped: Counter[str],
+    held_out: Sequence[Problem] | None,
+    dropped_held_out: Counter[str],
+) -> None:
+    """Log in one line how many rows of each side are left out, and why. held_out: None where files have no such side.
+    Raises TaskError for a side without a problem."""
+    sides = [("rows" if held_out is None else "training rows", problems, dropped)]
+    sides += [] if held_out is None else [("held-out rows", held_out, dropped_held_out)]
+    parts = []
+    for name, kept, others in sides:
+        reasons = ", ".join(f"{count} {why}" for why, count in others.most_common() if count)
+        if not kept:
+            raise TaskError(f"deepcoder: no usable {name} ({reasons or 'empty files'}): see task.env.path")
+        if reasons:
+            parts.append(f"{others.total()} of {len(kept) + others.total()} {name} ({reasons})")
+    if parts:
+        log.warning("deepcoder: left out %s", " and ".join(parts))
 
 
 def _question(text: str, starter: str, tests: Cases) -> str:

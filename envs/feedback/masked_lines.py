@@ -24,6 +24,7 @@ class MaskedLines:
     """
 
     takes_empty = True  # leaving the lines out is an answer
+    answer = "all missing lines, corrected, and nothing else,"
 
     def __init__(self, sandbox: Sandbox, cache: str | None = None, keep: bool = True):
         self.scorers = Scorers(sandbox, cache, keep)

@@ -24,7 +24,8 @@ class Observation:
 
 class Feedback(Protocol):
     """How a task looks at programs without its hidden tests. One that has `takes_empty` = True looks at empty answers
-    too; of others a closed block without code counts as no answer."""
+    too; of others a closed block without code counts as no answer. One whose task is not answered with the whole code
+    has `answer`, which says what the answer is."""
 
     async def ready(self, problems: Sequence[Problem]) -> None:
         """Prepare what looking at those problems takes. Raises ValueError with one line if it is not available."""

@@ -13,6 +13,7 @@ import functools
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,8 +111,17 @@ class Mbpp(CodeBlockTask):
     @functools.cached_property
     def _instructions(self) -> list[Problem]:
         size = self.train_size + self.validation_size
-        rows = instruct.rows(self.train_path, self.split_seed)
-        problems = instruct.sample(rows, size, self.split_seed, in_order=self.train_path is None)
+        dropped: Counter[str] = Counter()
+        try:
+            rows = instruct.rows(self.train_path, self.split_seed, dropped)
+            problems = instruct.sample(rows, size, self.split_seed, self.train_path is None, dropped)
+        except TaskError as error:
+            if self.train_path is None:
+                raise
+            raise TaskError(
+                f"task.env.train_path={self.train_path}: {error}; name a file or folder with rows of OpenCodeInstruct "
+                f"(fields {', '.join(instruct.NEEDED)}), or set it to null for the hub"
+            ) from None
         if len(problems) <= self.validation_size:
             raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
         require_own_ids(problems)
@@ -128,7 +138,7 @@ class Mbpp(CodeBlockTask):
                 problems = [mbpp_problem(row, self.shown_tests) for row in self._chosen(rows)]
             except TaskError as error:
                 raise TaskError(f"{HUB if self.path is None else f'task.env.path={self.path}'}: {error}") from None
-        require_tests(problems)
+        require_tests(problems, "task_id")
         return problems[: self.limit]
 
     def _rows(self) -> list[Row]:

@@ -25,6 +25,8 @@ from envs.task import Problem, TaskError, extract_fenced
 
 HUB = "nvidia/OpenCodeInstruct"
 COLUMNS = ("id", "input", "output", "domain", "unit_tests", "tests_execution_status", "average_test_score")
+NEEDED = ("input", "unit_tests")
+"""The fields that a row must have to be used."""
 STATE = (
     {"redirect_stdout", "redirect_stderr", "stdin", "stdout", "stderr"}
     | {"open", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp", "chdir"}
@@ -34,21 +36,23 @@ STATE = (
 MAX_TESTS = 20
 
 
-def rows(path: str | None, seed: int) -> Iterator[Row]:
-    """Rows from files, or streamed from the hub in a random order."""
+def rows(path: str | None, seed: int, dropped: Counter[str] | None = None) -> Iterator[Row]:
+    """Rows from files, or streamed from the hub in a random order; `dropped` counts lines that hold no row."""
     if path is not None:
-        return file_rows(data_files(Path(path), "task.env.train_path"), COLUMNS)
+        return file_rows(data_files(Path(path), "task.env.train_path"), COLUMNS, dropped)
     return hub_rows(HUB, "train", "train", COLUMNS, seed=seed)
 
 
-def sample(candidates: Iterable[Row], size: int, seed: int, in_order: bool) -> list[Problem]:
+def sample(
+    candidates: Iterable[Row], size: int, seed: int, in_order: bool, dropped: Counter[str] | None = None
+) -> list[Problem]:
     """At most `size` usable rows as problems: the first ones if the rows are already shuffled (`in_order`), otherwise
     a random sample.
 
     Memory holds at most `size` problems, and few more rows are parsed. Raises TaskError, with the number of rows for
-    each reason, if no row is usable.
+    each reason, those in `dropped` included, if no row is usable.
     """
-    dropped: Counter[str] = Counter()
+    dropped = Counter() if dropped is None else dropped
     draws = random.Random(seed)
     kept: list[tuple[float, int, Problem]] = []  # a heap of negated keys, which removes the largest key first
     limit = math.inf
@@ -65,7 +69,8 @@ def sample(candidates: Iterable[Row], size: int, seed: int, in_order: bool) -> l
         if in_order and len(kept) == size:
             break
     if not kept:
-        raise TaskError(f"no usable row of OpenCodeInstruct ({dict(dropped) or 'no rows'})")
+        reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common())
+        raise TaskError(f"no usable row of OpenCodeInstruct ({reasons or 'there are no rows'})")
     return [each for *_, each in sorted(kept, reverse=True)]
 
 

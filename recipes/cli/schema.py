@@ -123,7 +123,7 @@ class EpisodeConfig:
     max_chars: int = MISSING
     """Longest feedback, in characters."""
     template: str = MISSING
-    """The reply; {feedback} stands for what failed."""
+    """The reply; {feedback} stands for what failed, {answer} for what is to be answered."""
     kind: str = MISSING
     """The class of the episode."""
 

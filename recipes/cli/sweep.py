@@ -26,6 +26,7 @@ from omegaconf import DictConfig
 
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
+from recipes.cli.lock import hold
 from recipes.cli.overrides import compose, folder_name, is_override, key_of, name_run, one_line
 from recipes.cli.places import require_writable
 from recipes.cli.processes import STOPPED, Interrupted, run_group
@@ -36,7 +37,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
     """Run each job of `script` and write their comparison; returns 0 where every job succeeded, else 1.
 
     choice: the override that names the recipe. given: the other arguments. Raises UserError where a job's configuration
-    cannot be composed, or where two jobs share a directory.
+    cannot be composed, where two jobs share a directory, or where another sweep runs in the same folder.
     """
     overrides = [choice, *filter(is_override, given)]
     swept, written = swept_keys(overrides)
@@ -53,6 +54,7 @@ def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[
         raise UserError(
             f"hydra.sweep.dir={folder} cannot be written ({error.strerror}); set hydra.sweep.dir"
         ) from error
+    hold(folder, "hydra.sweep.dir")  # another sweep's records would be removed, and its table would lack them
     for record in (folder / "jobs").glob("[0-9]*.json"):  # of an earlier start
         record.unlink()
     status = 0

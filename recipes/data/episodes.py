@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from accelerate import PartialState
 
 from envs.episode import Pay
 from recipes.data.completions import Rollout, completion_row, picked
@@ -166,8 +167,10 @@ def turn_grades(completion: Completion, grade: Grade | None) -> list[Grade | Non
 
 def episode_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int) -> list[dict[str, Any]]:
     """Up to `limit` episodes as rows of completions.jsonl, a row for each turn: an answer like any other, with
-    `episode` and `turn` (from 1), `turns`, `heard` (the environment's reply before it) and `paid`."""
+    `episode` (its number in the step's batch, of all processes), `turn` (from 1), `turns`, `heard` (the environment's
+    reply before it) and `paid`."""
     rows = []
+    first = PartialState().process_index * len(rollout.grades)
     for i in picked(len(rollout.grades), limit):
         completion, grade = rollout.completions[i], rollout.grades[i]
         grades, places = turn_grades(completion, grade), places_of(completion)
@@ -177,6 +180,7 @@ def episode_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: i
             own = advantages[i][start:end] if advantages.dim() > 1 else advantages[i]
             row = completion_row(rollout.problems[i], turn.answer, grades[number], own, step)
             paid = grade.pays[number] if isinstance(grade, EpisodeGrade) else row["reward"]
-            rows.append(row | {"episode": i, "turn": number + 1, "turns": len(places), "heard": heard, "paid": paid})
+            place = {"episode": first + i, "turn": number + 1, "turns": len(places)}
+            rows.append(row | place | {"heard": heard, "paid": paid})
             heard = turn.reply
     return rows

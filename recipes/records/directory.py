@@ -17,10 +17,10 @@ from yaml import YAMLError
 
 from recipes.cli.console import log_to
 from recipes.cli.errors import UserError
+from recipes.cli.lock import LOCK, hold, release
 from recipes.cli.overrides import LENGTH_AND_LOGGING
 from recipes.cli.processes import command_line, join_processes, processes
 from recipes.cli.schema import CONF
-from recipes.records.lock import LOCK, hold, release
 
 CHANGEABLE = (
     "run",

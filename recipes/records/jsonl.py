@@ -129,6 +129,13 @@ def problem_kinds(evaluations: Iterable[Record]) -> str:
     )
 
 
+def split_name(evaluation: Record) -> str:
+    """What the problems of one evaluation are called beside those of another split: `test`, `validation`, `training` or
+    `all`; `held-out` where it does not say."""
+    split = evaluation.get("split")
+    return "training" if split == "train" else str(split or "held-out")
+
+
 def by_step(rows: Iterable[Record]) -> dict[int, Record]:
     """Rows in the order of their steps. A resumed run logs some steps twice: the later row holds."""
     kept: dict[int, Record] = {}

@@ -48,11 +48,11 @@ def before_of(path: str) -> tuple[list[Record], list[Record]]:
     """
     evals = [row for row in read_jsonl(Path(path, "evals.jsonl")) if row["when"] in ("before", "eval")]
     answers = [row for name in FILES for row in read_jsonl(Path(path, name))]
-    task = evals[0]["task"] if evals else None
+    of = {key: evals[0].get(key) if evals else None for key in ("task", "split")}
     place = {"when": "before", "step": 0}
     return (
         [row | place for row in evals],
-        [{**place, "task": task, **row} for row in answers if row.get("when", "before") == "before"],
+        [{**place, **of, **row} for row in answers if row.get("when", "before") == "before"],
     )
 
 

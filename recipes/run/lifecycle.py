@@ -17,6 +17,7 @@ from envs.episode import Episode
 from envs.task import Task
 from recipes.cli.console import log, log_to
 from recipes.cli.errors import UserError
+from recipes.cli.lock import release
 from recipes.cli.memory_use import GIB, give_back_freed_memory, keep_at_most
 from recipes.cli.places import require_writable
 from recipes.cli.processes import join_processes
@@ -27,7 +28,6 @@ from recipes.models.load import check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
-from recipes.records.lock import release
 from recipes.records.log import RunLog
 from recipes.run.before import check_before_from, take_before
 from recipes.run.build import (

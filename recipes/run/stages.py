@@ -172,7 +172,7 @@ class Stages:
             memory_use.settle("evaluation")
             if not self.trainer.accelerator.is_main_process:
                 continue
-            place = {"when": when, "step": step, "task": task.name, "temperature": decoding.temperature}
+            place = {key: what[key] for key in ("when", "step", "task", "split", "temperature")}
             self.log.samples({**place, **row} for row in result.rows)
             peak = memory_use.take("evaluation")
             self.log.evaluation({"when": when, "step": step, **result.summary, **peak})

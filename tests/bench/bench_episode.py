@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig
 
 from envs.basics import Basics
-from envs.episode import NO_CODE, TEMPLATE, Step
+from envs.episode import ANSWER, NO_CODE, TEMPLATE, Step
 from envs.local_models import packaged_model
 from envs.roboeval.task import RoboEval
 from recipes.data.completions import prompt_ids
@@ -58,7 +58,8 @@ class GoesOn:
         pass
 
     async def step(self, dialogues):
-        return [Step(TEMPLATE.replace("{feedback}", NO_CODE), False) for _ in dialogues]
+        reply = TEMPLATE.replace("{answer}", ANSWER).replace("{feedback}", NO_CODE)
+        return [Step(reply, False) for _ in dialogues]
 
 
 class Clock(TrainerCallback):

@@ -190,31 +190,6 @@ def test_programs_may_print_what_their_tests_expect(tmp_path, sandbox):
     assert [outcome.verdict for outcome in outcomes] == ["pass", "killed"]
 
 
-def test_dropped_rows_are_counted_and_said(tmp_path, caplog):
-    good = rows(8)
-    bad = [
-        "{not json\n",
-        "[]\n",
-        {"id": "b1", "problem": "p"},
-        {"id": "b2", "problem": "", "tests": json.dumps(PAIRS)},
-        {"id": "b3", "problem": 5, "tests": json.dumps(PAIRS)},
-        {"id": "r1", "problem": "again", "tests": json.dumps(PAIRS)},
-        {"id": "b4", "problem": "p", "tests": "[{"},
-        {"id": "b5", "problem": "p", "tests": json.dumps([{"input": "x" * 3000, "output": "1"}])},
-    ]
-    task = DeepCoder(str(write(tmp_path / "a.jsonl", [*good, *bad])), largest_mib=0.002)
-    assert sum(len(side) for side in ids(task)) == 8
-    assert dict(task.dropped) == {
-        "not a JSON object": 2,
-        "no tests": 1,
-        "no problem text": 2,
-        "id seen before": 1,
-        "tests are not JSON": 1,
-        "tests over task.env.largest_mib": 1,
-    }
-    assert "8 rows dropped: 2 not a JSON object" in caplog.text
-
-
 def test_data_that_is_not_there_is_said_in_one_line(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()

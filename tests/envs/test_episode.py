@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ from envs.sandbox import FunctionCase, Limits, LocalSandbox, StdioCase
 from envs.task import Problem, TaskError
 from rewards.lint import Linter
 
+ROOT = Path(__file__).parents[2]
 MARK = "PLANTED-7f3a"
 MBPP = {
     "task_id": 2,
@@ -135,8 +137,21 @@ def test_a_reply_about_compiled_code_never_holds_the_reference(sandbox, tmp_path
         assert all(message) and "int mine;" in message[0] and MARK not in "".join(message)
 
 
+def test_a_reply_asks_for_what_the_task_is_answered_with(sandbox, tmp_path):
+    """Masked lines are answered without the code around them, which the prompt forbids to repeat."""
+    template = yaml.safe_load((ROOT / "conf" / "episode" / "repair.yaml").read_text())["template"]
+    thorns, lines = ThornCompiler.__new__(ThornCompiler), MaskedLines(sandbox, cache=str(tmp_path))
+    thorns.tree = lines.scorers = Echoes()
+    data = {"thorn": "A/B", "file": "a.c", "visible": []}
+    dialogues = [Dialogue(Problem("etk/made", "?", data=data, language="c"), [], answer("flaw, not {answer};"))]
+    [whole], [missing] = (replies(feedback, dialogues, template=template) for feedback in (thorns, lines))
+    assert whole.endswith("Repair it. Answer with the whole corrected code in one code block.")
+    assert missing.endswith("Repair it. Answer with all missing lines, corrected, and nothing else, in one code block.")
+    assert "flaw, not {answer};" in missing and replies(lines, dialogues) == [missing]
+
+
 def test_each_feedback_that_a_task_names_is_held_to_that():
-    folder = Path(__file__).parents[2] / "conf" / "task"
+    folder = ROOT / "conf" / "task"
     named = set(re.findall(r"envs\.feedback\.\w+\.(\w+)", "".join(file.read_text() for file in folder.glob("*.yaml"))))
     assert named == {each.__name__ for each in (PythonTests, RobotRuns, MaskedLines, ThornCompiler)}
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from envs.humaneval import STOPS, HumanEval
 from envs.sandbox import Job, run_sync
@@ -152,3 +155,39 @@ def test_a_blank_before_the_parameters_is_no_other_function(tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     task = HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"))
     assert "def double" not in task.problems("test")[0].setup
+
+
+def test_rows_may_lie_in_files_of_several_forms_at_any_depth(tmp_path):
+    rows = [ROW | {"task_id": f"HumanEval/{n}"} for n in range(3)]
+    with pytest.raises(TaskError, match=r"holds no \.jsonl, \.jsonl\.gz, \.parquet \(task\.env\.path\)"):
+        HumanEval(train_size=0, path=str(tmp_path))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.jsonl").write_text(json.dumps(rows[0]))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[1]).encode()))
+    parquet.write_table(pyarrow.Table.from_pylist(rows[2:]), tmp_path / "c.parquet")
+    (tmp_path / "README.md").write_text("no data")
+    problems = HumanEval(train_size=0, path=str(tmp_path)).problems("test")
+    assert sorted(problem.id for problem in problems) == [row["task_id"] for row in rows]
+    assert {(p.entry_point, p.check_src) for p in problems} == {(ROW["entry_point"], ROW["test"])}
+    assert [p.id for p in HumanEval(train_size=0, path=str(tmp_path / "c.parquet")).problems("test")] == ["HumanEval/2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.jsonl", json.dumps(ROW) + "\n{cut", r"rows\.jsonl:2: not JSON"),
+        ("rows.jsonl.gz", "not compressed", r"cannot read .*rows\.jsonl\.gz"),
+        ("rows.parquet", "no table", r"cannot read .*rows\.parquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_its_setting(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TaskError, match=rf"^task\.env\.path={tmp_path}/{name}: .*{message}") as error:
+        HumanEval(train_size=0, path=str(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+def test_two_rows_with_one_id_are_told_of_the_field_that_holds_it(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n" * 2)
+    with pytest.raises(TaskError, match="as HumanEval/0: give each row its own `task_id`"):
+        HumanEval(train_size=1, path=str(tmp_path / "rows.jsonl"))

@@ -345,6 +345,15 @@ def test_an_evaluation_needs_every_line_of_its_file(evaluate, tmp_path):
         Mbpp(evaluate, str(path)).problems("test")
 
 
+@pytest.mark.parametrize("evaluate", ["mbpp", "sanitized", "plus"])
+def test_two_rows_with_one_number_are_told_of_the_field_that_holds_it(evaluate, tmp_path):
+    rows = [SHARED_ELEMENTS if evaluate == "plus" else row(task_id=11) | {"prompt": "p"}] * 2
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    with pytest.raises(TaskError, match=r"^1 ids name several problems, as mbpp.*: give each row its own `task_id`"):
+        Mbpp(evaluate, str(path)).problems("test")
+
+
 def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.delenv("MBPP_OVERRIDE_PATH", raising=False)
     with pytest.raises(TaskError, match="one of mbpp, sanitized, plus"):

@@ -174,3 +174,20 @@ def test_a_tool_of_the_tests_is_not_the_function():
     assert instruct.function_under_test(["from m import near\nassert near(g(1), 1)"]) == "g"
     assert instruct.function_under_test(["assert isclose(1, 1)"], "def isclose(a, b):\n    return a == b") == "isclose"
     assert instruct.function_under_test(["assert isclose(1, 1)"]) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "there are no rows"),
+        ("not json\n", "1 not a JSON object"),
+        ('{"a": 1}\n{"input": "Write f."}\n{"a": 2}\n', "2 no instruction, 1 no asserts"),
+    ],
+)
+def test_a_file_without_a_usable_row_is_told_with_setting_value_reason_and_remedy(tmp_path, content, reason):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(content)
+    message = rf"^task\.env\.train_path={path}: no usable row of OpenCodeInstruct \({reason}\); name a file or folder"
+    with pytest.raises(TaskError, match=message) as error:
+        Mbpp(train_path=str(path)).problems("train")
+    assert "\n" not in str(error.value) and "input, unit_tests" in str(error.value)

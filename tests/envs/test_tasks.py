@@ -171,7 +171,7 @@ def test_two_rows_with_one_name_need_ids(tmp_path, sandbox):
     rows = [ROW | {"examples": [], "hidden": [{"args": [1], "expected": value}]} for value in (1, 2)]
     rows[1] |= {"solution": "def f(x):\n    return x + 1\n", "family": "g"}
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.raises(TaskError, match="1 ids name several problems, as basics/f: give each row an `id`"):
+    with pytest.raises(TaskError, match="1 ids name several problems, as basics/f: give each row its own `id`"):
         Basics(train_size=1, path=str(file))
     file.write_text("".join(f"{json.dumps(row | {'id': f'mine/{n}'})}\n" for n, row in enumerate(rows)))
     task = Basics(train_size=1, path=str(file))

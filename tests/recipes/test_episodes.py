@@ -8,6 +8,7 @@ import threading
 
 import pytest
 import torch
+from accelerate import PartialState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,6 +149,18 @@ def test_episodes_that_end_early_leave_and_rows_hold_what_was_said(tiny_model, t
         *range(1, len(turns_of(rollout.completions[0])) + 1)
     ]
     assert all(bool(row["heard"]) == (row["turn"] > 1) for row in rows)
+
+
+def test_episodes_of_all_processes_have_numbers_of_their_own(monkeypatch):
+    """As those of one process with the whole batch."""
+    alone = completion_of(3)
+    two = joined([Turn(alone, (), "r", [7]), Turn(alone)], {5: b"x", 7: b"y"})
+    share = Rollout(Basics().problems("train")[:2], [two, alone], [None, None])
+    rows = []
+    for rank in range(2):
+        monkeypatch.setattr(PartialState(), "process_index", rank)
+        rows += episode_rows(share, torch.zeros(2), 1, 2)
+    assert [(row["episode"], row["turn"]) for row in rows] == [(0, 1), (0, 2), (1, 1), (2, 1), (2, 2), (3, 1)]
 
 
 def test_turns_are_graded_and_replied_to_while_others_are_sampled(smollm2_tokenizer):

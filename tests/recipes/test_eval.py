@@ -18,13 +18,13 @@ from envs.humaneval import HumanEval
 from envs.sandbox import Job, run_sync
 from envs.task import Problem
 from recipes.cli import schema
+from recipes.cli.lock import LOCK
 from recipes.data.completions import encoded
 from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template
 from recipes.records.directory import WRITTEN
 from recipes.records.jsonl import read_jsonl
-from recipes.records.lock import LOCK
 from recipes.run.build import other_task
 from rewards.channel import ChannelResult
 from rewards.compose import Grade

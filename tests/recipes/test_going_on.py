@@ -13,11 +13,11 @@ from omegaconf import OmegaConf
 from recipes.cli import schema
 from recipes.cli.arguments import keys_of
 from recipes.cli.errors import UserError
+from recipes.cli.lock import release
 from recipes.cli.overrides import compose
 from recipes.cli.processes import resume_command, same_command, settle
 from recipes.records.directory import REPLACED, open_run_dir, remove_if_setup_fails
 from recipes.records.jsonl import read_config, read_jsonl
-from recipes.records.lock import release
 from recipes.records.log import RunLog
 from recipes.table import TableConfig
 from recipes.tools.progress import best, finished_step, standing

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 
 from recipes.cli import schema
 from recipes.cli.errors import UserError
+from recipes.cli.lock import LOCK, hold, release
 from recipes.cli.overrides import compose
 from recipes.records.checkpoint_folders import broken_file
 from recipes.records.directory import REMOVED, REPLACED, open_run_dir, remove_if_setup_fails
-from recipes.records.lock import LOCK, hold, release
 from tests.recipes.test_command_line import ROOT
 
 OPENS = """

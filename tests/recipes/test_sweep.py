@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from omegaconf import OmegaConf
 
 from recipes.cli import schema, sweep
 from recipes.cli.errors import UserError
+from recipes.cli.lock import LOCK
 from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
 from recipes.cli.schema import CONF
@@ -31,6 +33,14 @@ from pathlib import Path
 signal.signal(signal.SIGTERM, lambda *_: (Path("saved").write_text(""), sys.exit(0)))
 Path("ready").write_text("")
 signal.pause()
+"""
+
+HOLDS = """
+import fcntl, sys
+file = open(sys.argv[1], "a+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print(flush=True)
+input()
 """
 
 
@@ -135,6 +145,22 @@ def test_a_page_says_which_problems_the_jobs_were_evaluated_on(split, kinds, tmp
     (tmp_path / "jobs" / "0.json").write_text(json.dumps(record))
     assert write_sweep(tmp_path, ["seed"]) == 0
     assert f"pass@1 is that of {kinds} problems" in (tmp_path / "sweep.html").read_text()
+
+
+def test_a_second_sweep_in_the_same_folder_is_refused_and_leaves_its_records(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["grpo.py"])
+    monkeypatch.setenv("PYTHONPATH", "")  # which a sweep sets
+    schema.register()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "0.json").write_text("{}")
+    first = [sys.executable, "-c", HOLDS, str(tmp_path / LOCK)]
+    with subprocess.Popen(first, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        command = ["seed=0,1", f"hydra.sweep.dir={tmp_path}"]
+        with pytest.raises(UserError, match=r"is in use by .*: wait until .*, or set another hydra\.sweep\.dir"):
+            sweep.sweep("recipes/grpo.py", "recipe=grpo", command, lambda task: None)
+        other.communicate(b"\n")
+    assert (tmp_path / "jobs" / "0.json").exists() and not (tmp_path / "sweep.csv").exists()
 
 
 def test_a_deleted_key_is_an_override():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from recipes.cli.lock import LOCK
 from recipes.records.directory import WRITTEN
 from recipes.records.jsonl import read_jsonl
-from recipes.records.lock import LOCK
 from tests import warm
 
 ROOT = Path(__file__).parents[2]

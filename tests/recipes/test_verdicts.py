@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from recipes.tools.report.page import write_report
-from recipes.tools.report.verdicts import robot_drawing, robot_runs, verdict_tables
+from recipes.tools.report.verdicts import latest_answers, robot_drawing, robot_runs, verdict_tables
 
 DETAIL = {
     "rooms": ["hall", "lab <1>"],
@@ -97,3 +99,35 @@ def test_the_report_shows_both(tmp_path):
     (tmp_path / "evals.jsonl").write_text('{"when": "after", "task": "t", "split": "train"}\n')
     page = write_report(tmp_path).read_text()
     assert "Verdicts of answers to training problems" in page and "held-out" not in page.lower()
+
+
+@pytest.mark.parametrize("recorded", [True, False])  # older runs name the split in evals.jsonl alone
+def test_the_report_says_what_each_evaluation_was_of_where_the_split_changed(tmp_path, recorded):
+    (tmp_path / "config.yaml").write_text("recipe: {name: ppo}\ntask: {name: t}\nmodel: {name: m}\nseed: 0\n")
+    splits = {"before": ("validation", 0), "after": ("train", 20)}
+    evals = [
+        {"when": when, "step": step, "task": "t", "split": split, "temperature": 0.0, "reward": 0.5}
+        for when, (split, step) in splits.items()
+    ]
+    shared = [("before", "shared", 0.0), ("after", "shared", 1.0), ("before", "p", 0.5), ("after", "q", 0.5)]
+    answers = []
+    for when, name, reward in shared:
+        split, step = splits[when]
+        more = {"split": split} if recorded else {}
+        answers.append(row(when, name, "pass" if reward else "fail", step=step, reward=reward, **more))
+    for name, rows in (("evals", evals), ("eval_samples", answers)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    page = write_report(tmp_path).read_text()
+    assert "<h2>Verdicts of answers</h2>" in page and "since evaluation.split has changed" in page
+    assert "<th>Before, validation problems (2)</th><th>After, training problems (2)</th>" in page
+    assert "held-out" not in page.lower() and "and training" not in page
+    assert "Problems of both evaluations (validation problems before training, training problems after" in page
+    notes = [f"Means over answers to {name} problems" for name in ("validation", "training")]
+    assert [page.count(note) for note in notes] == [1, 1]
+
+
+def test_answers_of_another_split_take_the_place_of_earlier_ones():
+    """A run that is prolonged with another evaluation.split is evaluated again before training."""
+    earlier = [row("before", "a", "fail", step=0, split="test")]
+    again = [row("before", "b", "pass", step=0, split="train")]
+    assert latest_answers([*earlier, *again]) == again

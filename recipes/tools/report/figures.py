@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from recipes.records.jsonl import Record, finite, problem_kinds
+from recipes.records.jsonl import Record, finite, problem_kinds, split_name
+from recipes.tools.diagnosis.history import evaluated
 from recipes.tools.report.charts import LINES, MEDIUM, Point, Series, curve_chart, pairs_chart
 
 LOW = (MEDIUM[0], 118)
@@ -27,6 +28,13 @@ def of_last_evaluation(samples: Iterable[Record]) -> list[Record]:
     rows = list(samples)
     latest = max(rows, key=lambda row: (row.get("step") or 0, row.get("when") != "before"), default={})
     return [row for row in rows if all(row.get(key) == latest.get(key) for key in ("when", "step"))]
+
+
+def with_splits(samples: Iterable[Record], evals: Sequence[Record]) -> list[Record]:
+    """Rows of eval_samples.jsonl with the `split` of their evaluation: older versions wrote it to evals.jsonl alone."""
+    splits = {evaluated(row): row.get("split") for row in evals}
+    only = next(iter(splits.values()), None) if len({*splits.values()}) == 1 else None
+    return [{"split": splits.get(evaluated(row), only)} | row for row in samples]
 
 
 def figures(
@@ -48,18 +56,22 @@ def figures(
     pictures = [_curves("Reward and its parts", note, reward, steps), _losses(steps)]
     for task in dict.fromkeys([config_task, *(str(row["task"]) for row in evals if row.get("task"))]):
         title = "Scores by checkpoint" + (f", {task}" if task != config_task else "")
-        pictures += [_scores(title, rows, temperature) for temperature, rows in _by_temperature(evals, task)]
-    kinds = problem_kinds(row for row in evals if row.get("task", config_task) == config_task)
-    pictures += [_problems(rows, temperature, kinds) for temperature, rows in _by_temperature(samples, config_task)]
+        for temperature, rows in _by_temperature(evals, task):
+            splits = dict.fromkeys(map(split_name, rows))
+            for split in splits:
+                kind = problem_kinds(rows) if len(splits) == 1 else split
+                pictures.append(_scores(title, [r for r in rows if split_name(r) == split], temperature, kind))
+    answers = _by_temperature(with_splits(samples, evals), config_task)
+    pictures += [_problems(rows, temperature) for temperature, rows in answers]
     return [picture for picture in pictures if picture]
 
 
-def _scores(title: str, rows: Sequence[Record], temperature: float) -> Picture | None:
-    """Curves of one task's evaluations, all decoded at one temperature, over the steps of training."""
+def _scores(title: str, rows: Sequence[Record], temperature: float, kind: str) -> Picture | None:
+    """Curves of one task's evaluations, all of one split and decoded at one temperature, over the steps of training.
+    kind: what the problems are called."""
     held_out = {int(row["step"]): _held_out(row) for row in sorted(rows, key=lambda row: row["step"])}
     names = dict.fromkeys(name for row in held_out.values() for name in row)
-    answers = f"answers to {problem_kinds(rows)} problems"
-    note = f"Means over {answers} at each evaluation, {decoding_name(temperature)}."
+    note = f"Means over answers to {kind} problems at each evaluation, {decoding_name(temperature)}."
     return _curves(title, note, [(name, _points(held_out, name)) for name in names], held_out, smoothed=False)
 
 
@@ -106,14 +118,13 @@ def _held_out(row: Record) -> Record:
     return {"reward": row.get("reward"), "pass@1": passed} | (stages or row.get("scores") or {})
 
 
-def _problems(samples: Sequence[Record], temperature: float, kinds: str) -> Picture | None:
-    """Each problem's mean reward in the first and in the last evaluation, problems from worst to best at first. kinds:
-    what the problems are called."""
+def _problems(samples: Sequence[Record], temperature: float) -> Picture | None:
+    """Each problem's mean reward in the first and in the last evaluation, problems from worst to best at first."""
     rewards: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    names = {}
+    rows = {}
     for row in samples:
         if finite(row.get("reward")):
-            names[int(row["step"])] = str(row.get("when"))
+            rows[int(row["step"])] = row
             rewards[int(row["step"])][str(row.get("task_id"))].append(float(row["reward"]))
     if len(rewards) < 2:
         return None
@@ -122,12 +133,17 @@ def _problems(samples: Sequence[Record], temperature: float, kinds: str) -> Pict
     if not pairs:
         return None
     shown = pairs[:: -(-len(pairs) // MOST_PROBLEMS)]
-    first, last = names[min(rewards)], names[max(rewards)]
+    ends = [rows[min(rewards)], rows[max(rewards)]]
+    first, last = (str(row.get("when")) for row in ends)
     then, now = (f"{when} training" if when in ("before", "after") else f"at {when}" for when in (first, last))
     more = sum(b > a + SAME for a, b in pairs)
     less = sum(b < a - SAME for a, b in pairs)
     counts = f"{more} of {len(pairs)} earn more {now}, {less} less"
-    note = f"{kinds.capitalize()} problems by what they earned {then}, {decoding_name(temperature)}: {counts}."
+    splits = [split_name(row) for row in ends]
+    problems = f"{problem_kinds(ends[:1]).capitalize()} problems"
+    if splits[0] != splits[1]:
+        problems = f"Problems of both evaluations ({splits[0]} problems {then}, {splits[1]} problems {now})"
+    note = f"{problems} by what they earned {then}, {decoding_name(temperature)}: {counts}."
     if len(shown) < len(pairs):
         note += f" {len(shown)} of them are drawn."
     legend = [("soft", first), (LINES[0], last)]

@@ -20,6 +20,7 @@ from recipes.records.jsonl import (
     read_config,
     read_jsonl,
     setting,
+    split_name,
     stream_jsonl,
 )
 from recipes.tools.diagnosis.diagnose import diagnose
@@ -27,7 +28,7 @@ from recipes.tools.diagnosis.history import history, shares_passed
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
 from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, graded_samples, phases
 from recipes.tools.report.fields import field_drawings
-from recipes.tools.report.figures import figures
+from recipes.tools.report.figures import figures, of_last_evaluation, with_splits
 from recipes.tools.report.memory_chart import memory
 from recipes.tools.report.samples import sample_sections
 from recipes.tools.report.templates import render
@@ -41,7 +42,7 @@ def write_report(run_dir: Path) -> Path:
     """
     config, text = read_config(run_dir / "config.yaml")
     rows, evals, answers = (read_jsonl(run_dir / f"{name}.jsonl") for name in ("metrics", "evals", "eval_samples"))
-    answers = latest_answers(answers)
+    answers = latest_answers(with_splits(answers, evals))
     shown = with_base_tests(evals)
     steps = by_step(rows)
     sections, scales = sample_sections(run_dir / "completions.jsonl")
@@ -66,7 +67,9 @@ def write_report(run_dir: Path) -> Path:
         evals=[record | {"decoding": decoding(record)} for record in shown],
         ks=sorted({k for record in evals for k in record.get("pass@k") or {}}, key=lambda k: (len(k), k)),
         interval=interval,
-        kinds=problem_kinds(evals),
+        one_split=len({split_name(row) for row in answers}) == 1,
+        kinds=problem_kinds(answers),
+        last_kinds=problem_kinds(of_last_evaluation(answers)),
         pictures=figures(steps, evals, answers, pick(config, "task.name")),
         times=curves.pop("Time", []),
         curves=curves,

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from recipes.records.jsonl import split_name
 from recipes.tools.report.figures import decoding_name, of_last_evaluation
 from recipes.tools.report.templates import render
 
@@ -23,13 +24,13 @@ WRONG = re.compile(r"Robot(\w+)Error")
 def latest_answers(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of eval_samples.jsonl without those of an evaluation that was made again: where a run was prolonged, or
     evaluated before training with other settings, the later answers hold."""
-    kept: dict[tuple, tuple[int, dict[tuple, int]]] = {}  # the step, and the row of each answer by its place
+    kept: dict[tuple, tuple[tuple, dict[tuple, int]]] = {}  # step and split, and the row of each answer by its place
     rows = list(samples)
     for number, row in enumerate(rows):
         evaluation = row.get("task"), row.get("temperature"), row.get("when")
-        step, place = int(row.get("step") or 0), (row.get("task_id"), row.get("sample", number))
-        if evaluation not in kept or kept[evaluation][0] != step or place in kept[evaluation][1]:
-            kept[evaluation] = step, {}
+        made, place = (int(row.get("step") or 0), row.get("split")), (row.get("task_id"), row.get("sample", number))
+        if evaluation not in kept or kept[evaluation][0] != made or place in kept[evaluation][1]:
+            kept[evaluation] = made, {}
         kept[evaluation][1][place] = number
     return [rows[number] for number in sorted(n for _, places in kept.values() for n in places.values())]
 
@@ -37,17 +38,20 @@ def latest_answers(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """A table for each task and decoding of eval_samples.jsonl, of the first and the last evaluation.
 
-    Keys: task, decoding, `stages` (the names of both evaluations, the first "" where there is one alone), `answers`
-    (how many each has), `names` (the verdicts, the most frequent first) and `rows`: (verdict, its count at first, its
-    count at last, and for each verdict of `names` how many answers with the row's verdict at first got it at last).
+    Keys: task, decoding, `stages` (the names of both evaluations, the first "" where there is one alone), `splits`
+    (what the problems of each are called), `answers` (how many each has), `names` (the verdicts, the most frequent
+    first) and `rows`: (verdict, its count at first, its count at last, and for each verdict of `names` how many answers
+    with the row's verdict at first got it at last).
     """
     stages_of: dict[tuple[str, float], dict[str, dict[tuple[str, int], str]]] = defaultdict(lambda: defaultdict(dict))
     latest: dict[tuple[tuple[str, float], str], int] = {}  # a run that was prolonged ended more than once
+    splits: dict[tuple[tuple[str, float], str], str] = {}
     for row in sorted(samples, key=lambda row: int(row.get("step") or 0)):
         kind = (str(row.get("task")), float(row.get("temperature") or 0.0))
         place = (str(row.get("task_id")), int(row.get("sample") or 0))
         stages_of[kind][str(row.get("when"))][place] = str(row.get("verdict") or "none")
         latest[kind, str(row.get("when"))] = int(row.get("step") or 0)
+        splits[kind, str(row.get("when"))] = split_name(row)
     tables = []
     for (task, temperature), stages in stages_of.items():
         *earlier, when = sorted(stages, key=lambda stage: latest[(task, temperature), stage])
@@ -64,6 +68,7 @@ def verdict_tables(samples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
                 "names": became,
                 "rows": [(n, counts[0][n], counts[1][n], [pairs[n, m] for m in became]) for n in names],
                 "stages": (first, when),
+                "splits": tuple(splits.get(((task, temperature), stage), "") for stage in (first, when)),
                 "answers": (len(before), len(after)),
             }
         )

@@ -1,4 +1,4 @@
-"""One process at a time writes to a run directory; a second one is told which has it."""
+"""One process at a time writes to a run directory or to a sweep's folder; a second one is told which has it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import IO
 from recipes.cli.errors import UserError
 
 LOCK = ".lock"
-"""The file in a run directory that its process holds locked. It stays; only a living process's lock counts."""
+"""The file in a folder that its process holds locked. It stays; only a living process's lock counts."""
 _held: dict[Path, IO[str]] = {}
 """Open as long as this process lives: the system gives the lock back when it ends, however it ends."""
 
 
-def hold(folder: Path) -> None:
-    """Hold the existing run directory `folder` for this process, until it ends or `release` is called.
+def hold(folder: Path, settings: str = "run.name or run.dir") -> None:
+    """Hold the existing `folder` for this process, until it ends or `release` is called.
 
-    Raises UserError where another process holds it. (fcntl's own kind of lock is not inherited by the processes that
-    the sandbox forks, as that of flock is.)
+    Raises UserError where another process holds it; `settings` name the folder. (fcntl's own kind of lock is not
+    inherited by the processes that the sandbox forks, as that of flock is.)
     """
     path = (folder / LOCK).resolve()
     if path in _held and _is_at(path, _held[path]):
@@ -35,7 +35,7 @@ def hold(folder: Path) -> None:
             file.seek(0)
             holder = file.read().strip()
             file.close()
-            raise UserError(_taken(folder, holder)) from error
+            raise UserError(_taken(folder, holder, settings)) from error
         except OSError:  # a file system without locks
             file.close()
             return
@@ -62,8 +62,9 @@ def _is_at(path: Path, file: IO[str]) -> bool:
     return False
 
 
-def _taken(folder: Path, holder: str) -> str:
-    message = f"{folder} is in use by {holder or 'another process'}: wait until that has ended, or set another run.name"
+def _taken(folder: Path, holder: str, settings: str) -> str:
+    by = holder or "another process"
+    message = f"{folder} is in use by {by}: wait until that has ended, or set another {settings}"
     if holder.endswith(f" on {socket.gethostname()}"):
-        return f"{message} or run.dir"
-    return f"{message} or run.dir; if that machine is gone, remove {folder / LOCK}"
+        return message
+    return f"{message}; if that machine is gone, remove {folder / LOCK}"
