@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -15,6 +19,10 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import hypothesis
 import pytest
+
+from tests.yaml_once import parse_each_text_once
+
+parse_each_text_once()
 
 # the same examples each time: a new one is no reason for an unrelated change to fail, nor is a slow one
 # (to explore: --hypothesis-profile=default)
@@ -30,11 +38,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
-@pytest.fixture
-def sandbox():
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: no collection of garbage, which each training asks for, looks through it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Any]:
+    """One for all tests of a file: its workers take longer to start than most programs take."""
     from envs.sandbox import Limits, LocalSandbox
 
-    return LocalSandbox(workers=2, limits=Limits())
+    box = LocalSandbox(workers=2, limits=Limits())
+    yield box
+    asyncio.run(box.close())
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,16 @@ def test_everything_lies_under_one_name(installed):
         assert not [x for x in file.read_text().splitlines() if x.strip().startswith(("from rewards", "from envs."))]
 
 
-def test_every_module_imports_beside_packages_of_the_same_names(installed, tmp_path):
+IMPORT_AND_TRAIN = """
+import importlib
+for name in open("modules.txt"):
+    importlib.import_module(name.strip())
+from codegrain.recipes.cli.wheel import main
+main()
+"""
+
+
+def test_every_module_imports_beside_packages_of_the_same_names_and_a_recipe_trains(installed, tmp_path, tiny_model):
     modules = sorted(
         ".".join(file.relative_to(installed).with_suffix("").parts)
         for part in ("recipes", "rewards", "envs")
@@ -61,19 +70,14 @@ def test_every_module_imports_beside_packages_of_the_same_names(installed, tmp_p
         # the source of another package, which needs verifiers
         and file.parts[-2:] != ("verifiers_package", "environment.py")
     )
-    program = "import importlib\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    done = run(installed, program, *modules, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-1500:]
-
-
-def test_a_recipe_trains_from_the_wheel(installed, tmp_path, tiny_model):
-    program = "from codegrain.recipes.cli.wheel import main; main()"
+    (tmp_path / "modules.txt").write_text("\n".join(modules))
     small = [f"model.path={tiny_model}", "hardware.precision=fp32", "+debug=fast", "task.also_evaluate=[]"]
     small += ["evaluation.samples=0", "evaluation.greedy=false", "recipe.prompts_per_step=4"]
     small += ["recipe.trl.num_generations=2"]
-    done = run(installed, program, "grpo", *small, cwd=tmp_path)
+    done = run(installed, IMPORT_AND_TRAIN, "grpo", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-1500:]
     assert list((tmp_path / "runs" / "grpo").rglob("report.html"))
+    program = "from codegrain.recipes.cli.wheel import main; main()"
     assert run(installed, program, "no-such-recipe", cwd=tmp_path).returncode == 2
 
 

@@ -1,5 +1,6 @@
 """`python SCRIPT ARGUMENTS` in a process of its own that has what recipes import already: torch and TRL alone take as
-long as a tiny model's whole run. A clean process imports them once and forks for each command."""
+long as a tiny model's whole run. A clean process imports them once, does what tests/warm_start.py says, and forks for
+each command."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ CONTEXT.set_forkserver_preload(
         "rewards.form",
         "rewards.unit_tests",
         "rewards.analysis.held_out_tests",
+        "tests.warm_start",
     ]
 )
 

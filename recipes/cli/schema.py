@@ -229,8 +229,10 @@ def register() -> None:
         ("value", ValueConfig),
     ):
         store.store(group=group, name="schema", node=node)
+    known = store.repo.setdefault("recipe", {})  # reading the files takes as long as a fifth of composing
     for file in sorted((Path(CONF) / "recipe").glob("*.yaml")):
-        store.store(group="recipe", name=f"{file.stem}_schema", node=schema_of(file))
+        if f"{file.stem}_schema.yaml" not in known:
+            store.store(group="recipe", name=f"{file.stem}_schema", node=schema_of(file))
 
 
 def schema_of(file: Path) -> type:

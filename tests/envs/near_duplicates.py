@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -64,22 +65,32 @@ def near_duplicates(left: Iterable[Asked], right: Iterable[Asked]) -> Iterator[t
     """(id, id, why) of each pair of one problem from each side that ask for the same."""
     others = list(right)
     trees: dict[str, str] = {}
-    for other in others:
+    bits: dict[str, int] = {}
+    of_size: dict[int, list[tuple[int, int]]] = defaultdict(list)  # number of words: (place in others, words as bits)
+    having: dict[tuple[str, ...], list[int]] = defaultdict(list)  # run: places
+    for place, other in enumerate(others):
         if other.tree:
             trees.setdefault(other.tree, other.id)
+        of_size[len(other.words)].append((place, sum(bits.setdefault(w, 1 << len(bits)) for w in other.words)))
+        for run in other.runs:
+            having[run].append(place)
     for one in left:
         if one.tree in trees:
             yield one.id, trees[one.tree], "tree"
-        for other in others:
-            if shared(one.words, other.words) > WORDS_SHARED:
-                yield one.id, other.id, "words"
-            elif shared(one.runs, other.runs) > RUNS_SHARED:
-                yield one.id, other.id, "runs"
+        words, count = sum(bits.get(word, 0) for word in one.words), len(one.words)
+        alike = {
+            place
+            for size in of_size
+            if min(size, count) > WORDS_SHARED * max(size, count)  # else not even all words of one would do
+            for place, its in of_size[size]
+            if jaccard((words & its).bit_count(), count, size) > WORDS_SHARED
+        }
+        yield from ((one.id, others[place].id, "words") for place in sorted(alike))
+        for place, common in Counter(place for run in one.runs for place in having.get(run, ())).items():
+            if place not in alike and jaccard(common, len(one.runs), len(others[place].runs)) > RUNS_SHARED:
+                yield one.id, others[place].id, "runs"
 
 
-def shared(a: frozenset[object], b: frozenset[object]) -> float:
-    """The Jaccard index of two sets; 0 without a computation if their sizes exclude a large one."""
-    if 2 * min(len(a), len(b)) < max(len(a), len(b)):
-        return 0.0
-    common = len(a & b)
-    return common / (len(a) + len(b) - common)
+def jaccard(common: int, size: int, other: int) -> float:
+    """The Jaccard index of two sets of these sizes, not both empty."""
+    return common / (size + other - common)

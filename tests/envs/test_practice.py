@@ -49,7 +49,7 @@ def test_they_are_trained_on_where_they_are_asked_for():
     assert len({p.id for p in practice()}) == len({p.question for p in practice()}) == len(practice())
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_references_pass_their_tests_and_nonsense_does_not(every, sandbox):
     some = practice()[::every]
     right = asyncio.run(validate(sandbox, some))

@@ -187,6 +187,8 @@ def test_a_refused_start_leaves_no_directory_and_no_results_are_lost(recipe, tin
     (folder / "mine").mkdir(parents=True)
     assert run(recipe, *wrong).returncode == 2
     assert [path.name for path in folder.iterdir()] == ["mine"]
+    if recipe != "grpo.py":  # a folder with somebody's results is the same matter in all
+        return
     (folder / "evals.jsonl").write_text("{}\n")
     assert run(recipe, *wrong).returncode == 2
     assert {path.name for path in folder.iterdir()} == {"mine", "evals.jsonl"}

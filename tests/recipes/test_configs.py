@@ -71,14 +71,27 @@ def test_every_file_says_what_it_is_where_it_ran_how_to_run_it_and_what_that_tak
     assert re.search(r"^# Expected", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("task", choices("task"))
-def test_every_task_runs_on_every_hardware(task, tmp_path):
-    for hardware in choices("hardware"):
-        cfg = compose(task, hardware, *HERE)
-        OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-        args = trl_config(cfg, tmp_path)
-        assert (args.bf16, args.fp16) == (cfg.hardware.precision == "bf16", cfg.hardware.precision == "fp16")
-        assert args.optim == cfg.hardware.optimizer
+def every_third(number: int, group: str) -> list[str]:
+    """Of the choices of a group those that the task of this number meets in each run of the tests; two further tasks
+    meet the others."""
+    return [choice for place, choice in enumerate(choices(group)) if (place + number) % 3 == 0]
+
+
+MEETINGS = [
+    pytest.param(task, hardware, id=f"{task}-{hardware}", marks=() if hardware in often else pytest.mark.slow)
+    for number, task in enumerate(choices("task"))
+    for often in [every_third(number, "hardware")]
+    for hardware in choices("hardware")
+]
+
+
+@pytest.mark.parametrize(("task", "hardware"), MEETINGS)
+def test_every_task_runs_on_every_hardware(task, hardware, tmp_path):
+    cfg = compose(task, hardware, *HERE)
+    OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    args = trl_config(cfg, tmp_path)
+    assert (args.bf16, args.fp16) == (cfg.hardware.precision == "bf16", cfg.hardware.precision == "fp16")
+    assert args.optim == cfg.hardware.optimizer
 
 
 @pytest.mark.parametrize("hardware", choices("hardware"))
@@ -109,6 +122,13 @@ def test_a_cpu_computes_in_what_it_has_instructions_for(line, dtype, tmp_path):
     assert schema.native_precision(str(tmp_path / "cpuinfo")) == dtype
     assert compose("hardware=cpu").hardware.precision == schema.native_precision()
     assert schema.native_precision(str(tmp_path / "none")) == "fp32"
+
+
+def test_schemas_are_made_of_the_files_once(monkeypatch):
+    schema.register()
+    monkeypatch.setattr(schema, "schema_of", None)
+    schema.register()
+    assert compose("recipe.prompts_per_step=3").recipe.prompts_per_step == 3
 
 
 def test_an_experiment_without_a_model_takes_the_profiles():
@@ -142,8 +162,17 @@ def test_hydras_launchers_for_sweeps_compose_where_they_are_installed(plugin):
     assert plugin in cfg.hydra.launcher._target_
 
 
-@pytest.mark.parametrize("task", choices("task"))
-@pytest.mark.parametrize("recipe", ["grpo", "ppo", "reinforce", "sft", "dpo", "pairs", "check", "eval"])
+TUNED = {file.stem.split("_")[0] for file in (Path(CONF) / "tuned").glob("*.yaml")}
+"""Recipes that have numbers of their own for some tasks."""
+TAKEN = [
+    pytest.param(recipe, task, id=f"{recipe}-{task}", marks=() if task in often else pytest.mark.slow)
+    for number, recipe in enumerate(["grpo", "ppo", "reinforce", "sft", "dpo", "pairs", "check", "eval"])
+    for often in [choices("task") if recipe in TUNED else every_third(number, "task")]
+    for task in choices("task")
+]
+
+
+@pytest.mark.parametrize(("recipe", "task"), TAKEN)
 def test_every_recipe_takes_every_task(recipe, task):
     needed = ["recipe.pairs=somewhere"] if recipe == "dpo" else []
     OmegaConf.to_container(compose(task, *needed, recipe=recipe), resolve=True, throw_on_missing=True)

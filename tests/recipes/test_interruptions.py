@@ -49,31 +49,25 @@ class Slow:
     judges_form = False
 
     async def score(self, problems, completions):
-        await asyncio.sleep(2)
+        await asyncio.sleep(1)
         return [ChannelResult(0.0) for _ in completions]
 """
 
 
-def test_ctrl_c_under_accelerate_launch_leaves_a_run_that_goes_on(tmp_path):
+def test_ctrl_c_under_accelerate_launch_leaves_a_run_that_goes_on(tmp_path, monkeypatch):
     """The launcher of one process ends at once and does not wait for its process; a terminal's Ctrl-C reaches both."""
     (tmp_path / "slow_channel.py").write_text(SLOW_CHANNEL)
     settings = ["task=pacman", "+task.reward.slow={_target_:slow_channel.Slow,weight:0.5}", "evaluation.samples=0"]
     settings += ["evaluation.before=false", "evaluation.greedy=false", "run.dir=run"]
-    with (tmp_path / "stderr").open("w") as errors:
-        launcher = subprocess.Popen(
-            [LAUNCHER, "launch", ROOT / "recipes" / "ppo.py", *settings],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
-        while not read_jsonl(tmp_path / "run" / "metrics.jsonl"):
-            assert launcher.poll() is None, (tmp_path / "stderr").read_text()[-2000:]
-            time.sleep(0.05)
-        time.sleep(0.5)  # in the middle of a step of two seconds
-        os.killpg(launcher.pid, signal.SIGINT)
-        launcher.wait()
+    command = [sys.executable, LAUNCHER, "launch", ROOT / "recipes" / "ppo.py", *settings]
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    launcher = warm.start(command, tmp_path, tmp_path)
+    while not read_jsonl(tmp_path / "run" / "metrics.jsonl"):
+        assert launcher.exitcode is None, (tmp_path / "stderr").read_text()[-2000:]
+        time.sleep(0.05)
+    time.sleep(0.4)  # in the middle of a step of a second
+    os.killpg(launcher.pid, signal.SIGINT)
+    launcher.join()
     for _ in range(300):
         if "to resume: python" in (tmp_path / "stderr").read_text():
             break

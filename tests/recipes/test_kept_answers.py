@@ -48,16 +48,23 @@ def answers(run: Path, name: str = "samples.jsonl") -> list[dict]:
     return [{k: v for k, v in row.items() if k not in ("details", "seconds")} for row in read_jsonl(run / name)]
 
 
+@pytest.fixture(scope="module")
+def whole(tiny_model, tmp_path_factory) -> Path:
+    """An evaluation that was not stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    warm.run(command("eval", tiny_model, folder), check=True)
+    return folder
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_an_evaluation_goes_on(tiny_model, tmp_path, how):
-    warm.run(command("eval", tiny_model, tmp_path / "whole"), check=True)
+def test_an_evaluation_goes_on(tiny_model, whole, tmp_path, how):
     status, said = stopped(command("eval", tiny_model, tmp_path / "cut"), tmp_path / "cut", how, 3)
     if how == signal.SIGINT:
         assert status == 130 and f"resumes from {tmp_path / 'cut'}" in said
     assert not (tmp_path / "cut" / "samples.jsonl").exists()
     done = warm.run(command("eval", tiny_model, tmp_path / "cut"), check=True)
     assert "some answers are stored; the rest is sampled now" in done.stdout
-    assert answers(tmp_path / "cut") == answers(tmp_path / "whole") and len(answers(tmp_path / "cut")) == 66 * 3
+    assert answers(tmp_path / "cut") == answers(whole) and len(answers(whole)) == 66 * 3
     assert not (tmp_path / "cut" / FOLDER).exists()
 
 

