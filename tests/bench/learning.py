@@ -15,8 +15,8 @@ collected      the same with problems of five collections beside, two problems o
                fifth of the training families kept for validation, examples of similar length together, and a share of
                0.7; it needs runs/learning/collected.jsonl, which results/learning.md says how to make
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
-two_runs       the data of practice twice, 360 updates each: with all weights, and LoRA at 6e-4; then the average of
-               both, recipes/export.py other=RUN
+directions     the same in 720 updates of 4; 48 directions of the change of each matrix, recipes/export.py rank=48
+two_runs       the data of practice twice, 360 updates each, all weights and LoRA at 6e-4; their average (other=RUN)
 composed       the same as two_runs with the problems of practice/easy/ and 2,000 composed ones beside, 240 updates each
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens, 20 updates
@@ -30,9 +30,8 @@ Trained on hand-written and generated problems; held out are the 66 hand-written
 further families. Runs lie below runs/learning/ in the current folder; one that is finished is not run again, one that
 was stopped goes on. Of each, the share of right answers to every problem, the minutes of training and the number of
 graded samples are stored in tests/bench/results/learning/, in a folder for each kind of machine, since rounding alone
-changes a few greedy answers: a run is compared with the base model on its own kind, in its own precision. Gains are in
-points of 100, with intervals over seeds and families of problems (paired.py). KEY=VALUE goes to every training command;
-such runs have folders and files of their own.
+changes a few greedy answers: a run is compared with the base model on its own kind, in its own precision, in points of
+100, with intervals over seeds and families (paired.py). KEY=VALUE goes to every training; such runs have own folders.
 """
 
 from __future__ import annotations
@@ -71,12 +70,14 @@ ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
 SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
 SHIPPED = ("task.env.generated=2", "task.env.validation=0.2")
 COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", *SHIPPED)
+OF_FOUR = ("recipe.batch_size=4", "recipe.trl.learning_rate=7e-5", "recipe.trl.max_steps=720")
 SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
 TRAININGS = {
     "own_answers": (),
     "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
     "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
     "practice_answers": (*COLLECTED, "task.env.practice=harder", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
+    "directions_answers": (*COLLECTED, "task.env.practice=harder", *OF_FOUR, SIMILAR_LENGTHS),
     "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
 }
 """SFT on own answers that other arms average, and what it sets besides."""
@@ -106,8 +107,8 @@ EASY = ("task.env.generated_level=1",)
 AFTER = {"own_grpo": ("own", ()), "two_runs_grpo": ("two_runs", ("recipe.trl.max_steps=60", "task.env.validation=0.2"))}
 """Arms that go on with GRPO: the arm before, and what they set besides."""
 HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-SHARE, SHARES = 0.5, {"collected": 0.7, "practice": 1.0, "shipped": 1.0}
-"""Of the trained weights where they are averaged with those before; some arms have their own, chosen on validation."""
+KEPT = {"collected": "share=0.7", "practice": "share=1.0", "shipped": "share=1.0", "directions": "rank=48"}
+"""What recipes/export.py keeps of a training's change, where it is not half of it; shares were chosen on validation."""
 PRECISIONS = ("bf16", "fp32")
 OURS = ("two_runs", "avx512_bf16", "bf16")
 """Arm, machine and precision of the summary where nothing ran."""
@@ -115,7 +116,6 @@ NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
 SETS = ("written", "generated", "humaneval")
 FUNCTIONS, ROBOTS = (Path(__file__).parent / "results" / "ablation" / name / "grpo" for name in ("functions", "robots"))
-"""What `run_ablation.py functions robots` stored."""
 MODULES = 8
 """How many prompts those runs have; a mean is taken over as many updates."""
 
@@ -147,8 +147,7 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
         before = AVERAGED[arm]
         yield from commands(before, seed, overrides)
         weights = [f"model.path={model}"]
-        share = f"share={SHARES.get(arm, SHARE)}"
-        yield ["recipes/export.py", f"run={folder_of(before)}", f"to={model}", share]
+        yield ["recipes/export.py", f"run={folder_of(before)}", f"to={model}", KEPT.get(arm, "share=0.5")]
         yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
     elif arm in PAIRS:
         for training in PAIRS[arm]:
@@ -183,13 +182,14 @@ AVERAGED = {
     "collected": "collected_answers",
     "practice": "practice_answers",
     "shipped": "shipped_answers",
+    "directions": "directions_answers",
 }
-"""Arms that average the weights of a training with those before it, and that training."""
+"""Arms that keep a part of what a training changed, and that training."""
 BEFORE: dict[str, tuple[str, ...]] = {arm: (training,) for arm, training in AVERAGED.items()}
 BEFORE |= {**PAIRS, "own_grpo": ("own_answers",), "two_runs_grpo": PAIRS["two_runs"]}
 """The trainings that an arm needs besides its own."""
 ARMS = ("base", "sft", *AVERAGED, *PAIRS, *AFTER, "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = ("own", "broad", "collected", "practice", "shipped", *PAIRS, *AFTER, "rejection")
+DRAWS = (*(arm for arm in AVERAGED if arm != "sft_averaged"), *PAIRS, *AFTER, "rejection")
 """Arms that need the base model's answers."""
 
 
