@@ -84,6 +84,9 @@ def locate(token_ids: Sequence[int], token_bytes: TokenBytes) -> tuple[str, list
 
     Tokens that share a character (a UTF-8 character split over byte-level tokens) overlap on it. Bytes that are not
     UTF-8 become U+FFFD, as in the tokenizer's own decoding.
+
+    Example: three tokens with the bytes `caf` C3, A9 and `!` (C3 A9 is "é") give the text "café!" and the offsets
+    (0, 4), (3, 4) and (4, 5). Both tokens of "é" have its character, number 3.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     text: list[str] = []

@@ -57,6 +57,12 @@ def without_other_parts(
     Of tokens in a part these are all other parts, of tokens between parts those that have ended before them. So the
     token that ends an answer keeps what is lost with the parts that are missing. 0 in answers that name no part and in
     those without a grade. rewards: `centred`, of these completions.
+
+    Example: one answer has three functions, which earn 1, 0 and 1; the other answer of the group has one, which earns
+    0, and ends. Their whole advantages are 1 and -1, and `rewards` are 0.5, 0, 0.5 and -0.5, 0, -0.5. With what is
+    added, the first answer's functions have 0.5, 0 and 0.5, its tokens before, between and behind them 1, 0.5, 0.5 and
+    0. In the other answer the tokens before the function have -1, the function and the token that ends it -0.5: the
+    function's own loss, and that of the missing ones.
     """
     result = torch.zeros(len(grades), width)
     for row, grade, completion, own in zip(result, grades, completions, rewards, strict=True):

@@ -229,6 +229,11 @@ def rival(
 
     fine: the episode ended after its first turn. passed: that turn's verdict. firsts, written: tokens of the first turn
     and of all turns.
+
+    Example: every turn has 10 tokens; the first episode is right at once, the two others fail and have a second turn.
+    rival([True, False, False], [True, False, False], [10, 10, 10], [10, 20, 20]) is (5/3, 2/3, 2/3). The first
+    episode's 10 tokens buy one answer of the others, and both are wrong: 0. The 20 tokens of each other episode buy
+    both answers beside its own; the right one passes the shown tests and is kept: 1.
     """
     results = []
     for own in range(len(fine)):
