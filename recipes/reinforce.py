@@ -23,7 +23,7 @@ def main(cfg) -> None:
     from recipes.run.checks import check_ppo
     from recipes.run.lifecycle import fit, prepare
     from recipes.run.trl_config import ppo_arguments
-    from recipes.trainers.ppo_base import PPOConfig
+    from recipes.trainers.own_ppo import PPOConfig
     from recipes.trainers.reinforce import ReinforceTrainer
 
     check_ppo(cfg)

@@ -1,4 +1,4 @@
-"""PPO with rewards on tokens: TRL's PPOTrainer, its long `train` split into steps that a subclass can override.
+"""PPO with rewards on tokens: the `train` of TRL's PPOTrainer, split into steps that a subclass can override.
 
     rollout           sample completions
     score             all reward channels at once, from text; `None` takes a completion out
@@ -44,8 +44,8 @@ from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import require_plain_head
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.packing import attend_by_segment, causal_lm, full_attention
-from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.ppo_log import StepLog
 from recipes.trainers.ppo_passes import ForwardPasses
 from recipes.trainers.ppo_turns import PpoTurns
@@ -354,7 +354,6 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         zero_stage: int = 0,
         grading_chunk: int = 8,
         episode: Episode | None = None,
-        **kwargs: Any,
     ):
         self.samples_per_prompt, self.rows_per_pass = samples_per_prompt, rows_per_pass
         self.value_learning_rate, self.value_warmup_updates = value_learning_rate, value_warmup_updates
@@ -364,12 +363,11 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self._end_ids = end_ids(processing_class, causal_lm(model))
         self.needs_reference = args.kl_coef != 0 or kl_target is not None
         copies = self.needs_reference and reference is None
-        self._construct_by_trl(model, args, processing_class, train_dataset, value, copies, run_log, **kwargs)
+        super().__init__(args, processing_class, model, value, copies, train_dataset, callbacks=[run_log])
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            ref_model = getattr(self, "ref_model", None)
-            attend_by_segment(self.accelerator.device, self.policy, ref_model, self.value.backbone)
+            attend_by_segment(self.accelerator.device, self.policy, self.ref_model, self.value.backbone)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(

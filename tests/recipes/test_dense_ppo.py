@@ -21,7 +21,7 @@ from recipes.sampling.generate import Decoding
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.metrics import completion_metrics
-from recipes.trainers.ppo_base import PPOConfig
+from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.sequence_ppo import SequencePPOTrainer
 from rewards.channel import ChannelResult

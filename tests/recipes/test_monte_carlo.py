@@ -16,7 +16,7 @@ from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding, sample
 from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer, line_cuts
-from recipes.trainers.ppo_base import PPOConfig
+from recipes.trainers.own_ppo import PPOConfig
 from rewards.attribution import locate
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Reward
