@@ -21,8 +21,8 @@ class Experience:
     """B completions of one process; every tensor is (B, T) unless it says otherwise, T the longest completion.
 
     mask: tokens that were sampled, in rows that were graded. states: where the critic is asked; equal to `mask`, and
-    in sparse placement one column more, the state that carries the score (as in TRL). Of episodes of several turns also
-    `reply`, the environment's tokens, `turn`, the number of each column's turn, and `discounts` of what follows it.
+    in sparse placement one column more, the state that carries the score (as in TRL). reply: the environment's tokens
+    between two turns. turn: the number of each column's turn. discounts: of what follows each column.
     """
 
     problems: list[Problem]

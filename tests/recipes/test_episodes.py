@@ -312,11 +312,11 @@ def test_a_discount_may_be_the_integer_one():
 def test_returns_step_over_what_was_said():
     generator = torch.Generator().manual_seed(0)
     rewards, values = (torch.rand(3, 6, generator=generator) for _ in range(2))
-    none, flat = torch.zeros(3, 6, dtype=torch.bool), torch.full((3, 6), 0.9)
+    none, flat = torch.zeros(3, 6, dtype=torch.bool), torch.full((3, 6), 0.9, dtype=torch.float64)
     for got, expected in zip(
         gae_over_turns(rewards, values, none, flat, 0.8), gae(rewards, values, 0.9, 0.8), strict=True
     ):
-        assert torch.allclose(got, expected)
+        assert torch.equal(got, expected)
     at = torch.tensor([0, 1, 4, 5, 6, 9])  # tokens 2, 3, 7 and 8 are the environment's
     wide = torch.full((3, 10), 7.0).index_copy(1, at, rewards), torch.full((3, 10), 7.0).index_copy(1, at, values)
     message = torch.ones(3, 10, dtype=torch.bool).index_fill(1, at, False)
