@@ -43,7 +43,7 @@ TASKS = {"roboeval": RoboEval, "basics": Basics}
 class Parity:
     """Pays a share that random answers differ in, and runs nothing."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(sum(i % 2 for i in c.token_ids) / len(c.token_ids)) for c in completions]

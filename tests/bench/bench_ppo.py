@@ -164,7 +164,7 @@ def ours(args, policy, tokenizer, folder, out, clock):
     from rewards.compose import Reward
 
     class MadeUp:
-        judges_form = True
+        pays_outside_code = True
 
         async def score(self, problems, completions):
             return [ChannelResult(sum(c.token_ids) % 7 / 7) for c in completions]

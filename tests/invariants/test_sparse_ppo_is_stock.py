@@ -71,7 +71,7 @@ class Words:
 class Worth:
     """An eighth of the worth of prompt and completion, end of sequence included."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer

@@ -130,9 +130,9 @@ def test_what_a_fence_earns_is_no_reason_to_end_early():
 
 
 class Everywhere:
-    """Judges form, and pays and charges characters of the code and of the fences alike."""
+    """Pays and charges characters of the code and of the fences alike."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         spans = (Span(4, 10, 2.0), Span(10, 12, 1.0), Span(12, 15, -0.5))  # a fence, code, code

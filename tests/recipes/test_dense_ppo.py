@@ -53,9 +53,9 @@ class Shy(Moves):
 
 
 class Short(Moves):
-    """Judges form: a part of the reward on every token."""
+    """A part of the reward on every token."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def _score(self, pellets, moves):
         return ChannelResult(-0.1 * len(moves))

@@ -245,7 +245,7 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
     """Conservation: by channel the tokens' rewards sum to the score, which is the last turn's, as sparse pays it."""
 
     class Pays:
-        judges_form = True
+        pays_outside_code = True
 
         def __init__(self, at, silent=False):
             self.at, self.silent = at, silent

@@ -34,8 +34,6 @@ def answer(*lines: str, given: int = 0, finished: bool = True) -> Completion:
 class Sums:
     """Adds up the numbers in the lines `x = 3`; with `needs`, only if the code has this text; None for a `?`."""
 
-    judges_form = False
-
     def __init__(self, needs: str = ""):
         self.needs, self.graded = needs, []
 

@@ -46,7 +46,7 @@ class Lines:
 class Letters:
     """Pays 1 for each `a`."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(float(c.text.count("a"))) for c in completions]
