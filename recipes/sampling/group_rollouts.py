@@ -19,7 +19,8 @@ from datasets import Dataset
 from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, completion_of, encoded
+from recipes.data.chat_tokens import encoded
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.data.curriculum import Curriculum
 from recipes.data.episodes import written_tokens
 from recipes.data.parts import earned, groups_that_differ

@@ -16,7 +16,7 @@ from typing import Any
 from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.completions import ids_behind
+from recipes.data.chat_tokens import ids_behind
 from recipes.data.training_data import demonstration
 from rewards.compose import Grade
 

@@ -29,9 +29,8 @@ from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
-from recipes.data.completions import completion_rows, rows_of_all
 from recipes.data.curriculum import Curriculum, CurriculumSettings
-from recipes.data.episodes import episode_rows
+from recipes.data.episodes import rows_of_step
 from recipes.data.prompt_order import PromptRows
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
@@ -209,8 +208,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             metrics["tokens_per_second"] = totals[1].item() / seconds
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
-        rows_of = episode_rows if self._turns > 1 else completion_rows
-        rows = rows_of_all(rows_of, rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
+        rows = rows_of_step(rollout, advantages, self.state.global_step + 1, self.run_log.per_step, self._turns)
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from recipes.data.completions import Rollout, completion_rows, rows_of_all
-from recipes.data.episodes import episode_rows, turns_of
+from recipes.data.completions import Rollout
+from recipes.data.episodes import rows_of_step, turns_of
 from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient, Total
@@ -61,8 +61,7 @@ class StepLog:
         self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
         if self.turns > 1:
             metrics |= turn_metrics(rollout, self.turns, self.accelerator.device)
-        rows_of = completion_rows if self.turns == 1 else episode_rows
-        rows = rows_of_all(rows_of, rollout, e.advantages, self.state.global_step, self.run_log.per_step)
+        rows = rows_of_step(rollout, e.advantages, self.state.global_step, self.run_log.per_step, self.turns)
         if self.accelerator.is_main_process:
             self.run_log.completions(rows)
         self.log({**metrics, "episode": self.state.global_step * self.args.batch_size * self.samples_per_prompt})

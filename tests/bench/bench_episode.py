@@ -30,7 +30,7 @@ from envs.basics import Basics
 from envs.episode import NO_CODE, TEMPLATE, Step
 from envs.local_models import packaged_model
 from envs.roboeval.task import RoboEval
-from recipes.data.completions import prompt_ids
+from recipes.data.chat_tokens import prompt_ids
 from recipes.data.training_data import prompt_dataset
 from recipes.records.log import RunLog
 from recipes.trainers.dense_grpo import DenseGRPOTrainer

@@ -18,7 +18,7 @@ from envs.humaneval import HumanEval
 from envs.sandbox import Job, run_sync
 from envs.task import Problem
 from recipes.cli import schema
-from recipes.data.completions import encoded
+from recipes.data.chat_tokens import encoded
 from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template

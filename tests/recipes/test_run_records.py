@@ -22,13 +22,13 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name, without_group
-from recipes.data.completions import rows_of_all
 from recipes.data.training_data import right_answers
 from recipes.evaluation.preference_pairs import read_pairs
 from recipes.evaluation.task_soundness import outside_range
 from recipes.models.load import adapter_folder, check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.checkpoints import AtomicCheckpoints
+from recipes.records.completion_rows import rows_of_all
 from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import build_task, other_task
@@ -50,13 +50,10 @@ def test_records_after_the_resumed_step_are_cut(tmp_path):
 def test_completions_of_a_step_are_counted_over_all_processes(turns, monkeypatch):
     """Each of eight processes gives its limit of answers, or of episodes with a row a turn."""
 
-    def rows_of(process, advantages, step, limit):
-        answers = [{"process": process, "answer": i} for i in range(limit)]
-        return [row | {"turn": turn} for row in answers for turn in turns] if turns else answers
-
-    step = [row for process in range(8) for row in rows_of(process, None, 1, 4)]
-    monkeypatch.setattr("recipes.data.completions.gather_object", lambda rows: step)
-    kept = rows_of_all(rows_of, 0, None, 1, 4)
+    answers = [{"process": process, "answer": i} for process in range(8) for i in range(4)]
+    step = [row | {"turn": turn} for row in answers for turn in turns] if turns else answers
+    monkeypatch.setattr("recipes.records.completion_rows.gather_object", lambda rows: step)
+    kept = rows_of_all(step[: len(step) // 8], 4)
     assert kept == [row for row in step if (row["process"], row["answer"]) in {(0, 0), (2, 2), (5, 1), (7, 3)}]
 
 
