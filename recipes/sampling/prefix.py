@@ -15,7 +15,6 @@ from typing import Any
 
 from envs.task import Problem, Task
 from recipes.cli.console import log
-from recipes.cli.errors import UserError
 from recipes.data.chat_tokens import ids_behind
 from recipes.data.training_data import demonstration
 from rewards.compose import Grade
@@ -32,19 +31,12 @@ class PrefixSettings:
         the signature, the code behind it counts; the signature is shown in any case.
     step: how far a problem's share moves: up by this where nothing passed, down by it where all did.
     until: part of the training after which nothing is shown. The most that may be shown falls evenly towards it.
-
-    Raises UserError where a number is out of its range.
     """
 
     enabled: bool
     share: float
     step: float
     until: float
-
-    def __post_init__(self) -> None:
-        for name, most in (("share", 1.0), ("step", 1.0), ("until", 1.0)):
-            if not 0.0 < (value := getattr(self, name)) <= most:
-                raise UserError(f"recipe.prefix.{name}={value}: choose a number above 0 and up to {most:g}")
 
 
 @dataclass(frozen=True)

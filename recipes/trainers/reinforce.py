@@ -11,8 +11,6 @@ from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.experience import Experience
 from recipes.trainers.turns import returns_over_turns
 
-BASELINES = ("none", "batch", "group")
-
 
 class ReinforceTrainer(DensePPOTrainer):
     """

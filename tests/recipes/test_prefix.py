@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from envs.basics import Basics
-from recipes.cli.errors import UserError
 from recipes.data.training_data import demonstration
 from recipes.sampling.prefix import PrefixSettings, ReferencePrefixes
 from rewards.channel import ChannelResult
@@ -117,9 +116,3 @@ def test_its_state_goes_on_exactly(smollm2_tokenizer):
     asked = [PROBLEMS[0], PROBLEMS[1]]
     assert one.failed(asked, grades(False, False), 1) == two.failed(asked, grades(False, False), 1)
     assert one.shown == two.shown != prefixes(smollm2_tokenizer).shown
-
-
-@pytest.mark.parametrize("setting", ["share", "step", "until"])
-def test_a_number_out_of_range_is_named(setting):
-    with pytest.raises(UserError, match=f"recipe.prefix.{setting}=1.5"):
-        PrefixSettings(**{"enabled": True, "share": 0.5, "step": 0.2, "until": 0.8} | {setting: 1.5})
