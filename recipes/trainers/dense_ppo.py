@@ -38,13 +38,13 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_batch import sums
+from recipes.sampling.group_batch import AnswerSums, sums
 from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import require_plain_head
-from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.optimizer_steps import Training, steps_of
 from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.packing import attend_by_segment, causal_lm, full_attention
 from recipes.trainers.ppo_log import StepLog
@@ -243,36 +243,36 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         """
         with_policy = self.state.global_step >= self.value_warmup_updates
         if self.value.shared:
-            steps = [(self.steps[0], with_policy, not isinstance(self.value, NoValue))]
+            trainings = [Training(self.steps[0], with_policy, critic=not isinstance(self.value, NoValue))]
         else:
-            steps = [(self.steps[-1], False, True), *([(self.steps[0], True, False)] if with_policy else [])]
+            trainings = [Training(self.steps[-1], policy=False, critic=True)]
+            trainings += [Training(self.steps[0], policy=True, critic=False)] if with_policy else []
         statistics: list[Statistics] = []
         for _ in range(self.args.num_ppo_epochs):
             prompts = np.random.permutation(len(e.completions) // e.samples_per_prompt)
             for chosen in np.array_split(prompts, self.args.num_mini_batches):
                 rows = e.rows_of(chosen.tolist())
                 if self.total(e.mask[rows].sum()):  # else nothing was graded, and a step would be momentum alone
-                    statistics += [self.optimizer_step(e, rows, *step) for step in steps]
+                    statistics += [self.optimizer_step(e, rows, training) for training in trainings]
         names = dict.fromkeys(name for row in statistics for name in row)
         means = {n: torch.stack([row[n] for row in statistics if n in row]).mean() for n in names}
         return {name: self.total(value).item() for name, value in means.items()}  # each a share of the whole mean
 
-    def optimizer_step(
-        self, e: Experience, rows: list[int], step: PlainStep | ShardedStep, with_policy: bool, with_critic: bool
-    ) -> Statistics:
+    def optimizer_step(self, e: Experience, rows: list[int], training: Training) -> Statistics:
         """Gradients of the losses over `rows`, then a step; statistics that add up over passes and processes."""
         units, tokens = self.total(self.units(e.take(rows))), self.total(e.mask[rows].sum())
         states = self.total(e.states[rows].sum())
         sums: Statistics = {}
+        step, what = training.step, (training.policy, training.critic)
         for index in (passes := e.passes(rows, self.rows_per_pass)):
-            loss, statistics = step.compute(self.losses, e.take(index), with_policy, with_critic, units, tokens, states)
+            loss, statistics = step.compute(self.losses, e.take(index), *what, units, tokens, states)
             step.backward(loss, last=index is passes[-1])
             self.control = self.callback_handler.on_substep_end(self.args, self.state, self.control)
             for name, value in statistics.items():
                 sums[name] = sums.get(name, 0) + value
         norm = step.step()
         if norm is not None:  # all processes have the same, and statistics are summed over them
-            sums["grad_norm" if with_policy else "value/grad_norm"] = norm / self.accelerator.num_processes
+            sums["grad_norm" if training.policy else "value/grad_norm"] = norm / self.accelerator.num_processes
         return sums
 
     def losses(
@@ -385,7 +385,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         steps, longest = args.num_total_batches, args.response_length
         self.prefixes: ReferencePrefixes | None = prefixes_of(prefix, task, processing_class, steps, longest)
         self._drawn_again = 0
-        self._from_prompt: tuple[float, ...] | None = None
+        self._from_prompt: AnswerSums | None = None
         self._loop = asyncio.Runner()
         self._grader = Grader(reward, grading_chunk)
         self._episodes: Episodes | None = None

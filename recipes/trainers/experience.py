@@ -90,7 +90,7 @@ def draw_again(
     Returns how many were drawn. Prompts, completions, answers and grades are replaced; masks are the caller's to set.
     """
     n = e.samples_per_prompt
-    chosen = prefixes.failed(e.problems, e.grades, n)
+    chosen = prefixes.groups_to_draw_again(e.problems, e.grades, n)
     if not chosen:
         return 0
     prompts = [e.prompts[p.group * n] + p.begun for p in chosen]

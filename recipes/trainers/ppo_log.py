@@ -10,6 +10,7 @@ import torch
 from recipes.data.completions import Rollout
 from recipes.data.episodes import rows_of_step, turns_of
 from recipes.records.log import RunLog
+from recipes.sampling.group_batch import AnswerSums
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient, Total
 from recipes.trainers.experience import Experience
@@ -43,7 +44,7 @@ class StepLog:
     samples_per_prompt: int
     _clock: dict[str, float]
     _drawn_again: int
-    _from_prompt: tuple[float, ...] | None
+    _from_prompt: AnswerSums | None
 
     def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
@@ -63,7 +64,7 @@ class StepLog:
             metrics |= turn_metrics(rollout, self.turns, self.accelerator.device)
         rows = rows_of_step(rollout, e.advantages, self.state.global_step, self.run_log.per_step, self.turns)
         if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
+            self.run_log.record_completions(rows)
         self.log({**metrics, "episode": self.state.global_step * self.args.batch_size * self.samples_per_prompt})
 
     def graded_samples(self, e: Experience) -> int:

@@ -49,17 +49,17 @@ def lengths_by_turn(completions: Sequence[Completion], turns: int) -> torch.Tens
 
 def advantages_by_turn(
     one_turn: OneTurn,
-    signals: Sequence[torch.Tensor],
+    returns_by_turn: Sequence[torch.Tensor],
     own_BT: torch.Tensor | None,
     lengths_BK: torch.Tensor,
     turn_BT: torch.Tensor,
 ) -> torch.Tensor:
     """(B, T): each turn is compared with the same turn of its group's other episodes, as far as they have one.
 
-    signals: for each turn what is paid from there on, (N, G). All of all processes.
+    returns_by_turn: for each turn what is paid from there on, (N, G). All of all processes.
     """
     result = torch.zeros(turn_BT.shape, device=turn_BT.device)
-    for number, rewards_NG in enumerate(signals):
+    for number, rewards_NG in enumerate(returns_by_turn):
         here = turn_BT == number
         own = None if own_BT is None else own_BT * here
         advantages = one_turn(rewards_NG, own, lengths_BK[:, number])

@@ -228,7 +228,7 @@ def test_groups_are_refilled_until_some_turn_has_a_signal(tiny_model, tiny_token
     rollout = made.next(model)
     made.close()
     assert len(rollout.rows) == 8
-    assert all((signal[0] == signal[0]).any() for signal in rollout.signals(GROUP, 2, 1.0)[:1])
+    assert all((each[0] == each[0]).any() for each in rollout.returns_by_turn(GROUP, 2, 1.0)[:1])
 
 
 # rewards on turns --------------------------------------------------------------------------------------------------
@@ -341,14 +341,14 @@ def test_each_turn_is_compared_with_the_same_turn_of_its_group():
         )
         for own in lengths
     ]
-    signals = [torch.tensor([[1.0, 0.0, 0.0, 1.0]]), torch.tensor([[1.0, torch.nan, 0.0, torch.nan]])]
+    returns_by_turn = [torch.tensor([[1.0, 0.0, 0.0, 1.0]]), torch.tensor([[1.0, torch.nan, 0.0, torch.nan]])]
 
     def one_turn(rewards_NG, own, lengths_B):
         return (rewards_NG - rewards_NG.nanmean(1, keepdim=True)).nan_to_num().flatten()
 
     columns = turn_columns(rows, 6)
-    got = advantages_by_turn(one_turn, signals, None, lengths_by_turn(rows, 2), columns)
+    got = advantages_by_turn(one_turn, returns_by_turn, None, lengths_by_turn(rows, 2), columns)
     assert got.tolist() == [[0.5] * 6, [-0.5] * 6, [-0.5] * 3 + [-0.5] * 3, [0.5] * 6]
-    signals[1][0, 2] = 0.5
-    got = advantages_by_turn(one_turn, signals, None, lengths_by_turn(rows, 2), columns)
+    returns_by_turn[1][0, 2] = 0.5
+    got = advantages_by_turn(one_turn, returns_by_turn, None, lengths_by_turn(rows, 2), columns)
     assert got[0].tolist() == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25] and got[2, 3:].tolist() == [-0.25] * 3

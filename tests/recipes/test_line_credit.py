@@ -218,8 +218,8 @@ def test_the_trainers_advantages_are_those_of_lines_for_any_placement():
     grader = Grader(Reward({"sums": Sums()}, {"sums": 1.0}, "dense"), 0)
     lines = LineCredit(Basics(), grader, 2, len)
     advantages = GroupAdvantages(2, longest=40, scale="none", shaping=0.0, turns=1, discount=1.0, lines=lines)
-    signals = advantages.signals(rollout, rewards_of(rollout.grades).view(1, 2))
-    assert torch.equal(advantages(rollout, signals), wanted)
+    returns = advantages.returns_by_turn(rollout, rewards_of(rollout.grades).view(1, 2))
+    assert torch.equal(advantages(rollout, returns), wanted)
     assert advantages.differ(rollout, torch.device("cpu")) is None
     grader.close()
 

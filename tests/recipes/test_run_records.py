@@ -61,14 +61,14 @@ def test_evaluations_that_a_kill_has_cut_are_mended(tmp_path):
     """The answers are written before the summary."""
     log = RunLog(tmp_path, 4)
     place = {"when": "before", "step": 0, "task": "basics"}
-    log.samples([place | {"temperature": t, "completion": "x"} for t in (1.0, 0.0)])
-    log.evaluation(place | {"temperature": 1.0})
+    log.record_samples([place | {"temperature": t, "completion": "x"} for t in (1.0, 0.0)])
+    log.record_evaluation(place | {"temperature": 1.0})
     for name in ("evals.jsonl", "eval_samples.jsonl"):
         with (tmp_path / name).open("a") as file:
             file.write('{"when": "befo')
     log.mend()
-    log.samples([place | {"temperature": 0.0, "completion": "again"}])
-    log.evaluation(place | {"temperature": 0.0})
+    log.record_samples([place | {"temperature": 0.0, "completion": "again"}])
+    log.record_evaluation(place | {"temperature": 0.0})
     assert [row["completion"] for row in read_jsonl(tmp_path / "eval_samples.jsonl")] == ["x", "again"]
     assert [row["temperature"] for row in read_jsonl(tmp_path / "evals.jsonl")] == [1.0, 0.0]
 
@@ -85,7 +85,7 @@ def test_a_record_whose_only_line_was_cut_is_mended(tmp_path):
     for name in ("evals.jsonl", "eval_samples.jsonl"):
         (tmp_path / name).write_text('{"when": "befo')
     log.mend()
-    log.evaluation({"when": "before", "step": 0, "task": "basics", "temperature": 0.0})
+    log.record_evaluation({"when": "before", "step": 0, "task": "basics", "temperature": 0.0})
     assert len(read_jsonl(tmp_path / "evals.jsonl")) == 1 and read_jsonl(tmp_path / "eval_samples.jsonl") == []
 
 
