@@ -205,7 +205,7 @@ class Talk:
 
     def prompt(self, question: str) -> list[int]:
         """Token ids of the conversation with a further question."""
-        from recipes.data.completions import encoded
+        from recipes.data.chat_tokens import encoded
 
         return encoded([*self.messages, {"role": "user", "content": question}], self.tokenizer)
 
@@ -303,7 +303,8 @@ class Talk:
 
 def ask_problem(cfg: ChatConfig, given: Any, out: TextIO) -> int:
     """Ask a problem of a task: its tests, the answer, the verdict, the token rewards."""
-    from recipes.data.completions import AnswerComplete, prompt_ids
+    from recipes.data.chat_tokens import prompt_ids
+    from recipes.data.completions import AnswerComplete
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
     from recipes.sampling.generate import end_ids
     from recipes.tools.conversation.answering import check_length

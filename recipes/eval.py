@@ -32,7 +32,7 @@ from recipes.cli.recipe import recipe
 def main(cfg) -> None:
     from transformers import set_seed
 
-    from recipes.data.completions import check_readable
+    from recipes.data.chat_tokens import check_readable
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
     from recipes.run.build import build_episode, build_reward, build_sandbox, build_task, check_split, ready

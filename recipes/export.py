@@ -244,7 +244,7 @@ def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: st
 def prompts(given: Any, tokenizer: Any, most: int) -> list[list[int]]:
     """Token ids of held-out problems of the run's task, or of QUESTIONS where their data is not here."""
     from envs.task import TaskError
-    from recipes.data.completions import encoded, prompt_ids
+    from recipes.data.chat_tokens import encoded, prompt_ids
     from recipes.run.build import build_task
 
     try:

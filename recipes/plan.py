@@ -49,7 +49,7 @@ def read(arguments: Sequence[str]) -> tuple[Any, bool]:
 
 def show(request: tuple[Any, bool]) -> int:
     """Print the plan; 1 where the run does not fit. Raises UserError where nothing tells how large a part is."""
-    from recipes.run.checks import CHECKS
+    from recipes.run.checks import CHECKS, check_words
     from recipes.tools.memory.advice import advice_for
     from recipes.tools.memory.contents import OFFLINE, ONLINE
     from recipes.tools.memory.planner import lengths_of, plan_of
@@ -57,6 +57,7 @@ def show(request: tuple[Any, bool]) -> int:
     cfg, as_json = request
     if cfg.recipe.name in ONLINE + OFFLINE:  # what its recipe refuses does not fit, however little it takes
         CHECKS[cfg.recipe.name](cfg)
+        check_words(cfg)
         micro_batches(cfg, cfg.hardware.num_processes)
     lengths = lengths_of(cfg, task_to_count(cfg), others_to_count(cfg))
     plan = plan_of(cfg, lengths)

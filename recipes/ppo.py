@@ -33,7 +33,7 @@ def main(cfg) -> None:
     from recipes.run.trl_config import ppo_arguments
     from recipes.trainers.dense_ppo import DensePPOTrainer
     from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer
-    from recipes.trainers.ppo_base import PPOConfig
+    from recipes.trainers.own_ppo import PPOConfig
     from recipes.trainers.sequence_ppo import SequencePPOTrainer
 
     check_ppo(cfg)

@@ -20,13 +20,13 @@ from recipes.cli.recipe import recipe
 @recipe("reinforce")
 def main(cfg) -> None:
     from recipes.models.critic import NoValue
-    from recipes.run.checks import check_ppo
+    from recipes.run.checks import check_reinforce
     from recipes.run.lifecycle import fit, prepare
     from recipes.run.trl_config import ppo_arguments
-    from recipes.trainers.ppo_base import PPOConfig
+    from recipes.trainers.own_ppo import PPOConfig
     from recipes.trainers.reinforce import ReinforceTrainer
 
-    check_ppo(cfg)
+    check_reinforce(cfg)
     run = prepare(cfg, PPOConfig, by_accelerate=False)
     fit(run, ReinforceTrainer(value=NoValue(), **ppo_arguments(run)))
 

@@ -149,11 +149,11 @@ def _overlapping(completion: Completion, start: int, end: int) -> list[int]:
 
 
 def attribute(
-    completion: Completion, result: ChannelResult, judges_form: bool = False, spread: bool = True
+    completion: Completion, result: ChannelResult, pays_outside_code: bool = False, spread: bool = True
 ) -> list[float]:
     """Token rewards of one channel, T numbers that sum to the channel's score.
 
-    Each span is shared equally by the tokens that overlap it; only code tokens count unless the channel judges form.
+    Each span is shared equally by the tokens that overlap it; only code tokens count unless `pays_outside_code`.
     Rewards without a location are spread over the code tokens, and a reward without any token falls on the last token.
     With `spread` false, rewards without a location and spans that cover all the code also fall on the last token, so
     that a token's return holds only rewards paid at it or later.
@@ -165,43 +165,43 @@ def attribute(
     if not result.spans:
         _share(rewards, code if spread else [], result.score)
         return rewards
-    for tokens, value in spans_on_tokens(completion, result.spans, judges_form, spread):
+    for tokens, value in spans_on_tokens(completion, result.spans, pays_outside_code, spread):
         _share(rewards, tokens, value)
     return rewards
 
 
 def spans_on_tokens(
-    completion: Completion, spans: Sequence[Span], judges_form: bool = False, spread: bool = True
+    completion: Completion, spans: Sequence[Span], pays_outside_code: bool = False, spread: bool = True
 ) -> list[tuple[list[int], float]]:
     """(indices, reward) for each span: the tokens that share the reward; no indices mean the last token. Arguments as
     in `attribute`."""
-    allowed = None if judges_form else set(code_tokens(completion))
+    allowed = None if pays_outside_code else set(code_tokens(completion))
     placed = []
     for span in spans:
-        unlocated = not spread and _covers(span, completion, judges_form)
+        unlocated = not spread and _covers(span, completion, pays_outside_code)
         tokens = [] if unlocated else _overlapping(completion, span.start, span.end)
         placed.append((tokens if allowed is None else [t for t in tokens if t in allowed], span.value))
     return placed
 
 
-def parts_on_tokens(completion: Completion, result: ChannelResult, judges_form: bool) -> dict[str, Part]:
+def parts_on_tokens(completion: Completion, result: ChannelResult, pays_outside_code: bool) -> dict[str, Part]:
     """The parts that the channel's spans name, with the tokens of these spans, before weighting."""
     parts: dict[str, Part] = {}
     last = len(completion.token_ids) - 1
     named = [span for span in result.spans if span.part] if last >= 0 else []
-    for span, (tokens, value) in zip(named, spans_on_tokens(completion, named, judges_form), strict=True):
+    for span, (tokens, value) in zip(named, spans_on_tokens(completion, named, pays_outside_code), strict=True):
         part = parts.get(span.part, Part(0.0, frozenset()))
         parts[span.part] = Part(part.reward + value, part.tokens.union(tokens or [last]))
     return parts
 
 
-def _covers(span: Span, completion: Completion, judges_form: bool) -> bool:
-    """Whether a span covers the whole code, and so does not locate its reward. For a channel that judges form it must
-    equal the code's span, since a longer one means the whole answer: a missing block, its length."""
+def _covers(span: Span, completion: Completion, pays_outside_code: bool) -> bool:
+    """Whether a span covers the whole code, and so does not locate its reward. With `pays_outside_code` it must equal
+    the code's span, since a longer one means the whole answer: a missing block, its length."""
     whole = completion.code_span
     if whole is None or whole[0] == whole[1]:
         return False
-    return (span.start, span.end) == whole if judges_form else span.start <= whole[0] and whole[1] <= span.end
+    return (span.start, span.end) == whole if pays_outside_code else span.start <= whole[0] and whole[1] <= span.end
 
 
 def _share(rewards: list[float], tokens: Sequence[int], value: float) -> None:

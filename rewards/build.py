@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from envs.episode import Episode
 from envs.sandbox import Sandbox
 from envs.task import TaskError
-from rewards.channel import RewardChannel
+from rewards.channel import RewardChannel, pays_outside_code
 from rewards.compose import Placement, Reward
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
@@ -120,12 +120,13 @@ def _channel(name: str, spec: dict[str, Any], sandbox: Sandbox) -> RewardChannel
         raise TaskError(f"task.reward.{name} names no class: set _target_, such as rewards.form.Form")
     runs: dict[str, Any] = {"sandbox": sandbox} if spec.pop("sandbox", False) else {}
     channel = made(spec, f"task.reward.{name}", **runs)
-    missing = "judges_form, true or false" if not isinstance(getattr(channel, "judges_form", None), bool) else ""
     if not callable(getattr(channel, "score", None)):
-        missing = "async def score(self, problems, completions)"
-    if missing:
-        raise TaskError(f"task.reward.{name}: {spec['_target_']} has no {missing} (rewards/channel.py)")
-    return channel
+        what = "has no async def score(self, problems, completions)"
+    elif not isinstance(outside := pays_outside_code(channel), bool):
+        what = f"has pays_outside_code = {outside}, which must be True or False"
+    else:
+        return channel
+    raise TaskError(f"task.reward.{name}: {spec['_target_']} {what} (rewards/channel.py)")
 
 
 def task_episode(spec: Mapping[str, Any], feedback: Mapping[str, Any], sandbox: Sandbox) -> Episode:

@@ -121,13 +121,17 @@ class ChannelResult:
 class RewardChannel(Protocol):
     """A new channel is one file with a class like this and one entry under `reward:` in conf/task/<task>.yaml."""
 
-    judges_form: bool  # True: the channel may reward tokens outside the code (fences, prose, length)
-
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         """One result for each completion, in order; None, never 0, if the infrastructure failed to grade it.
 
         A channel may also have `async ready(problems)`, which is called before a model loads: it prepares what it needs
         to grade those problems, and raises ValueError with a message of one line if that is not available. A channel
-        has `best`, its highest possible score, if that is not 1: 0 for a channel that gives only penalties.
+        has `best`, its highest possible score, if that is not 1: 0 for a channel that gives only penalties; and
+        `pays_outside_code = True` if it may reward tokens outside the code (fences, prose, length).
         """
         ...
+
+
+def pays_outside_code(channel: RewardChannel) -> bool:
+    """Whether the channel may reward tokens outside the code; False unless it says so."""
+    return getattr(channel, "pays_outside_code", False)

@@ -40,8 +40,6 @@ class Compilation:
         TaskError: an unknown mode, the tree or its configuration does not exist, or a program is not installed.
     """
 
-    judges_form = False
-
     def __init__(self, sandbox: Sandbox, workdir: str, cache: str | None = None, **settings: Any):
         setup = Setup(workdir=workdir, **settings)
         self.tree = CactusTree(setup, sandbox, cache_folder("compile", cache))

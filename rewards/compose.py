@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from envs.task import Problem, TaskError
 from rewards.attribution import Part, at_the_end, attribute, evenly, parts_on_tokens, tokens_within_code
-from rewards.channel import ChannelResult, Completion, RewardChannel
+from rewards.channel import ChannelResult, Completion, RewardChannel, pays_outside_code
 
 log = logging.getLogger(__name__)
 Placement = Literal["dense", "pointed", "sparse", "uniform"]
@@ -25,9 +25,9 @@ class Grade:
 
     results: each channel's result. rewards: each channel's token rewards before weighting, T numbers each. weights:
     each channel's weight, rescaled if a channel is silent. parts: parts of the answer that channels judge by themselves
-    (Span.part), as "channel/part", their rewards weighted; empty for `sparse` and `uniform`. form: what channels that
-    judge form pay each token outside the code, and in an episode what is taken for the turn before, T weighted numbers;
-    empty for `sparse` and `uniform`.
+    (Span.part), as "channel/part", their rewards weighted; empty for `sparse` and `uniform`. form: what channels pay
+    each token outside the code, and in an episode what is taken for the turn before, T weighted numbers; empty for
+    `sparse` and `uniform`.
     """
 
     results: Mapping[str, ChannelResult]
@@ -185,7 +185,10 @@ class Reward:
         weights = self._weights(results)
         if self.placement in ("dense", "pointed"):
             spread = self.placement == "dense"
-            rewards = {n: attribute(completion, r, self.channels[n].judges_form, spread) for n, r in results.items()}
+            rewards = {
+                name: attribute(completion, result, pays_outside_code(self.channels[name]), spread)
+                for name, result in results.items()
+            }
             parts, form = self._parts(completion, results, weights), self._form(completion, rewards, weights)
             return Grade(results, rewards, weights, parts, form)
         place = at_the_end if self.placement == "sparse" else evenly
@@ -194,9 +197,9 @@ class Reward:
     def _form(
         self, completion: Completion, rewards: Mapping[str, list[float]], weights: Mapping[str, float]
     ) -> list[float]:
-        """What channels that judge form pay the tokens outside the code, T weighted numbers; penalties are left out."""
+        """What channels pay the tokens outside the code, T weighted numbers; penalties are left out."""
         within, form = set(tokens_within_code(completion)), [0.0] * len(completion.token_ids)
-        for name in (name for name in rewards if self.channels[name].judges_form):
+        for name in (name for name in rewards if pays_outside_code(self.channels[name])):
             for token in (t for t, reward in enumerate(rewards[name]) if reward > 0 and t not in within):
                 form[token] += weights[name] * rewards[name][token]
         return form
@@ -207,7 +210,7 @@ class Reward:
         return {
             f"{name}/{part}": replace(earned, reward=weights[name] * earned.reward)
             for name, result in results.items()
-            for part, earned in parts_on_tokens(completion, result, self.channels[name].judges_form).items()
+            for part, earned in parts_on_tokens(completion, result, pays_outside_code(self.channels[name])).items()
         }
 
     def _weights(self, results: Mapping[str, ChannelResult]) -> Mapping[str, float]:

@@ -42,8 +42,6 @@ class Dataflow:
         sandbox: where sources are parsed; its packages must include tree_sitter and tree_sitter_python.
     """
 
-    judges_form = False
-
     def __init__(self, sandbox: Sandbox):
         self.sandbox = sandbox
 

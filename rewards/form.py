@@ -23,7 +23,7 @@ class Form:
         needs_code: False also pays a block without code.
     """
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, block: float = 1.0, no_block: float = 0.0, length_alpha: float = 0.0, needs_code: bool = True):
         self.block, self.no_block, self.length_alpha, self.needs_code = block, no_block, length_alpha, needs_code

@@ -177,7 +177,6 @@ class Lint:
         ValueError: a weight for rules that the linter does not select; a weight or a cap below 0.
     """
 
-    judges_form = False
     best = 0.0
 
     def __init__(self, weights: Mapping[str, float], cap: float = 1.0, linter: Linter | None = None):

@@ -15,8 +15,6 @@ from rewards.channel import ChannelResult, Completion, Span
 class Moves:
     """1 / cells for each move that eats a pellet; passed if all are eaten."""
 
-    judges_form = False  # a move is code, not form
-
     async def score(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[ChannelResult | None]:
         return [self._score(p.reference, c.text) for p, c in zip(problems, completions, strict=True)]
 

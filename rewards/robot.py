@@ -65,7 +65,7 @@ class Simulator:
         ValueError: an unknown reward, mode, shaking or acts.
     """
 
-    judges_form = True  # with reward=runs every token may have a penalty
+    pays_outside_code = True  # with reward=runs every token may have a penalty
 
     def __init__(
         self,

@@ -73,8 +73,6 @@ class Similarity:
         ValueError: an unknown language or baseline; a budget below 1, or `common` below 0.
     """
 
-    judges_form = False
-
     def __init__(
         self, language: str | None = None, budget: int | None = None, baseline: str | None = None, common: int = 0
     ):

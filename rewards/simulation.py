@@ -53,8 +53,6 @@ class Simulation:
         ValueError: an unknown `paid` or `places`.
     """
 
-    judges_form = False
-
     def __init__(
         self,
         sandbox: Sandbox,

@@ -70,7 +70,7 @@ class Syntax:
         no_code: score of a completion without code.
     """
 
-    judges_form = True  # a penalty may lie on the fence or the end of sequence
+    pays_outside_code = True  # a penalty may lie on the fence or the end of sequence
     best = 0.0
 
     def __init__(self, sandbox: Sandbox, penalty: float = -1.0, incomplete: float = -1.0, no_code: float = -1.0):

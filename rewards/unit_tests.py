@@ -63,8 +63,6 @@ class UnitTests:
         ValueError: `held_out` is below 0, or 1 or more.
     """
 
-    judges_form = False
-
     def __init__(
         self,
         sandbox: Sandbox,

@@ -29,6 +29,8 @@ ALL_SPLITS = "all"
 ABOVE_0 = ("a number above 0", lambda value: value > 0)
 BELOW_1 = ("a number of at least 0, below 1", lambda value: 0 <= value < 1)
 SHARE = ("a number above 0, at most 1", lambda value: 0 < value <= 1)
+SCALES: Range = ("none or group or batch", lambda value: value in ("none", "group", "batch", True, False))
+"""TRL takes true for group, and false for none."""
 
 RANGES: dict[str, Range] = {
     "seed": ("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32),  # NumPy takes no other
@@ -54,6 +56,7 @@ RANGES: dict[str, Range] = {
     "evaluation.top_p": SHARE,
     "evaluation.max_new_tokens": at_least(1),
     "run.name": ("a name; leave it out for one that says what the command changes", bool),
+    "run.keep": one_of("last", "best"),
     "run.keep_every": at_least(0),
     "run.completions_per_step": at_least(0),
     "recipe.prompts_per_step": at_least(1),
@@ -71,16 +74,22 @@ RANGES: dict[str, Range] = {
     "recipe.packing_max_tokens": at_least(0),
     "recipe.pairs_per_prompt": at_least(1),
     "recipe.prompts_at_once": at_least(1),
+    "recipe.credit": one_of("answer", "lines"),
+    "recipe.ratio": one_of("token", "sequence"),
+    "recipe.baseline": one_of("none", "batch", "group"),
+    "recipe.sampler": one_of("fast", "generate"),
+    "recipe.trl.scale_rewards": SCALES,
+    "recipe.trl.kl_estimator": one_of("k1", "k3"),
     "recipe.trl.max_steps": ("a number of at least 1 (trainings count steps, not epochs)", lambda value: value >= 1),
     "recipe.trl.save_steps": ABOVE_0,
     "recipe.trl.save_total_limit": at_least(0),
     "recipe.trl.num_generations": at_least(2),  # a group of one differs from its own mean by nothing
     "recipe.trl.num_iterations": at_least(1),
-    "recipe.curriculum.memory": at_least(0),
-    "recipe.curriculum.least": ABOVE_0,
-    "recipe.prefix.share": at_least(0),
-    "recipe.prefix.step": at_least(0),
-    "recipe.prefix.until": at_least(0),
+    "recipe.curriculum.memory": BELOW_1,
+    "recipe.curriculum.least": SHARE,
+    "recipe.prefix.share": SHARE,
+    "recipe.prefix.step": SHARE,
+    "recipe.prefix.until": SHARE,
     "recipe.trl.num_ppo_epochs": at_least(1),
     "recipe.trl.num_mini_batches": at_least(1),
     "recipe.trl.temperature": ABOVE_0,
@@ -103,13 +112,14 @@ RANGES: dict[str, Range] = {
     "recipe.trl.response_length": at_least(1),
     "recipe.trl.gamma": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
     "recipe.trl.lam": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
+    "value.name": one_of("shared", "mlp", "separate", "montecarlo"),
     "value.warmup_updates": at_least(0),
     "value.learning_rate": at_least(0),
     "value.vf_coef": at_least(0),
     "pass_rate": at_least(1),
 }
 """By key. Whether null is allowed is decided by the schema, and by NEVER_NULL."""
-NEVER_NULL = {
+COUNTED = {
     f"recipe.trl.{name}"
     for name in (
         *("max_steps", "num_generations", "num_mini_batches", "num_ppo_epochs"),
@@ -117,7 +127,8 @@ NEVER_NULL = {
     )
 }
 """Fields of TRL's that the plan of the memory counts with."""
-WHOLE = {*NEVER_NULL, "recipe.trl.num_iterations", "recipe.trl.max_length"}
+NEVER_NULL = {*COUNTED, "recipe.trl.scale_rewards", "recipe.trl.kl_estimator"}
+WHOLE = {*COUNTED, "recipe.trl.num_iterations", "recipe.trl.max_length"}
 """Fields without a type of their own here, of which 2e2 would be a number that counts nothing."""
 
 

@@ -30,19 +30,11 @@ class CurriculumSettings:
     enabled: whether problems are drawn by what they teach; if not, in TRL's order.
     memory: weight of a problem's variance so far beside that of a new group, at least 0 and below 1.
     least: the smallest weight of a problem, where the one with the largest variance has 1; above 0 and up to 1.
-
-    Raises UserError where a number is out of its range.
     """
 
     enabled: bool
     memory: float
     least: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.memory < 1.0:
-            raise UserError(f"recipe.curriculum.memory={self.memory}: choose a number from 0 to below 1")
-        if not 0.0 < self.least <= 1.0:
-            raise UserError(f"recipe.curriculum.least={self.least}: choose a number above 0 and up to 1")
 
 
 class Curriculum:

@@ -16,7 +16,8 @@ import torch
 from accelerate import PartialState
 
 from envs.episode import Pay
-from recipes.data.completions import Rollout, completion_row, picked
+from recipes.data.completions import Rollout, completion_rows
+from recipes.records.completion_rows import completion_row, picked, rows_of_all
 from rewards.attribution import TokenBytes, locate
 from rewards.channel import Completion
 from rewards.compose import Grade
@@ -184,3 +185,9 @@ def episode_rows(rollout: Rollout, advantages: torch.Tensor, step: int, limit: i
             rows.append(row | place | {"heard": heard, "paid": paid})
             heard = turn.reply
     return rows
+
+
+def rows_of_step(rollout: Rollout, advantages: torch.Tensor, step: int, limit: int, turns: int) -> list[dict[str, Any]]:
+    """Rows of completions.jsonl of all processes: up to `limit` answers, or episodes of up to `turns` turns."""
+    rows_of = episode_rows if turns > 1 else completion_rows
+    return rows_of_all(rows_of(rollout, advantages, step, limit), limit)

@@ -11,7 +11,7 @@ from datasets import Dataset
 from envs.task import Prompted, Task, demonstration
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.completions import prompt_ids, with_answer
+from recipes.data.chat_tokens import prompt_ids, with_answer
 from recipes.data.repairs import Failed, samples
 
 
@@ -30,7 +30,7 @@ def as_turns(prompt: Prompted, answer: str) -> tuple[Any, Any]:
 
 
 def of_turns(prompt: Any, answer: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The token ids of a prompt and an answer that `as_turns` gave (completions.with_answer)."""
+    """The token ids of a prompt and an answer that `as_turns` gave (chat_tokens.with_answer)."""
     return with_answer(prompt, answer if isinstance(answer, str) else answer[0]["content"], tokenizer)
 
 

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from envs.episode import Episode
 from envs.task import Problem, Split, Task
-from recipes.data.completions import prompt_ids
+from recipes.data.chat_tokens import prompt_ids
 from recipes.data.episodes import turn_grades, turns_of, written_tokens
 from recipes.evaluation.base_tests import BASE, base_verdicts
 from recipes.evaluation.held_out import Evaluation, evaluation_sampler, grade_columns, how_decoded, measures_of

@@ -21,7 +21,8 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from envs.task import Problem, Split, Task
-from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
+from recipes.data.chat_tokens import prompt_ids
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.evaluation.base_tests import BASE, base_verdicts, with_base_tests
 from recipes.evaluation.kept_answers import KeptAnswers
 from recipes.evaluation.pass_at_k import pass_at_each

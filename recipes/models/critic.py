@@ -17,8 +17,6 @@ class ValueFunction(nn.Module):
     `shared` is True where it reads the policy's hidden states.
     """
 
-    base_model_prefix = "backbone"  # where trl.experimental.ppo looks for the critic's backbone
-
     def __init__(self, hidden_size: int, backbone: nn.Module | None = None, score: nn.Module | None = None):
         super().__init__()
         self.shared = backbone is None
@@ -45,7 +43,6 @@ def mlp_score(hidden_size: int, width: int = 256) -> nn.Sequential:
 class NoValue(nn.Module):
     """Stands where there is no critic: REINFORCE, and PPO on whole sequences."""
 
-    base_model_prefix = "backbone"
     shared = True
 
     def __init__(self):

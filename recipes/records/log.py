@@ -64,15 +64,15 @@ class RunLog(TrainerCallback):
             rows = [row for row in read_jsonl(self.folder / name) if row["step"] <= step]
             write_jsonl(self.folder / name, rows)
 
-    def completions(self, rows: Iterable[Record]) -> None:
+    def record_completions(self, rows: Iterable[Record]) -> None:
         """Record completions sampled for training."""
         self._append("completions.jsonl", rows)
 
-    def evaluation(self, row: Record) -> None:
+    def record_evaluation(self, row: Record) -> None:
         """Record an evaluation's summary."""
         self._append("evals.jsonl", [row])
 
-    def samples(self, rows: Iterable[Record]) -> None:
+    def record_samples(self, rows: Iterable[Record]) -> None:
         """Record the answers of an evaluation, with their verdicts."""
         self._append("eval_samples.jsonl", rows)
 

@@ -128,7 +128,7 @@ def take_before(path: str, log: RunLog) -> None:
     own = [row for row in read_jsonl(log.folder / "evals.jsonl") if row["when"] == "before"]
     done = {(row["task"], row["temperature"]) for row in own}
     evals, answers = before_of(path)
-    log.samples(row for row in answers if (row["task"], row["temperature"]) not in done)
+    log.record_samples(row for row in answers if (row["task"], row["temperature"]) not in done)
     for row in evals:
         if (row["task"], row["temperature"]) not in done:
-            log.evaluation(row)
+            log.record_evaluation(row)

@@ -12,16 +12,14 @@ from recipes.cli.console import log
 from recipes.cli.errors import UserError
 from recipes.cli.processes import processes
 from recipes.cli.schema import CONF
-from recipes.data.curriculum import CurriculumSettings
-from recipes.sampling.prefix import PrefixSettings
-from recipes.trainers.reinforce import BASELINES
 
 REPORTING_EXTRAS = ("tensorboard", "trackio", "wandb")
 """Values of recipe.trl.report_to that are an extra of this package (pyproject.toml)."""
-LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
-"""Losses of TRL's GRPOTrainer, which looks at the name at the first update alone."""
 WORDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "grpo": {"importance_sampling_level": ("token", "sequence")},
+    "grpo": {
+        "loss_type": ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"),
+        "importance_sampling_level": ("token", "sequence"),
+    },
     "sft": {"loss_type": ("nll", "dft", "chunked_nll")},
     "dpo": {
         "loss_type": (
@@ -34,9 +32,6 @@ WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 """Words of TRL's fields, by recipe, which TRL itself looks at in the first loss."""
 FILTERS = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 """Fields of TRL's that change the distribution to sample from, and the values that do not."""
-CREDITS = ("answer", "lines")
-SCALES = ("none", "group", "batch", True, False)
-"""What TRL takes for scale_rewards; true is group, false none."""
 
 
 def check_reporting(cfg: DictConfig) -> None:
@@ -67,10 +62,8 @@ def check_words(cfg: DictConfig) -> None:
 
 
 def check_keep(cfg: DictConfig) -> None:
-    """Raise UserError where `run.keep` asks for something unknown, or for a best step and none is evaluated."""
+    """Raise UserError where `run.keep` asks for a best step and none is evaluated."""
     keep, evaluation = cfg.run.keep, cfg.evaluation
-    if keep not in ("last", "best"):
-        raise UserError(f"run.keep={keep}: choose last or best")
     if keep == "best" and not (evaluation.every and (evaluation.samples or evaluation.greedy)):
         raise UserError("run.keep=best chooses among evaluated steps: set evaluation.every=10, and samples or greedy")
     if keep == "best" and evaluation.split == "test":
@@ -86,45 +79,49 @@ def _parts(cfg: DictConfig) -> str:
 
 
 def _check_credit(cfg: DictConfig) -> None:
-    """Raise UserError for an unknown `recipe.credit`, and for what credit for lines does not go with."""
-    credit, trl = cfg.recipe.credit, cfg.recipe.trl
-    if credit not in CREDITS:
-        raise UserError(f"recipe.credit={credit}: choose {' or '.join(CREDITS)}")
-    if credit == "answer":
+    """Raise UserError for what credit for lines does not go with."""
+    if cfg.recipe.credit != "lines":
         return
     if cfg.episode is not None and cfg.episode.turns > 1:
         raise UserError(f"recipe.credit=lines compares answers of one turn: leave out episode={cfg.episode.name}")
-    if trl.scale_rewards not in ("none", False):
-        raise UserError(
-            f"recipe.trl.scale_rewards={trl.scale_rewards}: the deviation of whole answers says nothing of their "
-            "lines: set it to none, or recipe.credit=answer"
-        )
-    if trl.get("importance_sampling_level") == "sequence":
+    if cfg.recipe.trl.get("importance_sampling_level") == "sequence":
         raise UserError(
             "recipe.trl.importance_sampling_level=sequence has one ratio a completion, through which the advantages of "
             "its lines only count as their mean: set recipe.credit=answer or recipe.trl.importance_sampling_level=token"
         )
 
 
+def _check_scale(cfg: DictConfig, on_tokens: bool) -> None:
+    """Raise UserError where advantages of lines or tokens would be divided by the deviation of whole answers."""
+    recipe, scale = cfg.recipe, cfg.recipe.trl.scale_rewards
+    if scale in ("none", False):
+        return
+    if recipe.credit == "lines":
+        parts, remedy = "their lines", "recipe.credit=answer"
+    elif on_tokens:
+        shaped = f"reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}"
+        parts, remedy = f"the rewards of their tokens ({shaped})", "reward=sparse"
+    else:
+        return
+    raise UserError(
+        f"recipe.trl.scale_rewards={scale}: the deviation of whole answers says nothing of {parts}: set it to none, or "
+        f"{remedy}"
+    )
+
+
 def check_grpo(cfg: DictConfig) -> None:
     """Raise UserError for settings that GRPO cannot follow."""
     recipe, hardware = cfg.recipe, cfg.hardware
-    if recipe.trl.loss_type not in LOSSES:
-        raise UserError(f"recipe.trl.loss_type={recipe.trl.loss_type}: choose {', '.join(LOSSES)}")
-    if recipe.trl.scale_rewards not in SCALES:
-        raise UserError(f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: choose none, group or batch")
     if recipe.trl.beta and cfg.model.path == "scratch" and not cfg.model.lora_rank:
         raise UserError(
             f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
         )
-    CurriculumSettings(**recipe.curriculum)
     if recipe.curriculum.enabled and recipe.trl.get("shuffle_dataset") is False:
         raise UserError(
             "recipe.trl.shuffle_dataset=false: recipe.curriculum.enabled=true draws problems by their weights, in no "
             "fixed order: leave one of the two out"
         )
-    PrefixSettings(**recipe.prefix)
     _check_credit(cfg)
     _check_groups(cfg)
     _check_filters(cfg)
@@ -140,12 +137,7 @@ def check_grpo(cfg: DictConfig) -> None:
         )
     _check_episode(cfg)
     on_tokens = recipe.shaping and cfg.reward.placement != "sparse" and recipe.credit != "lines"
-    if on_tokens and recipe.trl.scale_rewards not in ("none", False):
-        raise UserError(
-            f"recipe.trl.scale_rewards={recipe.trl.scale_rewards}: the deviation of whole answers says nothing of the "
-            f"rewards of their tokens (reward={cfg.reward.name}, recipe.shaping={recipe.shaping:g}): set it to none, "
-            "or reward=sparse"
-        )
+    _check_scale(cfg, on_tokens)
     by_turn = cfg.episode is not None and cfg.episode.turns > 1
     if (on_tokens or by_turn) and recipe.trl.get("importance_sampling_level") == "sequence":
         where = f"episode={cfg.episode.name}" if by_turn else f"reward={cfg.reward.name}"
@@ -215,41 +207,40 @@ def check_sft(cfg: DictConfig) -> None:
         )
 
 
-VALUES = ("shared", "mlp", "separate", "montecarlo")
-"""What estimates PPO's values."""
-
-
 def check_ppo(cfg: DictConfig) -> None:
-    """Raise UserError for settings that PPO and REINFORCE cannot follow."""
+    """Raise UserError for settings that PPO cannot follow."""
+    _check_own_loop(cfg)
+    if cfg.value.name == "montecarlo":
+        _check_monte_carlo(cfg)
+    _check_value_used(cfg)
+    _check_sequence_ratio(cfg)
+
+
+def check_reinforce(cfg: DictConfig) -> None:
+    """Raise UserError for settings that REINFORCE cannot follow."""
+    recipe = cfg.recipe
+    if recipe.baseline == "group" and recipe.samples_per_prompt < 2:
+        raise UserError(
+            f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
+        )
+    _check_own_loop(cfg)
+    for name in ("num_ppo_epochs", "num_mini_batches"):
+        if recipe.trl[name] != 1:
+            raise UserError(
+                f"recipe.trl.{name}={recipe.trl[name]}: REINFORCE makes one update of each rollout, since its gradient "
+                "has no ratio for another policy's answers; set it to 1, or use recipes/ppo.py"
+            )
+
+
+def _check_own_loop(cfg: DictConfig) -> None:
+    """Raise UserError for settings that the training loop of PPO and REINFORCE cannot follow."""
     recipe, zero = cfg.recipe, cfg.hardware.zero_stage
     if cfg.hardware.rollout_rows is not None:
         raise UserError(
             f"hardware.rollout_rows={cfg.hardware.rollout_rows} has no effect: GRPO alone samples a step in parts; "
             "leave it out, or lower recipe.prompts_per_step"
         )
-    if recipe.name == "ppo" and recipe.ratio not in ("token", "sequence"):
-        raise UserError(f"recipe.ratio={recipe.ratio}: choose token or sequence")
-    if recipe.name == "reinforce" and recipe.baseline not in BASELINES:
-        raise UserError(f"recipe.baseline={recipe.baseline}: choose {', '.join(BASELINES)}")
-    if recipe.name == "reinforce" and recipe.baseline == "group" and recipe.samples_per_prompt < 2:
-        raise UserError(
-            f"recipe.baseline=group needs recipe.samples_per_prompt of 2 or more, not {recipe.samples_per_prompt}"
-        )
-    PrefixSettings(**recipe.prefix)
-    if recipe.name == "ppo" and cfg.value.name not in VALUES:
-        raise UserError(f"value.name={cfg.value.name}: choose {', '.join(VALUES)}")
     _check_episode(cfg)
-    if recipe.name == "ppo" and cfg.value.name == "montecarlo":
-        _check_monte_carlo(cfg)
-    if recipe.name == "ppo":
-        _check_value_used(cfg)
-        _check_sequence_ratio(cfg)
-    for name in ("num_ppo_epochs", "num_mini_batches") if recipe.name == "reinforce" else ():
-        if recipe.trl[name] != 1:
-            raise UserError(
-                f"recipe.trl.{name}={recipe.trl[name]}: REINFORCE makes one update of each rollout, since its gradient "
-                "has no ratio for another policy's answers; set it to 1, or use recipes/ppo.py"
-            )
     if recipe.sampler == "generate" and cfg.hardware.vllm:
         raise UserError(
             f"recipe.sampler=generate samples in this process, hardware.vllm={cfg.hardware.vllm} does not: leave one "
@@ -264,8 +255,6 @@ def check_ppo(cfg: DictConfig) -> None:
             "hardware.precision=fp16: PPO and REINFORCE take no ZeRO with it; set hardware.precision=bf16 or "
             "hardware.zero_stage=0"
         )
-    if recipe.trl.kl_estimator not in ("k1", "k3"):
-        raise UserError(f"recipe.trl.kl_estimator={recipe.trl.kl_estimator}: choose k1 or k3")
     completions = recipe.prompts_per_step * recipe.samples_per_prompt
     if recipe.kl_target is not None and recipe.kl_horizon < completions:
         raise UserError(
@@ -277,8 +266,6 @@ def check_ppo(cfg: DictConfig) -> None:
             f"recipe.kl_target={recipe.kl_target} steers recipe.trl.kl_coef, which is 0: start with "
             "recipe.trl.kl_coef=0.02"
         )
-    if recipe.sampler not in ("fast", "generate"):
-        raise UserError(f"recipe.sampler={recipe.sampler}: choose fast or generate")
 
 
 def _check_sequence_ratio(cfg: DictConfig) -> None:
@@ -370,7 +357,7 @@ def _check_episode(cfg: DictConfig) -> None:
 CHECKS = {
     "grpo": check_grpo,
     "ppo": check_ppo,
-    "reinforce": check_ppo,
+    "reinforce": check_reinforce,
     "sft": check_sft,
     "dpo": check_one_turn,
 }

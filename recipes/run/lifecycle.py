@@ -22,7 +22,7 @@ from recipes.cli.memory_use import GIB, give_back_freed_memory, keep_at_most
 from recipes.cli.places import require_writable
 from recipes.cli.processes import join_processes
 from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
-from recipes.data.completions import check_readable
+from recipes.data.chat_tokens import check_readable
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, step_of

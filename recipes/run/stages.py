@@ -173,9 +173,9 @@ class Stages:
             if not self.trainer.accelerator.is_main_process:
                 continue
             place = {key: what[key] for key in ("when", "step", "task", "split", "temperature")}
-            self.log.samples({**place, **row} for row in result.rows)
+            self.log.record_samples({**place, **row} for row in result.rows)
             peak = memory_use.take("evaluation")
-            self.log.evaluation({"when": when, "step": step, **result.summary, **peak})
+            self.log.record_evaluation({"when": when, "step": step, **result.summary, **peak})
             log.info("%s training: %s", when, describe(result.summary))
 
     def _tell_of_other(self, earlier: Record, decoding: Decoding) -> None:

@@ -98,9 +98,7 @@ DECIDED_BY = {
 
 
 SAMPLING = "answers are sampled with recipe.trl.temperature and top_p alone; leave it out"
-MODEL = "the policy is loaded as the group model says (model.path); leave it out"
 LIGER = "its loss cannot use token rewards; hardware.logits_at_once=256 saves the memory of the logits"
-ENDS = "the model's end token and the task end an answer; leave it out"
 ONE_ROLLOUT = "a rollout is the completions of one step; recipe.prompts_per_step decides how many"
 NO_CRITIC = "REINFORCE has no critic; leave it out"
 IMPORTANCE = "the ratio is to the log-probabilities that vLLM drew with; leave it out"
@@ -155,16 +153,8 @@ UNUSED: dict[str, dict[str, str]] = {
         "neftune_noise_alpha": OWN_LOSS,
         "label_smoothing_factor": OWN_LOSS,
         "torch_empty_cache_steps": OWN_LOOP,
-        "ds3_gather_for_generation": "PPO keeps weights whole; leave it out",
         "gradient_checkpointing_kwargs": "hardware.gradient_checkpointing decides it; leave it out",
-        "sft_model_path": MODEL,
-        "reward_model_path": MODEL,
-        "model_adapter_name": MODEL,
-        "ref_adapter_name": MODEL,
-        "stop_token": ENDS,
-        "stop_token_id": ENDS,
         "use_liger_kernel": LIGER,
-        "local_rollout_forward_batch_size": "hardware.rows_per_device decides it; set that",
     },
 }
 """Fields of TRL's that would do nothing here, or the wrong thing, by recipe, and what to do instead."""
@@ -226,7 +216,6 @@ def _ppo_batches(cfg: DictConfig) -> dict[str, Any]:
         "per_device_train_batch_size": micro_batches(cfg, processes())[0],
         "gradient_accumulation_steps": 1,
         "total_episodes": cfg.recipe.trl.max_steps * cfg.recipe.prompts_per_step,
-        "num_sample_generations": 0,  # completions.jsonl has them
         "remove_unused_columns": False,
         "use_cpu": cfg.hardware.device == "cpu",  # the trainer hands its optimizer to DeepSpeed itself
     }
@@ -271,8 +260,8 @@ def _check_field(kind: type, name: str, value: Any) -> None:
     """Raises UserError where `kind` has no field `name`, or one of numbers that takes no such value."""
     names = [field.name for field in dataclasses.fields(kind)]
     if name not in names:
-        close = difflib.get_close_matches(name, names, 3)
+        close = difflib.get_close_matches(name, names, 3, cutoff=0.7)
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise UserError(f"recipe.trl.{name}={value}: trl's {kind.__name__} has no such field{meant}")
+        raise UserError(f"recipe.trl.{name}={value}: {kind.__name__} has no such field{meant}")
     if expected := expected_of(get_type_hints(kind)[name], value):
         raise UserError(f"recipe.trl.{name}={value}: {expected} expected")

@@ -19,7 +19,8 @@ from datasets import Dataset
 from envs.task import Problem, Task
 from recipes.cli.errors import Stopped
 from recipes.cli.stopping import phase
-from recipes.data.completions import AnswerComplete, completion_of, encoded
+from recipes.data.chat_tokens import encoded
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.data.curriculum import Curriculum
 from recipes.data.episodes import written_tokens
 from recipes.data.parts import earned, groups_that_differ
@@ -27,9 +28,18 @@ from recipes.data.prompt_order import PromptRows
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes, stored
 from recipes.sampling.generate import cut
-from recipes.sampling.group_batch import GroupRollout, count_groups, degenerate_groups, rewards_of, sum_counts, sums
+from recipes.sampling.group_batch import (
+    AnswerSums,
+    GroupCounts,
+    GroupRollout,
+    count_groups,
+    degenerate_groups,
+    rewards_of,
+    sum_counts,
+    sums,
+)
 from recipes.sampling.policy_copy import SamplingCopy
-from recipes.sampling.prefix import ReferencePrefixes
+from recipes.sampling.prefix import ReferencePrefixes, Shown
 from recipes.sampling.sampler import Sampler
 from recipes.sampling.vllm import ServerSampler
 from rewards.attribution import TokenBytes
@@ -200,8 +210,8 @@ class Rollouts:
             for place, ids in enumerate(sampled["ids"]):
                 self._add(rollout, batch, place, ids, sampled["logps"][place], sampled["given"][place])
             rollout.grades = batch.collect()
-        rollout.left_out, rollout.from_prompt = tuple(sampled["left_out"]), tuple(sampled["from_prompt"])
-        rollout.sampling_metrics, rollout.prefixed = sampled["sampling_metrics"], tuple(sampled["prefixed"])
+        rollout.left_out, rollout.from_prompt = GroupCounts(*sampled["left_out"]), AnswerSums(*sampled["from_prompt"])
+        rollout.sampling_metrics, rollout.prefixed = sampled["sampling_metrics"], Shown(*sampled["prefixed"])
         rollout.graded_samples = sampled["graded_samples"]
         self._ahead = Future()
         self._ahead.set_result(rollout)
@@ -265,7 +275,7 @@ class Rollouts:
         """The batch with new groups in place of those in which nothing passed, which are counted as left out."""
         assert self.prefixes is not None
         group = self.settings.group
-        chosen = self.prefixes.failed(drawn.problems, drawn.grades, group)
+        chosen = self.prefixes.groups_to_draw_again(drawn.problems, drawn.grades, group)
         if not chosen:
             return drawn
         places = [place for p in chosen for place in range(p.group * group, (p.group + 1) * group)]
@@ -283,9 +293,8 @@ class Rollouts:
 
     def _degenerate(self, rollout: GroupRollout) -> list[bool]:
         """For each group whether it teaches nothing."""
-        signals = rollout.signals(self.settings.group, *self.turns_and_discount)
-        by_turn = [degenerate_groups(signal) for signal in signals]
-        alike = torch.stack(by_turn).all(0)
+        returns_by_turn = rollout.returns_by_turn(self.settings.group, *self.turns_and_discount)
+        alike = torch.stack([degenerate_groups(returns_NG) for returns_NG in returns_by_turn]).all(0)
         if self.settings.parts:
             alike &= ~groups_that_differ(earned(rollout.grades), self.settings.group)
         return alike.tolist()

@@ -11,12 +11,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from envs.task import Problem, Task
 from recipes.cli.console import log
-from recipes.cli.errors import UserError
-from recipes.data.completions import ids_behind
+from recipes.data.chat_tokens import ids_behind
 from recipes.data.training_data import demonstration
 from rewards.compose import Grade
 
@@ -32,19 +31,12 @@ class PrefixSettings:
         the signature, the code behind it counts; the signature is shown in any case.
     step: how far a problem's share moves: up by this where nothing passed, down by it where all did.
     until: part of the training after which nothing is shown. The most that may be shown falls evenly towards it.
-
-    Raises UserError where a number is out of its range.
     """
 
     enabled: bool
     share: float
     step: float
     until: float
-
-    def __post_init__(self) -> None:
-        for name, most in (("share", 1.0), ("step", 1.0), ("until", 1.0)):
-            if not 0.0 < (value := getattr(self, name)) <= most:
-                raise UserError(f"recipe.prefix.{name}={value}: choose a number above 0 and up to {most:g}")
 
 
 @dataclass(frozen=True)
@@ -56,11 +48,19 @@ class Prefixed:
     share: float
 
 
+class Shown(NamedTuple):
+    """How many groups were drawn again, and the sum of the shares of the reference that they were shown."""
+
+    groups: float = 0.0
+    shares: float = 0.0
+
+
 class ReferencePrefixes:
     """Chooses which groups are drawn again, and how much of its reference each problem is shown.
 
     A problem's share moves by `step * (1 - 2 * pass rate)` with each group that was drawn behind it: towards a pass
-    rate of one half. Call `failed` after a rollout is graded and `observe` with what the new groups earned.
+    rate of one half. Call `groups_to_draw_again` after a rollout is graded, and `observe` with what the new groups
+    earned.
 
     Args:
         rollouts: how many the whole training makes.
@@ -75,8 +75,11 @@ class ReferencePrefixes:
         self._shares: dict[str, float] = {}
         self._last: list[float] = []
 
-    def failed(self, problems: Sequence[Problem], grades: Sequence[Grade | None], group: int) -> list[Prefixed]:
-        """The groups to draw again, of a rollout with `group` answers of each problem side by side; it is counted."""
+    def groups_to_draw_again(
+        self, problems: Sequence[Problem], grades: Sequence[Grade | None], group: int
+    ) -> list[Prefixed]:
+        """Groups of which no answer passes, of a rollout with `group` answers of each problem side by side; the rollout
+        is counted."""
         most = 1.0 - self._made / (self._rollouts * self.settings.until)
         self._made += 1
         graded = [grade for grade in grades if grade is not None]
@@ -105,10 +108,9 @@ class ReferencePrefixes:
             self._typical = MEMORY * self._typical + (1.0 - MEMORY) * moved
 
     @property
-    def shown(self) -> tuple[float, float]:
-        """Of this process's last rollout: how many groups were drawn again, and the sum of the shares that they were
-        shown."""
-        return float(len(self._last)), sum(self._last)
+    def shown(self) -> Shown:
+        """Of this process's last rollout."""
+        return Shown(float(len(self._last)), sum(self._last))
 
     def state(self) -> dict[str, Any]:
         return {"made": self._made, "typical": self._typical, "shares": dict(self._shares), "last": list(self._last)}

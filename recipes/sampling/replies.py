@@ -11,7 +11,7 @@ from typing import Any
 
 from envs.episode import as_text, begun_by
 from envs.task import Prompted
-from recipes.data.completions import ids_behind
+from recipes.data.chat_tokens import ids_behind
 from rewards.attribution import special_ids
 
 ANSWER, REPLY = "ANSWER-1f2e", "REPLY-3d4c"

@@ -29,9 +29,8 @@ from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.console import log
 from recipes.cli.errors import Stopped
-from recipes.data.completions import completion_rows, rows_of_all
 from recipes.data.curriculum import Curriculum, CurriculumSettings
-from recipes.data.episodes import episode_rows
+from recipes.data.episodes import rows_of_step
 from recipes.data.prompt_order import PromptRows
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
@@ -91,7 +90,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     """
 
     _buffered_inputs: Any
-    _written: torch.Tensor | None = None  # (B, T) of the batch in hand: what the policy wrote; None: all of it
+    _written: torch.Tensor | None = None
 
     def train(self, *args: Any, **kwargs: Any):
         """Train as transformers' Trainer does, then stop the threads that sample and grade."""
@@ -116,7 +115,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     # 2. ---------------------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs):
-        # `inputs` are TRL's next prompts, which the rollouts draw themselves: the same, or those of the curriculum
+        # `inputs`, TRL's next prompts, is not used: rollouts draw prompts themselves, to sample ahead and to refill
         rollout = self._next_rollout()
         pad_id, device = self.processing_class.pad_token_id, self.accelerator.device
         batch = padded_rows(rollout, pad_id, self._turns, self.mask_truncated_completions, device)
@@ -124,8 +123,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
 
         first = self.accelerator.process_index * len(rollout.rows)
         local = slice(first, first + len(rollout.rows))  # of what all processes have
-        signals = self._advantages.signals(rollout, rewards_NG)
-        advantages = self._advantages(rollout, signals)[local]
+        returns_by_turn = self._advantages.returns_by_turn(rollout, rewards_NG)
+        advantages = self._advantages(rollout, returns_by_turn)[local]
         if advantages.dim() > 1:
             advantages = advantages[:, : batch["completion_ids"].shape[1]]
         learns = ~rewards_NG.flatten()[local].isnan()
@@ -135,7 +134,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
             self._add_old_logps(batch, rollout)
             self._add_reference_logps(batch)
-        metrics = group_metrics(rollout, rewards_NG, signals, self._advantages.differ(rollout, rewards_NG.device))
+        metrics = group_metrics(rollout, rewards_NG, returns_by_turn, self._advantages.differ(rollout, device))
         self._log_rollout(rollout, rewards_NG, metrics, advantages)
         return batch
 
@@ -180,16 +179,13 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         width, rows = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
         written, logps = batch.get("tool_mask", mask[:, -width:]), []
         # as many rows at once as the loss takes, so that both have the same memory and the same arithmetic
-        for some_ids, some_mask, self._written in zip(*(t.split(rows) for t in (ids, mask, written)), strict=True):
+        for some_ids, some_mask, some_written in zip(*(t.split(rows) for t in (ids, mask, written)), strict=True):
+            self._set_written(some_written)
             logps.append(self._get_per_token_logps_and_entropies(model, some_ids, some_mask, width, rows)[0])
         return torch.cat(logps)
 
     def _log_rollout(
-        self,
-        rollout: GroupRollout,
-        rewards_NG: torch.Tensor,
-        groups: Mapping[str, float],
-        advantages: torch.Tensor,
+        self, rollout: GroupRollout, rewards_NG: torch.Tensor, groups: Mapping[str, float], advantages: torch.Tensor
     ) -> None:
         metrics = {"reward": torch.nanmean(rewards_NG).item(), **rollout.clock}
         metrics |= completion_metrics(rollout, list(self.reward.channels), self.accelerator.device)
@@ -209,12 +205,16 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             metrics["tokens_per_second"] = totals[1].item() / seconds
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
-        rows_of = episode_rows if self._turns > 1 else completion_rows
-        rows = rows_of_all(rows_of, rollout, advantages, self.state.global_step + 1, self.run_log.per_step)
+        rows = rows_of_step(rollout, advantages, self.state.global_step + 1, self.run_log.per_step, self._turns)
         if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
+            self.run_log.record_completions(rows)
 
     # 5. ---------------------------------------------------------------------------------------------------------
+
+    def _set_written(self, written: torch.Tensor | None) -> None:
+        """Which tokens of the next call of 5 the policy wrote, (B, T); None: all. TRL calls 5 with arguments of its
+        own, among which there is no such mask."""
+        self._written = written
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, compute_entropy=False, **kwargs
@@ -233,7 +233,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         if inputs is None:
             return loss_of_nothing(self.model, self.accelerator)
-        self._written = inputs.get("tool_mask")
+        self._set_written(inputs.get("tool_mask"))
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         return loss * inputs["share"] if self.loss_type in MEANS_OVER_ROWS and "share" in inputs else loss
 

@@ -1,4 +1,4 @@
-"""PPO with rewards on tokens: TRL's PPOTrainer, its long `train` split into steps that a subclass can override.
+"""PPO with rewards on tokens: the `train` of TRL's PPOTrainer, split into steps that a subclass can override.
 
     rollout           sample completions
     score             all reward channels at once, from text; `None` takes a completion out
@@ -31,25 +31,26 @@ from envs.episode import Episode
 from envs.task import Problem, Task
 from recipes.cli.stopping import phase
 from recipes.data.completions import AnswerComplete, completion_of
+from recipes.data.episodes import written_tokens
 from recipes.data.prompt_order import PromptStream
 from recipes.models.critic import NoValue, ValueFunction
 from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_batch import sums
+from recipes.sampling.group_batch import AnswerSums, sums
 from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
-from recipes.trainers.advantages import KLCoefficient, gae, kl_per_token, whiten
+from recipes.trainers.advantages import KLCoefficient, kl_per_token, whiten
 from recipes.trainers.experience import Experience, draw_again
 from recipes.trainers.log_probs import require_plain_head
-from recipes.trainers.optimizer_steps import PlainStep, ShardedStep, steps_of
+from recipes.trainers.optimizer_steps import Training, steps_of
+from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.packing import attend_by_segment, causal_lm, full_attention
-from recipes.trainers.ppo_base import PPOConfig
 from recipes.trainers.ppo_log import StepLog
 from recipes.trainers.ppo_passes import ForwardPasses
-from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.resumable_ppo import ResumablePPOTrainer
+from recipes.trainers.turns import discount_columns, earlier_pays, gae_over_turns, turn_columns, written_columns
 from rewards.attribution import TokenBytes
 from rewards.channel import Completion
 from rewards.compose import Grade, Reward
@@ -81,8 +82,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         prefix: prompts of which no completion passes are drawn again behind the beginning of the reference: the fields
             of recipes/sampling/prefix.py's PrefixSettings. None: never.
         zero_stage: DeepSpeed's, over several processes: 1 spreads optimizer states, 2 gradients too.
-        episode: the environment of episodes of several turns (ppo_turns.py), of which `grading_chunk` turns are graded
-            together while others are sampled; None: answers of one turn.
+        episode: the environment of episodes of several turns (envs/episode.py), of which `grading_chunk` turns are
+            graded together while others are sampled; None: answers of one turn.
     """
 
     def train(self, resume_from_checkpoint: str | None = None) -> None:
@@ -116,8 +117,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
 
     def close(self) -> None:
         """Stop grading in the background; a later training starts it again."""
-        if self.turns is not None:
-            self.turns.episodes.grader.close()
+        self._grader.close()
 
     # rollout and score ------------------------------------------------------------------------------------------
 
@@ -125,13 +125,18 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         """`samples_per_prompt` completions of each prompt."""
         started, n = time.perf_counter(), self.samples_per_prompt
         problems = [self.problems[i] for i in batch["problem_id"] for _ in range(n)]
-        if self.turns is not None:
-            e = self.turns.play(self.policy, problems, batch["input_ids"], n)
-        else:
-            prompts = [p for p in batch["input_ids"] for _ in range(n)]
+        prompts = [p for p in batch["input_ids"] for _ in range(n)]
+        if self._episodes is None:
             e = Experience(problems, prompts, self.sampler(self.policy, batch["input_ids"], n), n)
+            own = sum(map(len, e.completions))
+        else:
+            episodes = self._episodes.batch()
+            with self.sampler.conversation(self.policy) as conversation:
+                episodes.play(conversation, problems, batch["input_ids"], n)
+            answers, grades = episodes.collect()
+            e = Experience(problems, prompts, [list(a.token_ids) for a in answers], n, answers, grades)
+            own = sum(map(written_tokens, answers))
         seconds = time.perf_counter() - started
-        own = sum(map(len, e.completions)) if self.turns is None else self.turns.written(e)
         written = self.total(torch.tensor(own, device=self.accelerator.device)).item()
         self._clock: dict[str, float] = {"seconds/rollout": seconds, "tokens_per_second": written / seconds}
         return e
@@ -155,16 +160,17 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self._clock["seconds/rollout_again"] = time.perf_counter() - started
 
     def set_masks(self, e: Experience) -> None:
-        """Scores and masks of what was sampled and graded."""
+        """Scores of what was sampled and graded; masks, and what they leave out: the environment's replies."""
         device = self.accelerator.device
         e.scores = self.scores_of(e.grades, e.answers)
         lengths = torch.tensor([len(c) for c in e.completions], device=device)
         column = torch.arange(e.width, device=device)
-        graded = ~e.scores.isnan()[:, None]
-        e.mask = (column < lengths[:, None]) & graded
-        e.states = (column < lengths[:, None] + int(self.reward.placement == "sparse")) & graded
-        if self.turns is not None:
-            self.turns.mark(e)
+        e.reply = (column < lengths[:, None]) & ~written_columns(e.answers, e.width).to(device)
+        e.turn = turn_columns(e.answers, e.width).to(device)
+        e.discounts = discount_columns(e.answers, e.width, self.args.gamma, self._between_turns).to(device)
+        steps = ~e.reply & ~e.scores.isnan()[:, None]
+        e.mask = (column < lengths[:, None]) & steps
+        e.states = (column < lengths[:, None] + int(self.reward.placement == "sparse")) & steps
 
     def _grade(self, problems: Sequence[Problem], answers: Sequence[Completion]) -> list[Grade | None]:
         return self._loop.run(self.reward.grade(problems, answers))
@@ -205,10 +211,8 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         lengths_B = torch.tensor([len(c) for c in e.completions], device=rewards.device)
         rows = (~e.scores.isnan()).nonzero().squeeze(1)
         if self.reward.placement == "sparse":
-            last_B = e.scores
-            if self.turns is not None:
-                earlier = self.turns.earlier(e)
-                rewards, last_B = rewards + earlier, e.scores - earlier.sum(1)
+            earlier = earlier_pays(e.answers, e.grades, e.width).to(rewards.device)
+            rewards, last_B = rewards + earlier, e.scores - earlier.sum(1)
             rewards[rows, lengths_B[rows].clamp(max=e.width - 1)] += last_B[rows]
         else:
             for row in rows.tolist():
@@ -225,10 +229,7 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Advantages, whitened over all tokens of the step, and returns."""
-        if self.turns is None:
-            advantages, returns = gae(e.rewards, e.values, self.args.gamma, self.args.lam)
-        else:
-            advantages, returns = self.turns.gae(e)
+        advantages, returns = gae_over_turns(e.rewards, e.values, e.reply, e.discounts, self.args.lam)
         return whiten(advantages, e.mask, total=self.total) * e.mask, returns
 
     # update -----------------------------------------------------------------------------------------------------
@@ -242,36 +243,36 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         """
         with_policy = self.state.global_step >= self.value_warmup_updates
         if self.value.shared:
-            steps = [(self.steps[0], with_policy, not isinstance(self.value, NoValue))]
+            trainings = [Training(self.steps[0], with_policy, critic=not isinstance(self.value, NoValue))]
         else:
-            steps = [(self.steps[-1], False, True), *([(self.steps[0], True, False)] if with_policy else [])]
+            trainings = [Training(self.steps[-1], policy=False, critic=True)]
+            trainings += [Training(self.steps[0], policy=True, critic=False)] if with_policy else []
         statistics: list[Statistics] = []
         for _ in range(self.args.num_ppo_epochs):
             prompts = np.random.permutation(len(e.completions) // e.samples_per_prompt)
             for chosen in np.array_split(prompts, self.args.num_mini_batches):
                 rows = e.rows_of(chosen.tolist())
                 if self.total(e.mask[rows].sum()):  # else nothing was graded, and a step would be momentum alone
-                    statistics += [self.optimizer_step(e, rows, *step) for step in steps]
+                    statistics += [self.optimizer_step(e, rows, training) for training in trainings]
         names = dict.fromkeys(name for row in statistics for name in row)
         means = {n: torch.stack([row[n] for row in statistics if n in row]).mean() for n in names}
         return {name: self.total(value).item() for name, value in means.items()}  # each a share of the whole mean
 
-    def optimizer_step(
-        self, e: Experience, rows: list[int], step: PlainStep | ShardedStep, with_policy: bool, with_critic: bool
-    ) -> Statistics:
+    def optimizer_step(self, e: Experience, rows: list[int], training: Training) -> Statistics:
         """Gradients of the losses over `rows`, then a step; statistics that add up over passes and processes."""
         units, tokens = self.total(self.units(e.take(rows))), self.total(e.mask[rows].sum())
         states = self.total(e.states[rows].sum())
         sums: Statistics = {}
+        step, what = training.step, (training.policy, training.critic)
         for index in (passes := e.passes(rows, self.rows_per_pass)):
-            loss, statistics = step.compute(self.losses, e.take(index), with_policy, with_critic, units, tokens, states)
+            loss, statistics = step.compute(self.losses, e.take(index), *what, units, tokens, states)
             step.backward(loss, last=index is passes[-1])
             self.control = self.callback_handler.on_substep_end(self.args, self.state, self.control)
             for name, value in statistics.items():
                 sums[name] = sums.get(name, 0) + value
         norm = step.step()
         if norm is not None:  # all processes have the same, and statistics are summed over them
-            sums["grad_norm" if with_policy else "value/grad_norm"] = norm / self.accelerator.num_processes
+            sums["grad_norm" if training.policy else "value/grad_norm"] = norm / self.accelerator.num_processes
         return sums
 
     def losses(
@@ -354,7 +355,6 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         zero_stage: int = 0,
         grading_chunk: int = 8,
         episode: Episode | None = None,
-        **kwargs: Any,
     ):
         self.samples_per_prompt, self.rows_per_pass = samples_per_prompt, rows_per_pass
         self.value_learning_rate, self.value_warmup_updates = value_learning_rate, value_warmup_updates
@@ -364,12 +364,11 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         self._end_ids = end_ids(processing_class, causal_lm(model))
         self.needs_reference = args.kl_coef != 0 or kl_target is not None
         copies = self.needs_reference and reference is None
-        self._construct_by_trl(model, args, processing_class, train_dataset, value, copies, run_log, **kwargs)
+        super().__init__(args, processing_class, model, value, copies, train_dataset, callbacks=[run_log])
         require_plain_head(self.policy)
         self.packing_max_tokens = packing_max_tokens if full_attention(causal_lm(self.policy).config) else 0
         if self.packing_max_tokens:
-            ref_model = getattr(self, "ref_model", None)
-            attend_by_segment(self.accelerator.device, self.policy, ref_model, self.value.backbone)
+            attend_by_segment(self.accelerator.device, self.policy, self.ref_model, self.value.backbone)
         self.prompts = PromptStream(self.dataloader)
         self._token_bytes = TokenBytes(processing_class)
         self.sampler = sampler_of(
@@ -386,14 +385,12 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         steps, longest = args.num_total_batches, args.response_length
         self.prefixes: ReferencePrefixes | None = prefixes_of(prefix, task, processing_class, steps, longest)
         self._drawn_again = 0
-        self._from_prompt: tuple[float, ...] | None = None
+        self._from_prompt: AnswerSums | None = None
         self._loop = asyncio.Runner()
-        self.turns = self._turns_of(episode, Grader(reward, grading_chunk))
+        self._grader = Grader(reward, grading_chunk)
+        self._episodes: Episodes | None = None
+        self.turns, self._between_turns = 1, 1.0
+        if episode is not None and episode.turns > 1:
+            self.turns, self._between_turns = episode.turns, episode.gamma
+            self._episodes = Episodes(episode, task, processing_class, {}, self._end_ids, self._grader)
         self.steps = steps_of(self, zero_stage)
-
-    def _turns_of(self, episode: Episode | None, grader: Grader) -> PpoTurns | None:
-        """What plays episodes of several turns; None where answers have one."""
-        if episode is None or episode.turns == 1:
-            return None
-        episodes = Episodes(episode, self.task, self.processing_class, {}, self._end_ids, grader)
-        return PpoTurns(episodes, self.sampler, self.args.gamma, self.args.lam)

@@ -21,8 +21,8 @@ class Experience:
     """B completions of one process; every tensor is (B, T) unless it says otherwise, T the longest completion.
 
     mask: tokens that were sampled, in rows that were graded. states: where the critic is asked; equal to `mask`, and
-    in sparse placement one column more, the state that carries the score (as in TRL). Of episodes of several turns also
-    `reply`, the environment's tokens, `turn`, the number of each column's turn, and `discounts` of what follows it.
+    in sparse placement one column more, the state that carries the score (as in TRL). reply: the environment's tokens
+    between two turns. turn: the number of each column's turn. discounts: of what follows each column.
     """
 
     problems: list[Problem]
@@ -90,7 +90,7 @@ def draw_again(
     Returns how many were drawn. Prompts, completions, answers and grades are replaced; masks are the caller's to set.
     """
     n = e.samples_per_prompt
-    chosen = prefixes.failed(e.problems, e.grades, n)
+    chosen = prefixes.groups_to_draw_again(e.problems, e.grades, n)
     if not chosen:
         return 0
     prompts = [e.prompts[p.group * n] + p.begun for p in chosen]

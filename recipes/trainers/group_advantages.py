@@ -44,17 +44,17 @@ class GroupAdvantages:
         if self.shaping and self.scale != "none":
             raise ValueError(f"shaping={self.shaping:g} with scale={self.scale!r}: set one of them to 0 or 'none'")
 
-    def signals(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
+    def returns_by_turn(self, rollout: GroupRollout, rewards_NG: torch.Tensor) -> list[torch.Tensor]:
         """For each turn the discounted reward from that turn on, of all processes: (N, G) each. Of one turn these are
         the rewards."""
         if self.turns == 1:
             return [rewards_NG]
-        signals = rollout.signals(self.group, self.turns, self.discount)
-        return [gather(each.to(rewards_NG.device)) for each in signals]
+        own = rollout.returns_by_turn(self.group, self.turns, self.discount)
+        return [gather(returns_NG.to(rewards_NG.device)) for returns_NG in own]
 
-    def __call__(self, rollout: GroupRollout, signals: list[torch.Tensor]) -> torch.Tensor:
+    def __call__(self, rollout: GroupRollout, returns_by_turn: list[torch.Tensor]) -> torch.Tensor:
         """Of all processes: (B,), or where tokens or turns differ (B, T) or wider."""
-        device, completions = signals[0].device, rollout.completions
+        device, completions = returns_by_turn[0].device, rollout.completions
         width = self._width(rollout, device)
         if self.lines is not None:
             return gather(self.lines(rollout, width).to(device))
@@ -62,8 +62,8 @@ class GroupAdvantages:
         lengths = gather(lengths_by_turn(completions, self.turns).to(device))
         if self.turns > 1:
             columns = gather(turn_columns(completions, width).to(device))
-            return advantages_by_turn(self._of_one_turn, signals, own, lengths, columns)
-        whole = self._of_one_turn(signals[0], own, lengths[:, 0])
+            return advantages_by_turn(self._of_one_turn, returns_by_turn, own, lengths, columns)
+        whole = self._of_one_turn(returns_by_turn[0], own, lengths[:, 0])
         if own is None:
             return whole
         if (parts := self._earned(rollout)) is None:

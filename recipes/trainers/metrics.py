@@ -10,7 +10,8 @@ from accelerate.utils import gather, gather_object
 
 from recipes.data.completions import Rollout, measured, sandbox_seconds
 from recipes.data.episodes import written_tokens
-from recipes.sampling.group_batch import GroupRollout, degenerate_groups
+from recipes.sampling.group_batch import AnswerSums, GroupRollout, degenerate_groups
+from recipes.sampling.prefix import Shown
 from recipes.trainers.advantages import Total, alone, masked_mean
 from recipes.trainers.experience import Experience
 
@@ -39,9 +40,9 @@ def completion_metrics(rollout: Rollout, channels: Sequence[str], device: torch.
     return metrics
 
 
-def metrics_from_prompt(own: Sequence[float], device: torch.device) -> dict[str, float]:
+def metrics_from_prompt(own: AnswerSums, device: torch.device) -> dict[str, float]:
     """Mean reward and pass rate of all answers that were sampled from the prompt alone, before groups are left out or
-    sampled again; all processes call it. own: `group_batch.sums` of this process."""
+    sampled again; all processes call it. own: of this process."""
     reward, graded, passed, judged = gather(torch.tensor([own], device=device)).sum(0).tolist()
     return {
         "from_prompt/reward": reward / graded if graded else torch.nan,
@@ -49,9 +50,9 @@ def metrics_from_prompt(own: Sequence[float], device: torch.device) -> dict[str,
     }
 
 
-def prefix_metrics(own: Sequence[float], device: torch.device) -> dict[str, float]:
+def prefix_metrics(own: Shown, device: torch.device) -> dict[str, float]:
     """How many groups of all processes were sampled again behind the beginning of their reference, and the mean share
-    of it that they were shown, 0 where there are none; all processes call it. own: `ReferencePrefixes.shown`."""
+    of it that they were shown, 0 where there are none; all processes call it. own: of this process."""
     groups, shares = gather(torch.tensor([own], dtype=torch.float64, device=device)).sum(0).tolist()
     return {"prefix/groups": groups, "prefix/share": shares / groups if groups else 0.0}
 
@@ -59,16 +60,16 @@ def prefix_metrics(own: Sequence[float], device: torch.device) -> dict[str, floa
 def group_metrics(
     rollout: GroupRollout,
     rewards_NG: torch.Tensor,
-    signals: Sequence[torch.Tensor] = (),
+    returns_by_turn: Sequence[torch.Tensor] = (),
     differ: torch.Tensor | None = None,
 ) -> dict[str, float]:
     """How many groups there are, teach nothing, pass or fail whole; all processes call it.
 
     rewards_NG: of all processes, NaN where there is no grade. Groups that a refilled batch has left out count too.
-    signals: of episodes, what is paid from each turn on (GroupRollout.signals); a group teaches where any does.
+    returns_by_turn: of episodes, those of GroupRollout.returns_by_turn; a group teaches where those of any turn differ.
     differ: of answers in parts, which groups teach by a part, (N,).
     """
-    degenerate = torch.stack([degenerate_groups(signal) for signal in signals or [rewards_NG]]).all(0)
+    degenerate = torch.stack([degenerate_groups(each) for each in returns_by_turn or [rewards_NG]]).all(0)
     if differ is not None:
         degenerate &= ~differ
     passed = [_number(None if g is None else g.passed) for g in rollout.grades]

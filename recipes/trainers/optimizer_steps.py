@@ -6,6 +6,7 @@ Both sum gradients over passes and processes, so that a loss is one pass's share
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -115,6 +116,15 @@ class ShardedStep:
         self._zero.refresh_fp32_params()
         groups = self._zero.optimizer.state_dict()["param_groups"]
         self._zero.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `step` trains: the policy, the critic or both."""
+
+    step: PlainStep | ShardedStep
+    policy: bool
+    critic: bool
 
 
 def steps_of(trainer: Any, zero: int) -> list[PlainStep | ShardedStep]:

@@ -1,11 +1,10 @@
-"""A base for DensePPOTrainer where TRL has no PPO any more (from 1.13): the arguments of TRL's last one, and what a
-training needs before its first step. On either base DensePPOTrainer makes the steps."""
+"""The base of DensePPOTrainer: the arguments of TRL's last PPO, that of 1.12, and what a training needs before its
+first step."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +13,9 @@ from datasets import Dataset
 from peft import PeftModel
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from recipes.models.critic import NoValue, ValueFunction
 from recipes.records.checkpoints import random_states, set_random_states
 
 SEEDS_APART = 100_003
@@ -37,12 +37,7 @@ class PPOConfig(TrainingArguments):
     """Updates; the trainer sets it."""
     num_mini_batches: int = 1
     num_ppo_epochs: int = 4
-    num_sample_generations: int = 10
-    """Accepted as in TRL and ignored; completions.jsonl has what it would have printed."""
     response_length: int = 53
-    stop_token: Literal["eos"] | None = None
-    stop_token_id: int | None = None
-    """Both accepted as in TRL and ignored; a completion ends at the tokens that end the model's own turn."""
     temperature: float = 0.7
     missing_eos_penalty: float | None = None
     whiten_rewards: bool = False
@@ -63,54 +58,55 @@ class PPOConfig(TrainingArguments):
 class PolicyAndValue(nn.Module):
     """The policy and its critic as one module, for one optimizer and one preparation by Accelerate."""
 
-    def __init__(self, policy: nn.Module, value_model: nn.Module):
+    def __init__(self, policy: nn.Module, value: nn.Module):
         super().__init__()
-        self.policy, self.value_model = policy, value_model
+        self.policy, self.value = policy, value
 
 
 class PPOTrainer(Trainer):
     """
     Args:
-        args, processing_class, model, train_dataset, data_collator, callbacks: as of transformers' Trainer; the model
-            is the policy.
-        ref_model: the reference policy. None: the policy with its adapters off, or a frozen copy where it has none.
-        reward_model: accepted as in TRL and ignored; rewards come from text.
-        value_model: the critic.
+        args, processing_class, train_dataset, callbacks: as of transformers' Trainer.
+        model: the policy.
+        value: the critic.
+        copy_reference: keep a frozen copy of the policy as `ref_model`, the reference policy; a policy with adapters
+            needs none.
     """
 
     model: Any
     optimizer: Any
+    policy: Any
+    value: ValueFunction | NoValue
 
     def __init__(
         self,
         args: PPOConfig,
         processing_class: Any,
-        model: nn.Module,
-        ref_model: nn.Module | None,
-        reward_model: nn.Module,
+        model: PreTrainedModel | PeftModel,
+        value: ValueFunction | NoValue,
+        copy_reference: bool,
         train_dataset: Dataset,
-        value_model: nn.Module,
-        data_collator: Callable | None = None,
-        callbacks: list[TrainerCallback] | None = None,
+        callbacks: list[TrainerCallback],
     ):
-        self.policy_model, self.value_model = model, value_model
-        if ref_model is None and not isinstance(model, PeftModel):
-            ref_model = copy.deepcopy(model).eval().requires_grad_(False)
-        self.ref_model = ref_model
-        for module in (model, value_model, ref_model):
+        self.policy, self.value = model, value
+        copied = copy_reference and not isinstance(model, PeftModel)
+        self.ref_model = copy.deepcopy(model).eval().requires_grad_(False) if copied else None
+        for module in (model, value, self.ref_model):
             if module is not None:
                 _without_dropout(module)
         args.accelerator_config.use_seedable_sampler = False  # prompts come in the order of TRL's PPO
         before = random_states()
         super().__init__(
-            model=PolicyAndValue(model, value_model),
+            model=PolicyAndValue(model, value),
             args=args,
-            data_collator=data_collator,
+            data_collator=_as_lists,
             train_dataset=train_dataset,
             processing_class=processing_class,
             callbacks=callbacks,
         )
         set_random_states(before)  # transformers seeds them anew
+        self.model.config = model.config  # wandb and TensorBoard show it; set earlier, transformers would change it
+        self.remove_callback(PrinterCallback)  # the run log prints a line a step
         self._count_updates(len(train_dataset))
         self.create_optimizer_and_scheduler(num_training_steps=args.num_total_batches)
         self._prepare_for_processes()
@@ -135,7 +131,8 @@ class PPOTrainer(Trainer):
         )
         torch.manual_seed(self.args.seed)
         prepared = self.accelerator.prepare(self.model, self.optimizer, loader)
-        self.model, self.optimizer, self.dataloader = prepared
+        model, self.optimizer, self.dataloader = prepared
+        self.model = self.accelerator.unwrap_model(model)  # gradients are summed by hand: no second set of them
         torch.manual_seed(self.args.seed + self.accelerator.process_index * SEEDS_APART)
         self.callback_handler.optimizer, self.callback_handler.lr_scheduler = self.optimizer, self.lr_scheduler
         if self.ref_model is not None:
@@ -154,3 +151,8 @@ def _without_dropout(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
+
+
+def _as_lists(rows: list[dict[str, Any]]) -> dict[str, list]:
+    """A batch without padding: prompts are laid out where they are used, so a tokenizer's padding side is nothing."""
+    return {"input_ids": [row["input_ids"] for row in rows], "problem_id": [row["problem_id"] for row in rows]}

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from recipes.data.completions import Rollout, completion_rows, rows_of_all
-from recipes.data.episodes import episode_rows
+from recipes.data.completions import Rollout
+from recipes.data.episodes import rows_of_step, turns_of
 from recipes.records.log import RunLog
+from recipes.sampling.group_batch import AnswerSums
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient, Total
 from recipes.trainers.experience import Experience
@@ -20,7 +21,6 @@ from recipes.trainers.metrics import (
     ppo_metrics,
     prefix_metrics,
 )
-from recipes.trainers.ppo_turns import PpoTurns
 from recipes.trainers.turns import turn_metrics
 from rewards.compose import Reward
 
@@ -39,12 +39,12 @@ class StepLog:
     total: Total
     kl_coefficient: KLCoefficient
     prefixes: ReferencePrefixes | None
-    turns: PpoTurns | None
+    turns: int
     needs_reference: bool
     samples_per_prompt: int
     _clock: dict[str, float]
     _drawn_again: int
-    _from_prompt: tuple[float, ...] | None
+    _from_prompt: AnswerSums | None
 
     def log_step(self, e: Experience, statistics: dict[str, float]) -> None:
         """One line of metrics under TRL's names, and this step's sampled completions."""
@@ -60,17 +60,16 @@ class StepLog:
             "lr": self.lr_scheduler.get_last_lr()[0],
         }
         self.state.epoch = self.state.global_step * self.args.batch_size / self.train_dataset_len
-        if self.turns is not None:
-            metrics |= turn_metrics(rollout, self.turns.most, self.accelerator.device)
-        rows_of = completion_rows if self.turns is None else episode_rows
-        rows = rows_of_all(rows_of, rollout, e.advantages, self.state.global_step, self.run_log.per_step)
+        if self.turns > 1:
+            metrics |= turn_metrics(rollout, self.turns, self.accelerator.device)
+        rows = rows_of_step(rollout, e.advantages, self.state.global_step, self.run_log.per_step, self.turns)
         if self.accelerator.is_main_process:
-            self.run_log.completions(rows)
+            self.run_log.record_completions(rows)
         self.log({**metrics, "episode": self.state.global_step * self.args.batch_size * self.samples_per_prompt})
 
     def graded_samples(self, e: Experience) -> int:
         """How many answers of this process were sent to the channels in this step."""
-        return (len(e.completions) if self.turns is None else self.turns.graded(e)) + self._drawn_again
+        return sum(len(turns_of(answer)) for answer in e.answers) + self._drawn_again
 
     def adapt(self, e: Experience) -> None:
         """KL coefficient and learning rate of the next update."""

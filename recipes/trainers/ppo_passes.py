@@ -64,7 +64,7 @@ class ForwardPasses:
             yield self.ref_model
 
     def _rows(self, e: Experience) -> Rows:
-        written = ~e.reply if len(e.reply) else None
+        written = ~e.reply if e.reply.any() else None
         width, device = e.mask.shape[1], self.accelerator.device
         return Rows(e.prompts, e.completions, width, device, self.packing_max_tokens, written)
 

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.experience import Experience
-
-BASELINES = ("none", "batch", "group")
+from recipes.trainers.turns import returns_over_turns
 
 
 class ReinforceTrainer(DensePPOTrainer):
@@ -29,20 +28,13 @@ class ReinforceTrainer(DensePPOTrainer):
 
     def advantages(self, e: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Discounted reward-to-go of each token minus its baseline, and the reward-to-go, (B, T) each."""
-        if self.turns is not None:
-            returns = self.turns.returns(e)
-            return (returns - self._baselines_by_turn(e, returns, self.turns.most)) * e.mask, returns
-        returns = torch.zeros_like(e.rewards)
-        running = torch.zeros_like(e.rewards[:, 0])
-        for t in reversed(range(e.rewards.shape[1])):
-            running = e.rewards[:, t] + self.args.gamma * running
-            returns[:, t] = running
-        return (returns - self._baselines(e, returns)) * e.mask, returns
+        returns = returns_over_turns(e.rewards, e.reply, e.discounts)
+        return (returns - self._baselines_by_turn(e, returns)) * e.mask, returns
 
-    def _baselines_by_turn(self, e: Experience, returns: torch.Tensor, turns: int) -> torch.Tensor:
+    def _baselines_by_turn(self, e: Experience, returns: torch.Tensor) -> torch.Tensor:
         """(B, T): a turn's tokens are compared with the same turn of others, at the same position in it."""
         baselines = torch.zeros_like(returns)
-        for number in range(turns):
+        for number in range(self.turns):
             here = e.mask & (e.turn == number)
             first = here.int().argmax(1)
             place = (first[:, None] + torch.arange(returns.shape[1], device=returns.device)) % returns.shape[1]
@@ -50,12 +42,12 @@ class ReinforceTrainer(DensePPOTrainer):
             baselines = torch.where(here, torch.zeros_like(returns).scatter(1, place, aligned), baselines)
         return baselines
 
-    def _baselines(self, e: Experience, returns: torch.Tensor, here: torch.Tensor | None = None) -> torch.Tensor:
+    def _baselines(self, e: Experience, returns: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
         """(B, T): mean reward-to-go of the others that were graded; 0 where there never was one. here: the tokens that
-        count, a row's first ones; None: all that were sampled."""
+        count, a row's first ones."""
         if self.baseline == "none":
             return torch.zeros_like(returns)
-        there = (e.mask if here is None else here).float()
+        there = here.float()
         own = returns * there
         if self.baseline == "batch":
             missing = self._longest(returns.shape[1]) - returns.shape[1]  # processes must agree on a width
@@ -72,8 +64,6 @@ class ReinforceTrainer(DensePPOTrainer):
 
     def _longest(self, width: int) -> int:
         """Columns of the longest row that any process can have."""
-        if self.turns is None:
-            return self.args.response_length
         return int(self.accelerator.gather(torch.tensor([width], device=self.accelerator.device)).max())
 
     def policy_loss(self, logps: torch.Tensor, e: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

@@ -1,46 +1,31 @@
-"""TRL's PPOTrainer as DensePPOTrainer needs it: construction around what TRL would refuse, optimizers, exact resume."""
+"""PPO's optimizers, and its exact resume."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from datasets import Dataset
 from peft import PeftModel, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file
-from torch import nn
-from transformers import PreTrainedModel, PrinterCallback, TrainerState
+from transformers import TrainerState
 
 from recipes.cli.errors import Stopped
 from recipes.data.prompt_order import PromptStream
 from recipes.records.checkpoints import EXTRA, AtomicCheckpoints, random_states, set_random_states
-from recipes.records.log import RunLog
 from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
-from recipes.trainers.packing import causal_lm
-from recipes.trainers.ppo_base import PPOConfig, PPOTrainer
-
-
-def state_of(file: Path) -> TrainerState:
-    """The trainer's state in a checkpoint, without the fields that TRL's PPO adds to it: not all versions know them."""
-    known = {field.name for field in dataclasses.fields(TrainerState)}
-    return TrainerState(**{key: value for key, value in json.loads(file.read_bytes()).items() if key in known})
+from recipes.trainers.own_ppo import PPOTrainer
 
 
 class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
-    """Sets `policy` and `value`; a subclass sets `value_learning_rate` before `_construct_by_trl`, and `prompts`,
-    `kl_coefficient`, `steps` and `prefixes` after it."""
+    """A subclass sets `value_learning_rate` before this class's constructor, and `prompts`, `kl_coefficient`, `steps`
+    and `prefixes` after it."""
 
-    model: Any
-    optimizer: Any
     control: Any
     value_learning_rate: float | None
     prompts: PromptStream
@@ -48,48 +33,10 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
     steps: list[PlainStep | ShardedStep]
     prefixes: ReferencePrefixes | None
 
-    def _construct_by_trl(
-        self,
-        model: PreTrainedModel | PeftModel,
-        args: PPOConfig,
-        processing_class: Any,
-        train_dataset: Dataset,
-        value: nn.Module,
-        reference_is_a_copy: bool,
-        run_log: RunLog,
-        **kwargs: Any,
-    ) -> None:
-        """PPOTrainer's constructor, and around it what it would refuse, change or leave out."""
-        Accelerator(mixed_precision=args.mixed_precision, cpu=args.use_cpu)  # its state, precision too, TRL's takes up
-        generation = causal_lm(model).generation_config
-        model_eos = generation.eos_token_id
-        mini_batches, whiten_rewards = args.num_mini_batches, args.whiten_rewards
-        args.num_mini_batches, args.whiten_rewards = 1, False  # TRL holds both against the number of prompts
-        super().__init__(
-            args=args,
-            processing_class=processing_class,
-            model=model,
-            # None: adapters off, or a copy where there are none; an empty module where no such reference is wanted
-            ref_model=None if reference_is_a_copy else nn.Module(),
-            reward_model=nn.Module(),  # rewards come from text
-            train_dataset=train_dataset,
-            value_model=value,
-            data_collator=_as_lists,
-            callbacks=[run_log],
-            **kwargs,
-        )
-        args.num_mini_batches, args.whiten_rewards = mini_batches, whiten_rewards
-        generation.eos_token_id = model_eos  # TRL puts its stop token there
-        self.remove_callback(PrinterCallback)  # run_log prints a line a step
-        # PPOTrainer leaves these two out; loading an optimizer and saving from several processes ask for them
-        self.is_fsdp_xla_v1_enabled = self.is_distributed_loading_by_transformers = False
-        self.model = self.accelerator.unwrap_model(self.model)  # gradients are summed by hand: no second set of them
-        self.policy, self.value = self.model.policy, self.model.value_model
-
     def create_optimizer(self, model=None):
         """One optimizer, with a learning rate of its own for the critic where one is set."""
-        critic = [p for p in self.value_model.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": [p for p in self.policy_model.parameters() if p.requires_grad]}]
+        critic = [p for p in self.value.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.policy.parameters() if p.requires_grad]}]
         if critic:
             rate = self.value_learning_rate
             groups.append({"params": critic, "lr": self.args.learning_rate if rate is None else rate})
@@ -174,7 +121,7 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
             _load_whole(self.policy, checkpoint / "model.safetensors")
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
-        self.state = state_of(checkpoint / "trainer_state.json")
+        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
 
@@ -188,8 +135,3 @@ def _load_whole(model: torch.nn.Module, file: Path) -> None:
     missing = [name for name in names.missing_keys if own[name].data_ptr() not in tied]
     if missing or names.unexpected_keys:
         raise ValueError(f"{file} is of another model: {', '.join([*missing, *names.unexpected_keys][:3])}")
-
-
-def _as_lists(rows: list[dict[str, Any]]) -> dict[str, list]:
-    """A batch without padding: prompts are laid out where they are used, so a tokenizer's padding side is nothing."""
-    return {"input_ids": [row["input_ids"] for row in rows], "problem_id": [row["problem_id"] for row in rows]}

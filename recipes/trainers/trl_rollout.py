@@ -17,7 +17,7 @@ from typing import Any
 
 from envs.episode import Episode
 from envs.task import Prompted, Task
-from recipes.data.completions import encoded
+from recipes.data.chat_tokens import encoded
 from recipes.data.episodes import places_of, row_logps
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes

@@ -49,17 +49,17 @@ def lengths_by_turn(completions: Sequence[Completion], turns: int) -> torch.Tens
 
 def advantages_by_turn(
     one_turn: OneTurn,
-    signals: Sequence[torch.Tensor],
+    returns_by_turn: Sequence[torch.Tensor],
     own_BT: torch.Tensor | None,
     lengths_BK: torch.Tensor,
     turn_BT: torch.Tensor,
 ) -> torch.Tensor:
     """(B, T): each turn is compared with the same turn of its group's other episodes, as far as they have one.
 
-    signals: for each turn what is paid from there on, (N, G). All of all processes.
+    returns_by_turn: for each turn what is paid from there on, (N, G). All of all processes.
     """
     result = torch.zeros(turn_BT.shape, device=turn_BT.device)
-    for number, rewards_NG in enumerate(signals):
+    for number, rewards_NG in enumerate(returns_by_turn):
         here = turn_BT == number
         own = None if own_BT is None else own_BT * here
         advantages = one_turn(rewards_NG, own, lengths_BK[:, number])
@@ -73,15 +73,16 @@ def gae_over_turns(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Advantages and returns (B, T), as `gae`; the environment's tokens (`reply_BT`) are no step and get none.
 
-    discounts_BT: of what follows each token.
+    discounts_BT: of what follows each token, in float64, so that their product with `lam` is rounded once, as in `gae`.
     """
+    traces_BT, discounts_BT = (discounts_BT * lam).to(rewards_BT), discounts_BT.to(rewards_BT)
     advantages = torch.zeros_like(rewards_BT)
     running = torch.zeros_like(rewards_BT[:, 0])
     next_value = torch.zeros_like(running)
     for t in reversed(range(rewards_BT.shape[1])):
-        message, discount = reply_BT[:, t], discounts_BT[:, t]
-        delta = rewards_BT[:, t] + discount * next_value - values_BT[:, t]
-        running = torch.where(message, running, delta + discount * lam * running)
+        message = reply_BT[:, t]
+        delta = rewards_BT[:, t] + discounts_BT[:, t] * next_value - values_BT[:, t]
+        running = torch.where(message, running, delta + traces_BT[:, t] * running)
         next_value = torch.where(message, next_value, values_BT[:, t])
         advantages[:, t] = torch.where(message, 0.0, running)
     return advantages, torch.where(reply_BT, 0.0, advantages + values_BT)
@@ -89,6 +90,7 @@ def gae_over_turns(
 
 def returns_over_turns(rewards_BT: torch.Tensor, reply_BT: torch.Tensor, discounts_BT: torch.Tensor) -> torch.Tensor:
     """Discounted reward-to-go of each token (B, T), 0 at the environment's."""
+    discounts_BT = discounts_BT.to(rewards_BT)
     returns = torch.zeros_like(rewards_BT)
     running = torch.zeros_like(rewards_BT[:, 0])
     for t in reversed(range(rewards_BT.shape[1])):
@@ -99,8 +101,8 @@ def returns_over_turns(rewards_BT: torch.Tensor, reply_BT: torch.Tensor, discoun
 
 
 def discount_columns(completions: Sequence[Completion], width: int, gamma: float, between_turns: float) -> torch.Tensor:
-    """(B, width): `gamma`, times `between_turns` at the last token of a turn that another follows."""
-    discounts = torch.full((len(completions), width), float(gamma))  # a setting may be the integer 1
+    """(B, width), float64: `gamma`, times `between_turns` at the last token of a turn that another follows."""
+    discounts = torch.full((len(completions), width), gamma, dtype=torch.float64)
     for row, completion in enumerate(completions):
         for _, end in places_of(completion)[:-1]:
             discounts[row, end - 1] *= between_turns

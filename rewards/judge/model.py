@@ -89,8 +89,6 @@ class Judge:
         OSError: the model does not exist.
     """
 
-    judges_form = False
-
     def __init__(
         self,
         path: str,

@@ -30,7 +30,7 @@ from envs.basics import Basics
 from envs.episode import ANSWER, NO_CODE, TEMPLATE, Step
 from envs.local_models import packaged_model
 from envs.roboeval.task import RoboEval
-from recipes.data.completions import prompt_ids
+from recipes.data.chat_tokens import prompt_ids
 from recipes.data.training_data import prompt_dataset
 from recipes.records.log import RunLog
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
@@ -43,7 +43,7 @@ TASKS = {"roboeval": RoboEval, "basics": Basics}
 class Parity:
     """Pays a share that random answers differ in, and runs nothing."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(sum(i % 2 for i in c.token_ids) / len(c.token_ids)) for c in completions]

@@ -99,7 +99,7 @@ def ours(args: argparse.Namespace, out: str):
     from rewards.compose import Reward
 
     class MadeUp:
-        judges_form = True
+        pays_outside_code = True
 
         async def score(self, problems, completions):
             rewards = made_up_rewards([p.id for p in problems], args.generations, args.degenerate)

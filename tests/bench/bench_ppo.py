@@ -133,7 +133,6 @@ def settings(args: argparse.Namespace, out: str) -> dict:
         "gradient_accumulation_steps": 1,
         "response_length": args.tokens,
         "temperature": 1.0,
-        "num_sample_generations": 0,
         "use_cpu": args.device != "cuda",
         "bf16": args.precision == "bf16",
         "report_to": "none",
@@ -160,12 +159,12 @@ def ours(args, policy, tokenizer, folder, out, clock):
     from recipes.models.critic import ValueFunction
     from recipes.records.log import RunLog
     from recipes.trainers.dense_ppo import DensePPOTrainer
-    from recipes.trainers.ppo_base import PPOConfig
+    from recipes.trainers.own_ppo import PPOConfig
     from rewards.channel import ChannelResult
     from rewards.compose import Reward
 
     class MadeUp:
-        judges_form = True
+        pays_outside_code = True
 
         async def score(self, problems, completions):
             return [ChannelResult(sum(c.token_ids) % 7 / 7) for c in completions]
@@ -222,6 +221,7 @@ def stock(args, policy, tokenizer, folder, out, clock):
         "per_device_train_batch_size": args.rows_per_pass,
         "gradient_accumulation_steps": args.batch // args.rows_per_pass,
         "local_rollout_forward_batch_size": args.rows_per_pass,
+        "num_sample_generations": 0,
     }
     trainer = PPOTrainer(
         args=PPOConfig(**settings(args, out) | rows),

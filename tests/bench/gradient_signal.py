@@ -34,7 +34,8 @@ import torch
 from omegaconf import OmegaConf
 
 from envs.task import Problem
-from recipes.data.completions import AnswerComplete, completion_of, prompt_ids
+from recipes.data.chat_tokens import prompt_ids
+from recipes.data.completions import AnswerComplete, completion_of
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import load_policy
 from recipes.run.build import build_reward, build_sandbox, build_task

@@ -34,7 +34,7 @@ def paid(completion_ids, problem_ids) -> list[float]:
 
 
 class Paid:
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(r) for r in paid([c.token_ids for c in completions], [p.id for p in problems])]

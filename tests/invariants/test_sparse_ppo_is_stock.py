@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
+from packaging.version import Version
 from torch import nn
 from transformers import LlamaForSequenceClassification, set_seed
 
@@ -23,10 +25,11 @@ from recipes.models.critic import ValueFunction
 from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.trainers.dense_ppo import DensePPOTrainer
-from recipes.trainers.ppo_base import TRL_HAS_PPO, PPOConfig, PPOTrainer
+from recipes.trainers.own_ppo import PPOConfig
 from rewards.channel import ChannelResult
 from rewards.compose import Reward
 
+TRL_HAS_PPO = Version(version("trl")) < Version("1.13")
 UPDATES = 3
 RECORDED = Path(__file__).parent / "stock_ppo.json"
 SHAPE = {
@@ -68,7 +71,7 @@ class Words:
 class Worth:
     """An eighth of the worth of prompt and completion, end of sequence included."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
@@ -116,10 +119,8 @@ def settings(folder, epochs, **more):
         "gradient_accumulation_steps": 1,
         "response_length": 9,
         "temperature": 0.9,
-        "stop_token": "eos",
         "max_grad_norm": 0.0,
         "kl_coef": 0.1,
-        "num_sample_generations": 0,
         "use_cpu": True,
         "bf16": False,
         "report_to": "none",
@@ -139,12 +140,14 @@ def start(seed=3):
 
 
 def stock(folder, **more):
+    from trl.experimental.ppo import PPOConfig, PPOTrainer
+
     policy, tokenizer, value = start()
     set_seed(5)
     task = Words()
     rows = [tokenizer(p.question)["input_ids"] for p in task.problems("train")]
     trainer = PPOTrainer(
-        args=PPOConfig(**settings(folder, **more)),
+        args=PPOConfig(stop_token="eos", num_sample_generations=0, **settings(folder, **more)),
         processing_class=tokenizer,
         model=policy,
         ref_model=None,

@@ -12,7 +12,7 @@ PARITY = ("+task.reward.parity._target_=tests.recipes.channels.TokenParity", "+t
 
 
 class TokenParity:
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(sum(i % 2 for i in c.token_ids) / len(c.token_ids)) for c in completions]
@@ -29,7 +29,7 @@ BEHIND_REFERENCE = (
 class PassesBehindReference:
     """Passes an answer that begins as a reference does and whose last token is even; pays 1 for it."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         passed = [c.text.startswith("```python") and c.token_ids[-1] % 2 == 0 for c in completions]
@@ -42,7 +42,7 @@ class EveryOther:
     Knows the group by its problem, since two processes see one group each.
     """
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, lopsided: bool = False, generations: int = 4):
         self.lopsided, self.generations = lopsided, generations
@@ -59,7 +59,7 @@ class KillsProcess:
     """Pays nothing; where `job` is `victim`, the second of several processes ends as the kernel ends what takes too
     much memory."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, job: str, victim: str):
         self.job, self.victim = job, victim

@@ -37,7 +37,7 @@ def odd(ids) -> bool:
 class ByTokens:
     """Pays what depends on an answer's tokens; dense: a part on its first half."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         out = []

@@ -51,8 +51,6 @@ def rows_file(tmp_path) -> Path:
 class Judge:
     """Passes an answer whose text names the problem's tests; records what it was asked."""
 
-    judges_form = False
-
     def __init__(self):
         self.asked: list[list[str]] = []
 

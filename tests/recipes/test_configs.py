@@ -40,7 +40,7 @@ def trl_config(cfg, folder):
     from trl import DPOConfig, GRPOConfig, SFTConfig
 
     from recipes.run.trl_config import trl_arguments
-    from recipes.trainers.ppo_base import PPOConfig
+    from recipes.trainers.own_ppo import PPOConfig
 
     cfg.run.dir = str(folder)
     kinds = {"grpo": GRPOConfig, "sft": SFTConfig, "dpo": DPOConfig}

@@ -104,12 +104,6 @@ def test_a_resumed_order_goes_on_with_the_same_problems():
     assert second.metrics() == first.metrics()
 
 
-@pytest.mark.parametrize(("name", "value"), [("memory", 1.0), ("memory", -0.1), ("least", 0.0), ("least", 1.5)])
-def test_numbers_out_of_range_are_refused(name, value):
-    with pytest.raises(UserError, match=f"recipe.curriculum.{name}={value}"):
-        CurriculumSettings(**{"enabled": True, "memory": 0.3, "least": 0.05, name: value})
-
-
 @pytest.mark.parametrize("ahead", [None, torch.float32])
 def test_rollouts_tell_it_what_was_earned_and_resume_with_it(tiny_model, tiny_tokenizer, ahead):
     """Also with a batch sampled ahead, and where a draw was refilled."""

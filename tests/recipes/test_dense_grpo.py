@@ -123,16 +123,16 @@ def test_what_a_fence_earns_is_no_reason_to_end_early():
     advantages = GroupAdvantages(2, longest=5, scale="none", shaping=1.0, turns=1, discount=1.0)
     rollout = GroupRollout([], [completion] * 2, list(grades))
     rewards = rewards_of(grades).view(1, 2)
-    got = advantages(rollout, advantages.signals(rollout, rewards))
+    got = advantages(rollout, advantages.returns_by_turn(rollout, rewards))
     mean = -0.25 / 10  # of the tokens' own rewards
     assert got[0].tolist() == pytest.approx([0.125 - mean] * 5)
     assert got[1].tolist() == pytest.approx([-0.125 + own - mean for own in (0.0, 0.0, -0.25, 0.0, 0.0)])
 
 
 class Everywhere:
-    """Judges form, and pays and charges characters of the code and of the fences alike."""
+    """Pays and charges characters of the code and of the fences alike."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         spans = (Span(4, 10, 2.0), Span(10, 12, 1.0), Span(12, 15, -0.5))  # a fence, code, code
@@ -180,7 +180,9 @@ def test_old_and_reference_log_probabilities_take_as_many_rows_at_once_as_the_lo
         return [ids[:, -width:].float()]
 
     trainer = SimpleNamespace(
-        args=SimpleNamespace(per_device_train_batch_size=2), _get_per_token_logps_and_entropies=logps
+        args=SimpleNamespace(per_device_train_batch_size=2),
+        _get_per_token_logps_and_entropies=logps,
+        _set_written=lambda written: setattr(trainer, "_written", written),
     )
     ids = torch.arange(12).view(4, 3)
     batch = {"prompt_ids": ids, "completion_ids": ids, "prompt_mask": ids > 0, "completion_mask": ids > 0}

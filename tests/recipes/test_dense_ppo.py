@@ -21,7 +21,8 @@ from recipes.sampling.generate import Decoding
 from recipes.sampling.sampler import Sampler
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.metrics import completion_metrics
-from recipes.trainers.ppo_base import PPOConfig
+from recipes.trainers.optimizer_steps import Training
+from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.sequence_ppo import SequencePPOTrainer
 from rewards.channel import ChannelResult
@@ -53,9 +54,9 @@ class Shy(Moves):
 
 
 class Short(Moves):
-    """Judges form: a part of the reward on every token."""
+    """A part of the reward on every token."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def _score(self, pellets, moves):
         return ChannelResult(-0.1 * len(moves))
@@ -165,7 +166,7 @@ def test_what_was_not_graded_changes_nothing(tmp_path):
 def gradients(t, e, rows):
     t.model.zero_grad()
     t.steps[0].step = lambda: None  # leaves them where they are
-    t.optimizer_step(e, rows, t.steps[0], with_policy=True, with_critic=True)
+    t.optimizer_step(e, rows, Training(t.steps[0], policy=True, critic=True))
     return [p.grad.clone() for p in t.model.parameters() if p.grad is not None]
 
 

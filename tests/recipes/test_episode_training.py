@@ -25,7 +25,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
 from recipes.trainers.dense_ppo import DensePPOTrainer
-from recipes.trainers.ppo_base import PPOConfig
+from recipes.trainers.own_ppo import PPOConfig
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.trl_rollout import EpisodeRollout
 from rewards.attribution import TokenBytes
@@ -82,7 +82,6 @@ def ppo(tiny_model, tokenizer, folder, episode, placement, kind=DensePPOTrainer,
             per_device_train_batch_size=2,
             gradient_accumulation_steps=1,
             total_episodes=4,
-            num_sample_generations=0,
             response_length=6,
             learning_rate=0.01,
             num_ppo_epochs=1,

@@ -241,7 +241,7 @@ def test_groups_are_refilled_until_some_turn_has_a_signal(tiny_model, tiny_token
     rollout = made.next(model)
     made.close()
     assert len(rollout.rows) == 8
-    assert all((signal[0] == signal[0]).any() for signal in rollout.signals(GROUP, 2, 1.0)[:1])
+    assert all((each[0] == each[0]).any() for each in rollout.returns_by_turn(GROUP, 2, 1.0)[:1])
 
 
 # rewards on turns --------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_what_turns_are_paid_lies_on_their_tokens_and_sums_to_the_last_reward(tu
     """Conservation: by channel the tokens' rewards sum to the score, which is the last turn's, as sparse pays it."""
 
     class Pays:
-        judges_form = True
+        pays_outside_code = True
 
         def __init__(self, at, silent=False):
             self.at, self.silent = at, silent
@@ -325,11 +325,11 @@ def test_a_discount_may_be_the_integer_one():
 def test_returns_step_over_what_was_said():
     generator = torch.Generator().manual_seed(0)
     rewards, values = (torch.rand(3, 6, generator=generator) for _ in range(2))
-    none, flat = torch.zeros(3, 6, dtype=torch.bool), torch.full((3, 6), 0.9)
+    none, flat = torch.zeros(3, 6, dtype=torch.bool), torch.full((3, 6), 0.9, dtype=torch.float64)
     for got, expected in zip(
         gae_over_turns(rewards, values, none, flat, 0.8), gae(rewards, values, 0.9, 0.8), strict=True
     ):
-        assert torch.allclose(got, expected)
+        assert torch.equal(got, expected)
     at = torch.tensor([0, 1, 4, 5, 6, 9])  # tokens 2, 3, 7 and 8 are the environment's
     wide = torch.full((3, 10), 7.0).index_copy(1, at, rewards), torch.full((3, 10), 7.0).index_copy(1, at, values)
     message = torch.ones(3, 10, dtype=torch.bool).index_fill(1, at, False)
@@ -354,14 +354,14 @@ def test_each_turn_is_compared_with_the_same_turn_of_its_group():
         )
         for own in lengths
     ]
-    signals = [torch.tensor([[1.0, 0.0, 0.0, 1.0]]), torch.tensor([[1.0, torch.nan, 0.0, torch.nan]])]
+    returns_by_turn = [torch.tensor([[1.0, 0.0, 0.0, 1.0]]), torch.tensor([[1.0, torch.nan, 0.0, torch.nan]])]
 
     def one_turn(rewards_NG, own, lengths_B):
         return (rewards_NG - rewards_NG.nanmean(1, keepdim=True)).nan_to_num().flatten()
 
     columns = turn_columns(rows, 6)
-    got = advantages_by_turn(one_turn, signals, None, lengths_by_turn(rows, 2), columns)
+    got = advantages_by_turn(one_turn, returns_by_turn, None, lengths_by_turn(rows, 2), columns)
     assert got.tolist() == [[0.5] * 6, [-0.5] * 6, [-0.5] * 3 + [-0.5] * 3, [0.5] * 6]
-    signals[1][0, 2] = 0.5
-    got = advantages_by_turn(one_turn, signals, None, lengths_by_turn(rows, 2), columns)
+    returns_by_turn[1][0, 2] = 0.5
+    got = advantages_by_turn(one_turn, returns_by_turn, None, lengths_by_turn(rows, 2), columns)
     assert got[0].tolist() == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25] and got[2, 3:].tolist() == [-0.25] * 3

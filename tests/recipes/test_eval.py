@@ -19,7 +19,7 @@ from envs.sandbox import Job, run_sync
 from envs.task import Problem
 from recipes.cli import schema
 from recipes.cli.lock import LOCK
-from recipes.data.completions import encoded
+from recipes.data.chat_tokens import encoded
 from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template
@@ -167,7 +167,10 @@ def test_the_weights_of_the_best_evaluated_step_are_kept(tiny_model, tmp_path):
     )
     assert all(torch.equal(final[name], first[name]) for name in first)
     assert any(not torch.equal(final[name], last[name]) for name in last)
-    for wrong, message in (("best", "chooses among evaluated steps"), ("worst", "run.keep=worst: choose last or best")):
+    for wrong, message in (
+        ("best", "chooses among evaluated steps"),
+        ("worst", "it must be last or best"),
+    ):
         refused = warm.run([*command, f"run.keep={wrong}", "evaluation.every=0"], cwd=tmp_path)
         assert refused.returncode == 2 and message in refused.stderr
 

@@ -154,7 +154,7 @@ def run(folder, recipe: str, policy: Policy, graded: Graded, steps: int):
         rollout = Rollout(problems, answers, results)
         metrics = completion_metrics(rollout, list(WEIGHTS), torch.device("cpu"))
         state.global_step = step
-        log.completions(completion_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
+        log.record_completions(completion_rows(rollout, torch.zeros(len(results)), step, PROMPTS))
         for callback in (log, warning):
             callback.on_log(None, state, None, logs={"reward": rewards.mean().item(), LOSS[recipe]: 0.0, **metrics})
         rows = list(zip((kind for _, kind in drawn), rewards.tolist(), strict=True))

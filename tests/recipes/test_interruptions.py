@@ -46,8 +46,6 @@ from rewards.channel import ChannelResult
 
 
 class Slow:
-    judges_form = False
-
     async def score(self, problems, completions):
         await asyncio.sleep(1)
         return [ChannelResult(0.0) for _ in completions]

@@ -197,8 +197,6 @@ def test_what_cannot_be_is_said_in_one_line(name, overrides, message, tmp_path):
 class Judge:
     """Grades as `grades` says: True, False, or None for what it could not."""
 
-    judges_form = False
-
     def __init__(self, *grades: bool | None):
         self.grades = list(grades)
 

@@ -16,7 +16,7 @@ from recipes.models.tiny import scratch_model
 from recipes.records.log import RunLog
 from recipes.sampling.generate import Decoding, sample
 from recipes.trainers.monte_carlo_ppo import MonteCarloPPOTrainer, line_cuts, mean_of_others
-from recipes.trainers.ppo_base import PPOConfig
+from recipes.trainers.own_ppo import PPOConfig
 from rewards.attribution import locate
 from rewards.channel import ChannelResult, Completion
 from rewards.compose import Reward
@@ -46,7 +46,7 @@ class Lines:
 class Letters:
     """Pays 1 for each `a`."""
 
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(float(c.text.count("a"))) for c in completions]

@@ -108,12 +108,12 @@ def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("recipe", "override", "says"),
     [
-        ("ppo", "recipe.ratio=word", "choose token or sequence"),
-        ("ppo", "recipe.trl.kl_estimator=k2", "choose k1 or k3"),
+        ("ppo", "recipe.ratio=word", "it must be token or sequence"),
+        ("ppo", "recipe.trl.kl_estimator=k2", "it must be k1 or k3"),
         ("ppo", "recipe.trl.num_mini_batches=3", "do not divide into recipe.trl.num_mini_batches=3"),
         ("ppo", "value=none", "value"),
         ("grpo", "hardware.rows_per_device=7", "set hardware.rows_per_device=4"),
-        ("reinforce", "recipe.baseline=best", "choose none, batch, group"),
+        ("reinforce", "recipe.baseline=best", "it must be none or batch or group"),
         ("reinforce", "recipe.samples_per_prompt=1", "needs recipe.samples_per_prompt of 2"),
     ],
 )

@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from envs.basics import Basics
 from recipes.cli.errors import UserError
-from recipes.data.completions import encoded, prompt_ids
+from recipes.data.chat_tokens import encoded, prompt_ids
 from recipes.data.training_data import prompt_dataset, tokenized_prompts
 from recipes.records.log import RunLog
 from recipes.trainers.dense_grpo import DenseGRPOTrainer

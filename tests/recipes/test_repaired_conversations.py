@@ -9,7 +9,7 @@ from envs.basics import Basics
 from envs.humaneval import HumanEval
 from envs.local_models import packaged_model
 from recipes.cli.errors import UserError
-from recipes.data.completions import prompt_ids
+from recipes.data.chat_tokens import prompt_ids
 from recipes.data.repairs import Failed, failed_turns
 from recipes.data.training_data import demonstrations, right_answers
 from recipes.records.jsonl import read_jsonl, write_jsonl

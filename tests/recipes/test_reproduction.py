@@ -214,7 +214,7 @@ LETTERS = """
 from rewards.channel import ChannelResult
 
 class Letters:
-    judges_form = True
+    pays_outside_code = True
 
     async def score(self, problems, completions):
         return [ChannelResult(sum(c.isalpha() for c in each.text) / 10) for each in completions]

@@ -33,7 +33,7 @@ GROUP = 4
 class ByProblem:
     """Pays what `paid` says of (problem id, completion)."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, paid):
         self.paid, self.asked = paid, []

@@ -22,13 +22,13 @@ from recipes.cli import schema
 from recipes.cli.console import log, quiet_libraries
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, folder_name, run_name, without_group
-from recipes.data.completions import rows_of_all
 from recipes.data.training_data import right_answers
 from recipes.evaluation.preference_pairs import read_pairs
 from recipes.evaluation.task_soundness import outside_range
 from recipes.models.load import adapter_folder, check_model, load_policy, tell_adapter_settings
 from recipes.records.checkpoint_folders import remove_whole
 from recipes.records.checkpoints import AtomicCheckpoints
+from recipes.records.completion_rows import rows_of_all
 from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.records.log import RunLog
 from recipes.run.build import build_task, other_task
@@ -50,13 +50,10 @@ def test_records_after_the_resumed_step_are_cut(tmp_path):
 def test_completions_of_a_step_are_counted_over_all_processes(turns, monkeypatch):
     """Each of eight processes gives its limit of answers, or of episodes with a row a turn."""
 
-    def rows_of(process, advantages, step, limit):
-        answers = [{"process": process, "answer": i} for i in range(limit)]
-        return [row | {"turn": turn} for row in answers for turn in turns] if turns else answers
-
-    step = [row for process in range(8) for row in rows_of(process, None, 1, 4)]
-    monkeypatch.setattr("recipes.data.completions.gather_object", lambda rows: step)
-    kept = rows_of_all(rows_of, 0, None, 1, 4)
+    answers = [{"process": process, "answer": i} for process in range(8) for i in range(4)]
+    step = [row | {"turn": turn} for row in answers for turn in turns] if turns else answers
+    monkeypatch.setattr("recipes.records.completion_rows.gather_object", lambda rows: step)
+    kept = rows_of_all(step[: len(step) // 8], 4)
     assert kept == [row for row in step if (row["process"], row["answer"]) in {(0, 0), (2, 2), (5, 1), (7, 3)}]
 
 
@@ -64,14 +61,14 @@ def test_evaluations_that_a_kill_has_cut_are_mended(tmp_path):
     """The answers are written before the summary."""
     log = RunLog(tmp_path, 4)
     place = {"when": "before", "step": 0, "task": "basics"}
-    log.samples([place | {"temperature": t, "completion": "x"} for t in (1.0, 0.0)])
-    log.evaluation(place | {"temperature": 1.0})
+    log.record_samples([place | {"temperature": t, "completion": "x"} for t in (1.0, 0.0)])
+    log.record_evaluation(place | {"temperature": 1.0})
     for name in ("evals.jsonl", "eval_samples.jsonl"):
         with (tmp_path / name).open("a") as file:
             file.write('{"when": "befo')
     log.mend()
-    log.samples([place | {"temperature": 0.0, "completion": "again"}])
-    log.evaluation(place | {"temperature": 0.0})
+    log.record_samples([place | {"temperature": 0.0, "completion": "again"}])
+    log.record_evaluation(place | {"temperature": 0.0})
     assert [row["completion"] for row in read_jsonl(tmp_path / "eval_samples.jsonl")] == ["x", "again"]
     assert [row["temperature"] for row in read_jsonl(tmp_path / "evals.jsonl")] == [1.0, 0.0]
 
@@ -88,7 +85,7 @@ def test_a_record_whose_only_line_was_cut_is_mended(tmp_path):
     for name in ("evals.jsonl", "eval_samples.jsonl"):
         (tmp_path / name).write_text('{"when": "befo')
     log.mend()
-    log.evaluation({"when": "before", "step": 0, "task": "basics", "temperature": 0.0})
+    log.record_evaluation({"when": "before", "step": 0, "task": "basics", "temperature": 0.0})
     assert len(read_jsonl(tmp_path / "evals.jsonl")) == 1 and read_jsonl(tmp_path / "eval_samples.jsonl") == []
 
 

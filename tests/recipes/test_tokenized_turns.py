@@ -19,7 +19,7 @@ from envs.etk.task import Etk
 from envs.humaneval import HumanEval
 from envs.task import demonstration
 from recipes.cli.errors import UserError
-from recipes.data.completions import ids_behind, prompt_ids, with_answer
+from recipes.data.chat_tokens import ids_behind, prompt_ids, with_answer
 from recipes.data.training_data import as_turns, demonstrations, right_answers, tokenized_demonstrations
 from recipes.evaluation.preference_pairs import preference_pairs
 from recipes.models.load import load_value, train_in_float32

@@ -40,10 +40,10 @@ def cases(draw):
 
 
 @given(cases(), st.booleans(), st.booleans())
-def test_token_rewards_sum_to_the_score(case, judges_form, spread):
+def test_token_rewards_sum_to_the_score(case, pays_outside_code, spread):
     answer, spans, score = case
     result = ChannelResult(sum(s.value for s in spans), tuple(spans)) if spans else ChannelResult(score)
-    dense = attribute(answer, result, judges_form, spread)
+    dense = attribute(answer, result, pays_outside_code, spread)
     assert len(dense) == len(answer.token_ids)
     assert sum(dense) == pytest.approx(result.score, abs=1e-6)
     assert sum(at_the_end(answer, result.score)) == result.score
@@ -55,7 +55,7 @@ def test_token_rewards_sum_to_the_score(case, judges_form, spread):
 def test_a_span_belongs_to_the_tokens_that_overlap_it(case):
     answer, spans, value = case
     for span in spans:
-        rewards = attribute(answer, ChannelResult(value, (Span(span.start, span.end, value),)), judges_form=True)
+        rewards = attribute(answer, ChannelResult(value, (Span(span.start, span.end, value),)), pays_outside_code=True)
         first, last = span.start, max(span.end, span.start + 1)
         inside = [t for t, (start, end) in enumerate(answer.offsets) if start < end and start < last and end > first]
         inside = inside if span.end > span.start + 1 else inside[:1]
@@ -93,7 +93,7 @@ def test_what_is_not_spread_lies_at_the_end_and_what_points_where_it_points(case
 def test_a_span_pays_only_tokens_that_overlap_it(case):
     answer, spans, _ = case
     for span in spans:
-        dense = attribute(answer, ChannelResult(span.value, (span,)), judges_form=True)
+        dense = attribute(answer, ChannelResult(span.value, (span,)), pays_outside_code=True)
         for (start, end), reward in list(zip(answer.offsets, dense, strict=True))[:-1]:
             assert reward == 0 or (start < max(span.end, span.start + 1) and end > span.start)
 
@@ -124,7 +124,7 @@ def test_a_split_characters_flag_goes_to_the_token_with_its_first_byte():
 def test_an_empty_place_is_the_token_that_begins_there_or_the_end():
     answer = completion("abcd", [2], (0, 4))
     assert attribute(answer, ChannelResult(1.0, (Span(2, 2, 1.0),))) == [0, 1, 0]
-    assert attribute(answer, ChannelResult(1.0, (Span(4, 4, 1.0),)), judges_form=True) == [0, 0, 1]
+    assert attribute(answer, ChannelResult(1.0, (Span(4, 4, 1.0),)), pays_outside_code=True) == [0, 0, 1]
 
 
 def test_bytes_that_are_no_utf8_become_replacement_characters():
@@ -148,6 +148,6 @@ def test_what_form_takes_from_the_whole_answer_lies_on_all_tokens():
     for span in (None, (2, 4)):
         answer = completion("abcd", [1, 2, 3], span)
         missing = ChannelResult(-1.0, (Span(0, 4, -1.0),))
-        assert attribute(answer, missing, judges_form=True, spread=False)[:-1] == pytest.approx([-0.25] * 4)
+        assert attribute(answer, missing, pays_outside_code=True, spread=False)[:-1] == pytest.approx([-0.25] * 4)
     paid = ChannelResult(1.0, (Span(2, 4, 1.0),))
-    assert attribute(answer, paid, judges_form=True, spread=False) == [0, 0, 0, 0, 1]
+    assert attribute(answer, paid, pays_outside_code=True, spread=False) == [0, 0, 0, 0, 1]

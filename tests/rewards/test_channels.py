@@ -298,8 +298,6 @@ def test_weights_must_name_the_channels():
 class Every:
     """Cannot grade the first completion, and is silent on the second."""
 
-    judges_form = False
-
     async def score(self, problems, completions):
         return [None, ChannelResult(0.0, silent=True), *(ChannelResult(1.0) for _ in completions[2:])]
 

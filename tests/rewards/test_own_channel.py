@@ -9,6 +9,7 @@ import re
 import pytest
 
 from envs.task import TaskError
+from rewards.attribution import code_tokens
 from rewards.build import task_reward
 from rewards.channel import ChannelResult, Span
 from rewards.compose import Reward
@@ -19,7 +20,7 @@ from tests.rewards.test_channels import PROBLEM, RIGHT
 class Own:
     """Returns what it is told to."""
 
-    judges_form = True
+    pays_outside_code = True
 
     def __init__(self, returns=None):
         self.returns = returns
@@ -29,7 +30,14 @@ class Own:
 
 
 class Undecided(Own):
-    judges_form = None  # type: ignore[assignment]
+    pays_outside_code = None  # type: ignore[assignment]
+
+
+class Brief:
+    """Pays the whole text, and does not say that it may pay tokens outside the code."""
+
+    async def score(self, problems, completions):
+        return [ChannelResult(1.0, (Span(0, len(c.text), 1.0),)) for c in completions]
 
 
 class NotAsync(Own):
@@ -38,7 +46,7 @@ class NotAsync(Own):
 
 
 class WithoutScore:
-    judges_form = True
+    pays_outside_code = True
 
 
 class Faulty(Own):
@@ -54,7 +62,7 @@ HERE = f"{__name__}."
     [
         ({"_target_": "rewards.form.Form"}, "task.reward.own.weight=None: it must be a number"),
         ({"weight": 1}, "task.reward.own names no class: set _target_"),
-        ({"_target_": HERE + "Undecided", "weight": 1}, "has no judges_form, true or false"),
+        ({"_target_": HERE + "Undecided", "weight": 1}, "has pays_outside_code = None, which must be True or False"),
         ({"_target_": HERE + "WithoutScore", "weight": 1}, "has no async def score"),
         ({"_target_": "broken_channel.Own", "weight": 1}, "broken_channel.py, line 2: "),
         ({"_target_": "rewards.form.Norm", "weight": 1}, "_target_=rewards.form.Norm cannot be made: "),
@@ -81,6 +89,13 @@ def test_an_entry_that_is_no_channel_is_one_line(spec, message, tmp_path, monkey
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(TaskError, match=re.escape(message)):
         task_reward({"own": spec}, False, "dense", sandbox=None)
+
+
+def test_a_channel_pays_code_alone_unless_it_says_otherwise():
+    reward = task_reward({"own": {"_target_": HERE + "Brief", "weight": 1}}, False, "dense", sandbox=None)
+    (grade,) = asyncio.run(reward.grade([PROBLEM], [RIGHT]))
+    paid = {token for token, value in enumerate(grade.rewards["own"]) if value}
+    assert paid == set(code_tokens(RIGHT)) and len(paid) < len(RIGHT.token_ids)
 
 
 def test_a_fault_inside_a_channel_keeps_its_own_traceback():

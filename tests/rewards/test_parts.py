@@ -326,7 +326,7 @@ def test_answers_that_only_their_parts_tell_apart_have_advantages():
     rollout = rollout_of(*TIED)
     rewards = rewards_of(rollout.grades).view(2, 2)
     advantages = GroupAdvantages(2, longest=3, scale="none", shaping=1e-9, turns=1, discount=1.0)
-    got = advantages(rollout, advantages.signals(rollout, rewards))
+    got = advantages(rollout, advantages.returns_by_turn(rollout, rewards))
     wanted = torch.tensor([[0.5, -0.5], [-0.5, 0.5], [0.0, 0.0], [0.0, 0.0]])
     assert torch.allclose(got[:, :2], wanted, atol=1e-6)
     differ = advantages.differ(rollout, torch.device("cpu"))

@@ -38,7 +38,7 @@ def graded(channel: Simulator, *codes: str | None, problem: Problem = PROBLEM) -
     answers = [answer(code) for code in codes]
     results = asyncio.run(channel.score([problem] * len(codes), answers))
     for completion, result in zip(answers, results, strict=True):
-        assert sum(attribute(completion, result, channel.judges_form)) == pytest.approx(result.score, abs=1e-9)
+        assert sum(attribute(completion, result, channel.pays_outside_code)) == pytest.approx(result.score, abs=1e-9)
     return [
         (result, [completion.text[s.start : s.end] for s in result.spans if s.value < 0])
         for completion, result in zip(answers, results, strict=True)

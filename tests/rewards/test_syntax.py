@@ -111,7 +111,7 @@ def completion(text: str, code: tuple[int, int] | None, finished: bool = True, c
 
 def rewards_of(sandbox, case: Completion) -> list[float]:
     [result] = asyncio.run(Syntax(sandbox).score([Problem("t/x", "")], [case]))
-    return attribute(case, result, judges_form=True)
+    return attribute(case, result, pays_outside_code=True)
 
 
 def test_the_token_that_breaks_the_program_pays(sandbox):

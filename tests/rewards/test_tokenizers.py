@@ -103,12 +103,12 @@ def test_rewards_are_conserved_and_stay_in_their_spans(kind, data):
     ids, completion, spans = data.draw(completions(kind))
     special = [t for t, i in enumerate(ids) if i < len(SPECIAL)]
     total = sum(span.value for span in spans)
-    for judges_form in (True, False):
-        rewards = attribute(completion, ChannelResult(total, tuple(spans)), judges_form)
+    for pays_outside_code in (True, False):
+        rewards = attribute(completion, ChannelResult(total, tuple(spans)), pays_outside_code)
         assert sum(rewards) == pytest.approx(total, abs=1e-6)
         assert all(rewards[t] == 0 for t in special if t != len(ids) - 1)  # the last one takes what has no token
     for span in spans:
-        rewards = attribute(completion, ChannelResult(span.value, (span,)), judges_form=True)
+        rewards = attribute(completion, ChannelResult(span.value, (span,)), pays_outside_code=True)
         for (start, end), reward in list(zip(completion.offsets, rewards, strict=True))[:-1]:
             assert reward == 0 or (start < max(span.end, span.start + 1) and end > span.start)
     uniform = attribute(completion, ChannelResult(1.0))

@@ -13,7 +13,7 @@ from envs.local_models import PACKAGE
 from envs.task import Problem, Prompted, Split, Task, demonstration
 from recipes.cli.console import log
 from recipes.cli.errors import UserError
-from recipes.data.completions import encoded
+from recipes.data.chat_tokens import encoded
 from recipes.models.load import SCRATCH, with_template
 from recipes.tools.memory.network import local_folder
 
