@@ -11,8 +11,8 @@
 LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. With `share` the weights are
 averaged with those that training began with, which often keeps more of what the model could do before; with `other`
 they are averaged with another run's, which may answer more than either. With `rank` a run that trained all weights
-keeps so many directions of the change of each matrix, and the embeddings as they were, which leaves out much of the
-noise of its updates (tests/bench/results/learning.md). The folder is read again before it is kept: its
+keeps so many directions of the change of each matrix, and the embeddings as they were (what that does to answers:
+tests/bench/results/learning.md, "Main directions of a change"). The folder is read again before it is kept: its
 greedy answers must equal those of the run's own weights, except where two tokens are equally likely but for rounding.
 README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval, the command,
 the commit, what got worse.
