@@ -227,8 +227,8 @@ def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: st
     averaged = ""
     if rank is not None:
         averaged = (
-            f" Of the change that training made to each matrix of all weights, {rank} singular directions are kept; "
-            "the embeddings are as before. The scores below were measured before that."
+            f" Where all weights were trained, the change of each matrix is reduced to rank {rank}, and the embeddings "
+            "are as before. The scores below were measured before that."
         )
     if share < 1:
         averaged += (

@@ -282,6 +282,11 @@ def _check_sequence_ratio(cfg: DictConfig) -> None:
             f"recipe.trl.gamma={cfg.recipe.trl.gamma}: recipe.ratio=sequence sums a completion's rewards without a "
             "discount; set recipe.trl.gamma=1.0"
         )
+    if cfg.recipe.trl.get("whiten_rewards"):
+        raise UserError(
+            "recipe.trl.whiten_rewards=true adds to each token's reward, which recipe.ratio=sequence sums: longer "
+            "completions would earn another total; set it to false"
+        )
 
 
 def _check_value_used(cfg: DictConfig) -> None:

@@ -282,8 +282,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         if logits_at_once:
             require_plain_head(self.policy)
         # under ZeRO-3 each forward pass gathers weights, so all processes must make equally many of them
-        packs = full_attention(self.policy.config) and not self._zero3
-        self.packing_max_tokens = packing_max_tokens if packs else 0
+        self.packing_max_tokens = packing_max_tokens if full_attention(self.policy.config) and not self._zero3 else 0
         if self.packing_max_tokens:
             attend_by_segment(self.accelerator.device, self.policy, self.ref_model)
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
@@ -300,11 +299,9 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             lookahead_dtype=(sampling_dtype or self.policy.dtype) if lookahead else None,
             parts=bool(shaping) and self._turns == 1,
         )
-        copy_dtype = None if lookahead else sampling_dtype
-        external = self._sample_by_trl if elsewhere else None
         grader = Grader(reward, grading_chunk)
         self._curriculum = CurriculumSettings(**curriculum) if curriculum and curriculum["enabled"] else None
-        self.rollouts = self._rollouts(settings, grader, copy_dtype, server, external, prefix, episode)
+        self.rollouts = self._rollouts(settings, grader, sampling_dtype, server, prefix, episode)
         self._advantages = GroupAdvantages(
             group=self.num_generations,
             longest=self.max_completion_length,
@@ -323,9 +320,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self,
         settings: RolloutSettings,
         grader: Grader,
-        copy_dtype: torch.dtype | None,
+        sampling_dtype: torch.dtype | None,
         server: str | None,
-        external: Any,
         prefix: Mapping[str, Any] | None,
         episode: Episode | None,
     ) -> Rollouts:
@@ -339,7 +335,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             Decoding(self.max_completion_length, self.temperature, self.top_p),
             ends,
             server=server,
-            copy_dtype=copy_dtype,
+            copy_dtype=None if settings.lookahead_dtype else sampling_dtype,
             autocast=nullcontext if settings.lookahead_dtype else self.accelerator.autocast,
         )
         # optimizer steps of the training, over those that one rollout serves
@@ -355,7 +351,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
             sampler,
             grader,
             args.seed * self.accelerator.num_processes + self.accelerator.process_index,
-            external,
+            self._sample_by_trl if self.use_vllm or self._zero3 else None,
             prefixes_of(prefix, self.task, tokenizer, steps, self.max_completion_length),
             episodes_of(episode, self.task, tokenizer, template, ends, grader),
         )

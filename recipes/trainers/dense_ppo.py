@@ -38,7 +38,7 @@ from recipes.records.log import RunLog
 from recipes.sampling.background_grading import Grader
 from recipes.sampling.episodes import Episodes
 from recipes.sampling.generate import Decoding, end_ids
-from recipes.sampling.group_batch import AnswerSums, sums
+from recipes.sampling.group_batch import sums
 from recipes.sampling.prefix import ReferencePrefixes, prefixes_of
 from recipes.sampling.sampler import sampler_of
 from recipes.trainers.advantages import KLCoefficient, kl_per_token, whiten
@@ -384,13 +384,16 @@ class DensePPOTrainer(StepLog, ForwardPasses, ResumablePPOTrainer):
         )
         steps, longest = args.num_total_batches, args.response_length
         self.prefixes: ReferencePrefixes | None = prefixes_of(prefix, task, processing_class, steps, longest)
-        self._drawn_again = 0
-        self._from_prompt: AnswerSums | None = None
+        self._drawn_again, self._from_prompt = 0, None
         self._loop = asyncio.Runner()
         self._grader = Grader(reward, grading_chunk)
+        self._take_episode(episode)
+        self.steps = steps_of(self, zero_stage)
+
+    def _take_episode(self, episode: Episode | None) -> None:
+        """What plays episodes of several turns; without one an answer has one turn."""
         self._episodes: Episodes | None = None
         self.turns, self._between_turns = 1, 1.0
         if episode is not None and episode.turns > 1:
             self.turns, self._between_turns = episode.turns, episode.gamma
-            self._episodes = Episodes(episode, task, processing_class, {}, self._end_ids, self._grader)
-        self.steps = steps_of(self, zero_stage)
+            self._episodes = Episodes(episode, self.task, self.processing_class, {}, self._end_ids, self._grader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,12 @@ from recipes.sampling.prefix import ReferencePrefixes
 from recipes.trainers.advantages import KLCoefficient
 from recipes.trainers.optimizer_steps import PlainStep, ShardedStep
 from recipes.trainers.own_ppo import PPOTrainer
+
+
+def state_of(file: Path) -> TrainerState:
+    """The trainer's state in a checkpoint, without the field that TRL's PPOTrainer, the base until now, added to it."""
+    known = {field.name for field in dataclasses.fields(TrainerState)}
+    return TrainerState(**{key: value for key, value in json.loads(file.read_bytes()).items() if key in known})
 
 
 class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
@@ -121,7 +129,7 @@ class ResumablePPOTrainer(AtomicCheckpoints, PPOTrainer):
             _load_whole(self.policy, checkpoint / "model.safetensors")
         extra = torch.load(checkpoint / EXTRA.format(rank=0), map_location="cpu", weights_only=True)
         self.value.load_state_dict(extra["value"], strict=False)
-        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        self.state = state_of(checkpoint / "trainer_state.json")
         self.state.is_world_process_zero = self.is_world_process_zero()
         self.state.is_local_process_zero = self.is_local_process_zero()
 

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import CLOCK
+from recipes.trainers.resumable_ppo import state_of
 from tests import warm
 from tests.recipes.channels import PARITY
 
@@ -142,3 +143,9 @@ def test_evaluations_in_between_change_nothing_of_the_training(tmp_path, recipe)
     assert results == [(*at, temperature) for at in wanted for temperature in (1.0, 0.0)]
     assert all("memory/evaluation" in row for row in rows)
     assert "held-out" in (every / "report.html").read_text().lower()
+
+
+def test_a_checkpoint_of_trls_ppo_is_read_without_the_field_that_it_adds(tmp_path):
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 4, "max_steps": 6, "episode": 256}')
+    state = state_of(tmp_path / "trainer_state.json")
+    assert (state.global_step, state.max_steps) == (4, 6) and not hasattr(state, "episode")

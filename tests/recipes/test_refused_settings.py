@@ -92,6 +92,8 @@ def test_a_recipe_that_does_not_sample_with_vllm_asks_no_server(recipe):
 def test_settings_of_ppo_that_would_be_ignored_are_refused():
     with pytest.raises(UserError, match=r"recipe\.trl\.gamma=0\.9: recipe\.ratio=sequence sums"):
         check_ppo(compose("recipe.ratio=sequence", "recipe.trl.gamma=0.9", recipe="ppo"))
+    with pytest.raises(UserError, match=r"recipe\.trl\.whiten_rewards=true adds to each token's reward"):
+        check_ppo(compose("recipe.ratio=sequence", "recipe.trl.whiten_rewards=true", recipe="ppo"))
     with pytest.raises(UserError, match=r"value=separate: recipe\.ratio=sequence .* has no critic"):
         check_ppo(compose("recipe.ratio=sequence", "value=separate", recipe="ppo"))
     with pytest.raises(UserError, match=r"recipe\.trl\.num_ppo_epochs=4: REINFORCE makes one update of each rollout"):

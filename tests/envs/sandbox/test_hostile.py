@@ -11,7 +11,7 @@ import pytest
 from envs.sandbox import FunctionCase, Job, Limits, StdioCase, run_sync
 
 FILES = sorted((Path(__file__).parent / "hostile").glob("*.toml"))
-LIMITS = Limits(wall_s=1.0, cpu_s=1.0, memory_mib=512)
+LIMITS = Limits(wall_s=2.0, cpu_s=1.0, memory_mib=512)
 PROBES = [
     Job(name, "function", f"def f(x): return x * {n}", "f", (FunctionCase((2,), 4),))
     for name, n in (("right", 2), ("wrong", 3))

@@ -72,13 +72,13 @@ def test_sleep_is_a_timeout_and_keeps_what_was_answered(grade):
 
 def test_times_of_each_case(grade):
     """A process that runs out of time on its third case is followed by one that begins with it."""
-    slow = "import time\ndef f(x):\n    time.sleep(0.25 if x < 5 else 100)\n    return -x if x == 4 else x\n"
-    each = Limits(wall_s=0.7, each_case=True)
+    slow = "import time\ndef f(x):\n    time.sleep(0.3 if x < 5 else 100)\n    return -x if x == 4 else x\n"
+    each = Limits(wall_s=1.0, each_case=True)
     right = [((x,), x) for x in range(4)]
-    together = grade.call(slow, *right, limits=Limits(wall_s=0.7))  # 1 s of sleep
+    together = grade.call(slow, *right, limits=Limits(wall_s=1.0))  # 1.2 s of sleep
     assert together.verdict == "timeout" and together.cases[0] and not together.cases[3]
     outcome = grade.call(slow, *right, limits=each)
-    assert (outcome.verdict, outcome.note) == ("pass", "") and outcome.seconds > 1.0
+    assert (outcome.verdict, outcome.note) == ("pass", "") and outcome.seconds > 1.2
     assert grade.call(slow, *right, ((9,), 9), ((1,), 1), limits=each).cases == (True,) * 4 + (False,) * 2
     wrong = grade.call(slow, *right, ((4,), 4), ((1,), 1), limits=each)
     assert (wrong.verdict, wrong.cases) == ("fail", (True,) * 4 + (False, True))

@@ -164,7 +164,7 @@ def test_the_main_directions_of_a_change_are_kept_and_the_embeddings_are_as_befo
         torch.testing.assert_close(one[name], before + change, **close)
         torch.testing.assert_close(half[name], before + change / 2, **close)
         torch.testing.assert_close(both[name], (adapted[name] + one[name]) / 2, **close)
-    assert "each matrix of all weights, 1 singular directions are kept" in (tmp_path / "one" / "README.md").read_text()
+    assert "the change of each matrix is reduced to rank 1" in (tmp_path / "one" / "README.md").read_text()
 
 
 def test_directions_are_kept_of_each_matrix_of_a_stack():
