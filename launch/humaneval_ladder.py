@@ -11,7 +11,7 @@ style: chat, or completion, in which the prompt is a text that the model continu
 whose name ends in _base, chat for others. hardware=t4 without a model takes deepseek_coder_1_3b_base. Any other
 KEY=VALUE is an override of every command, as model=..., seed=... or hardware=... are. Each command is printed before it
 runs. A training that is finished is not run again and one that was stopped goes on; the base model is evaluated each
-time. The first row that fails ends the ladder. The table is written to runs/humaneval.html and runs/results.csv.
+time. The first row that fails ends the ladder. The table is written to runs/humaneval.html and runs/humaneval.csv.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def commands(ladder: Ladder, overrides: Sequence[str]) -> list[list[str]]:
         *(row("ppo.py -m", "ppo", *batch, *online) for batch in ppo),
         row("pairs.py", "pairs", named("pairs"), *problems, *setting("recipe.temperature", ladder.temperature), *last),
         row("dpo.py", "dpo", *steps(ladder, SAMPLES_AN_UPDATE_OF_DPO), *last),
-        ["recipes/table.py", "task=humaneval", "match=humaneval_", "html=runs/humaneval.html", "csv=runs/results.csv"],
+        ["recipes/table.py", "task=humaneval", "match=humaneval_", "html=runs/humaneval.html", "csv=runs/humaneval.csv"],
     ]
 
 

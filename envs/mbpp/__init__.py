@@ -11,6 +11,7 @@ import ast
 import builtins
 import functools
 import itertools
+import logging
 import re
 import warnings
 from collections import Counter
@@ -30,6 +31,8 @@ from envs.task import (
     require_own_ids,
     require_tests,
 )
+
+log = logging.getLogger("codegrain")
 
 HUB = "google-research-datasets/mbpp"
 COLUMNS = ("task_id", "text", "prompt", "code", "test_list", "test_setup_code", "test_imports", "challenge_test_list")
@@ -125,6 +128,8 @@ class Mbpp(CodeBlockTask):
         if len(problems) <= self.validation_size:
             raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
         require_own_ids(problems)
+        if dropped:
+            log.warning("OpenCodeInstruct: left out %d rows (%s)", dropped.total(), instruct.reasons(dropped))
         self.train_size = min(self.train_size, len(problems) - self.validation_size)
         return problems
 

@@ -39,7 +39,7 @@ MAX_TESTS = 20
 def rows(path: str | None, seed: int, dropped: Counter[str] | None = None) -> Iterator[Row]:
     """Rows from files, or streamed from the hub in a random order; `dropped` counts lines that hold no row."""
     if path is not None:
-        return file_rows(data_files(Path(path), "task.env.train_path"), COLUMNS, dropped)
+        return file_rows(data_files(Path(path), "task.env.train_path"), COLUMNS, dropped, warn=False)
     return hub_rows(HUB, "train", "train", COLUMNS, seed=seed)
 
 
@@ -69,9 +69,13 @@ def sample(
         if in_order and len(kept) == size:
             break
     if not kept:
-        reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common())
-        raise TaskError(f"no usable row of OpenCodeInstruct ({reasons or 'there are no rows'})")
+        raise TaskError(f"no usable row of OpenCodeInstruct ({reasons(dropped) or 'there are no rows'})")
     return [each for *_, each in sorted(kept, reverse=True)]
+
+
+def reasons(dropped: Counter[str]) -> str:
+    """Why rows are left out, with how many for each reason, the most frequent first."""
+    return ", ".join(f"{count} {why}" for why, count in dropped.most_common())
 
 
 def problem(row: Row) -> Problem:

@@ -42,7 +42,7 @@ def made(number: int, **changes):
     } | changes
 
 
-def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
+def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path, caplog):
     odd = [
         made(100, domain="algorithmic"),
         made(101, unit_tests="[]"),
@@ -59,6 +59,8 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path):
     file.write_text("".join(json.dumps(r) + "\n" for r in [*map(made, range(20)), *odd]) + "not json\n")
     task = Mbpp(train_path=str(file), train_size=15, validation_size=5)
     train, validation = task.problems("train"), task.problems("validation")
+    [told] = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert told.startswith("OpenCodeInstruct: left out 7 rows (") and "1 domain algorithmic" in told
     assert (len(train), len(validation)) == (15, 5) and not {p.id for p in train} & {p.id for p in validation}
     assert train == Mbpp(train_path=str(file), train_size=15, validation_size=5).problems("train")
     assert train != Mbpp(train_path=str(file), train_size=15, validation_size=5, split_seed=1).problems("train")

@@ -249,11 +249,11 @@ def test_the_ladder_runs_from_its_first_row_to_its_table(hardware, model, wider_
     small = [f"model.path={wider_model}", "hardware.precision=fp32", "task.max_new_tokens=6"]
     channel = "+task.reward.letters={_target_:letters.Letters,weight:10}"
     assert humaneval_ladder.main([*hardware, *settings, *small, channel]) == 0
-    rows = Path("runs/results.csv").read_text().splitlines()
+    rows = Path("runs/humaneval.csv").read_text().splitlines()
     assert (
         len(rows) == 1 + 2 * 9 and Path("runs/humaneval.html").exists()
     )  # greedy and sampled; pairs are not evaluated
-    assert f"humaneval_ppo-0.03-batch8-{model}-seed0" in Path("runs/results.csv").read_text()
+    assert f"humaneval_ppo-0.03-batch8-{model}-seed0" in Path("runs/humaneval.csv").read_text()
 
 
 @pytest.mark.slow
