@@ -76,7 +76,12 @@ def commands(ladder: Ladder, overrides: Sequence[str]) -> list[list[str]]:
         *(row("ppo.py -m", "ppo", *batch, *online) for batch in ppo),
         row("pairs.py", "pairs", named("pairs"), *problems, *setting("recipe.temperature", ladder.temperature), *last),
         row("dpo.py", "dpo", *steps(ladder, SAMPLES_AN_UPDATE_OF_DPO), *last),
-        ["recipes/table.py", "task=humaneval", "match=humaneval_", "html=runs/humaneval.html", "csv=runs/humaneval.csv"],
+        [
+            "recipes/table.py",
+            "task=humaneval",
+            "match=humaneval_",
+            *(f"{form}=runs/humaneval.{form}" for form in ("html", "csv")),
+        ],
     ]
 
 
