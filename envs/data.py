@@ -110,6 +110,11 @@ def file_rows(
             log.warning("%s: %d lines are not JSON objects and are left out", file, invalid)
 
 
+def reasons_of(dropped: Counter[str]) -> str:
+    """Why rows are left out, with how many for each reason, the most frequent first; empty where none is."""
+    return ", ".join(f"{count} {why}" for why, count in dropped.most_common() if count)
+
+
 def check_fields(row: Row, kinds: Mapping[str, str], optional: Sequence[str] = ()) -> None:
     """Raise TaskError for a field that is not of its kind, one of KINDS; those in `optional` may be missing or null."""
     for field, kind in kinds.items():

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envs.data import data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows, reasons_of
 from envs.deepcoder.cases import BadTests, Cases, normalise
 from envs.deepcoder.statement import in_any_case, in_any_order, several_answers, tolerance_of
 from envs.json_lines import Row
@@ -229,7 +229,7 @@ def _tell(
     sides += [] if held_out is None else [("held-out rows", held_out, dropped_held_out)]
     parts = []
     for name, kept, others in sides:
-        reasons = ", ".join(f"{count} {why}" for why, count in others.most_common() if count)
+        reasons = reasons_of(others)
         if not kept:
             raise TaskError(f"deepcoder: no usable {name} ({reasons or 'empty files'}): see task.env.path")
         if reasons:

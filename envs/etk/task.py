@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from envs.data import reasons_of
 from envs.etk.answer import extracted
 from envs.etk.checkout import Filters
 from envs.etk.prompts import Prompt
@@ -140,7 +141,7 @@ class Etk:
                 )
             )
         if dropped:
-            log.info("etk: rows left out: %s", ", ".join(f"{n} {reason}" for reason, n in dropped.most_common()))
+            log.info("etk: rows left out: %s", reasons_of(dropped))
         if not problems:
             raise TaskError(f"no rows left in {path or source}: loosen the filters of task.env")
         return problems

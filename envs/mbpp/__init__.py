@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.data import check_fields, data_files, file_rows, hub_rows
+from envs.data import check_fields, data_files, file_rows, hub_rows, reasons_of
 from envs.json_lines import Row
 from envs.mbpp import instruct, plus
 from envs.task import (
@@ -129,7 +129,7 @@ class Mbpp(CodeBlockTask):
             raise TaskError(f"{len(problems)} usable rows: lower task.env.validation_size={self.validation_size}")
         require_own_ids(problems)
         if dropped:
-            log.warning("OpenCodeInstruct: left out %d rows (%s)", dropped.total(), instruct.reasons(dropped))
+            log.warning("OpenCodeInstruct: left out %d rows (%s)", dropped.total(), reasons_of(dropped))
         self.train_size = min(self.train_size, len(problems) - self.validation_size)
         return problems
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from envs.data import data_files, file_rows, hub_rows
+from envs.data import data_files, file_rows, hub_rows, reasons_of
 from envs.json_lines import Row
 from envs.task import Problem, TaskError, extract_fenced
 
@@ -69,13 +69,8 @@ def sample(
         if in_order and len(kept) == size:
             break
     if not kept:
-        raise TaskError(f"no usable row of OpenCodeInstruct ({reasons(dropped) or 'there are no rows'})")
+        raise TaskError(f"no usable row of OpenCodeInstruct ({reasons_of(dropped) or 'there are no rows'})")
     return [each for *_, each in sorted(kept, reverse=True)]
-
-
-def reasons(dropped: Counter[str]) -> str:
-    """Why rows are left out, with how many for each reason, the most frequent first."""
-    return ", ".join(f"{count} {why}" for why, count in dropped.most_common())
 
 
 def problem(row: Row) -> Problem:

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = re.compile(r"(^|/)(\.|runs/|outputs/|build/|dist/)|CHANGELOG")
 """Hidden and made folders, and the changelog, which names what is no longer there."""
 DOCUMENTS = sorted(file for file in ROOT.rglob("*.md") if not LEFT_OUT.search(str(file.relative_to(ROOT))))
+DRY = "learning|run_ablation|episodes|reach"
+"""Benchmarks that print their commands with --dry-run."""
 SMALL = {
     "chat": chat.ChatConfig,
     "doctor": doctor.DoctorConfig,
@@ -119,6 +121,14 @@ def test_a_script_knows_the_options_that_a_command_gives_it(document, command):
         text = (ROOT / script).read_text()
         options = re.findall(r" (--[a-z][\w-]*)", command.split(script, 1)[1])
         assert [option for option in options if f'"{option}"' not in text] == []
+
+
+@pytest.mark.parametrize("command", sorted({command for _, command in commands(rf"tests/bench/(?:{DRY})\.py")}))
+def test_a_benchmark_takes_the_arguments_that_a_command_gives_it(command):
+    name, rest = re.search(rf"tests/bench/({DRY})\.py(.*)", command).groups()
+    argv = shlex.split(rest)
+    if "--summary" not in argv:  # which reads what is stored and runs nothing
+        assert importlib.import_module(f"tests.bench.{name}").main([*argv, "--dry-run"]) == 0
 
 
 @pytest.mark.parametrize(("document", "module"), in_documents(r"python -m ([\w.]+)"))

@@ -226,14 +226,20 @@ QLORA_HERE = ["hardware=t4", "hardware.device=cpu", "hardware.optimizer=adamw_to
 
 @pytest.fixture(scope="module")
 def wider_model(tiny_model, tmp_path_factory) -> Path:
-    """The tiny model with rows of 64 weights, the fewest that 4-bit layers take on some CPUs."""
+    """The tiny model with rows of 64 weights, the fewest that 4-bit layers take on some CPUs. After some tokens it is
+    likely to end its answer: pairs are made of ended answers alone."""
+    import torch
     from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 
     config = AutoConfig.from_pretrained(tiny_model)
     config.hidden_size, config.head_dim = 64, 16
     folder = tmp_path_factory.mktemp("wider")
-    LlamaForCausalLM(config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config)
+    model.lm_head.weight.data[tokenizer.eos_token_id] = torch.randn(64)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -250,9 +256,8 @@ def test_the_ladder_runs_from_its_first_row_to_its_table(hardware, model, wider_
     channel = "+task.reward.letters={_target_:letters.Letters,weight:10}"
     assert humaneval_ladder.main([*hardware, *settings, *small, channel]) == 0
     rows = Path("runs/humaneval.csv").read_text().splitlines()
-    assert (
-        len(rows) == 1 + 2 * 9 and Path("runs/humaneval.html").exists()
-    )  # greedy and sampled; pairs are not evaluated
+    assert len(rows) == 1 + 2 * 9  # greedy and sampled; pairs are not evaluated
+    assert Path("runs/humaneval.html").exists()
     assert f"humaneval_ppo-0.03-batch8-{model}-seed0" in Path("runs/humaneval.csv").read_text()
 
 
