@@ -98,6 +98,7 @@ def packed_sdpa(
     if behind is not None:
         with torch.autocast(device, enabled=False):
             return _behind_each(query, key, value, behind, how), None
+    assert segments is not None
     # pieces by split, whose backward pass puts their gradients together once; slices would add up rows of zeros
     lengths = [segments[0], *segments[1]]
     prompt, *completions = zip(*(states.split(lengths, 2) for states in (query, key, value)), strict=True)

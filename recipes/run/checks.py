@@ -214,7 +214,7 @@ def _check_prompt_gradient(cfg: DictConfig) -> None:
         return
     if cfg.hardware.gradient_checkpointing:
         raise UserError(
-            "hardware.gradient_checkpointing=true drops the keys and values that recipe.prompt_gradient=false keeps: set "
+            "recipe.prompt_gradient=false keeps keys and values, which hardware.gradient_checkpointing=true drops: set "
             "hardware.gradient_checkpointing=false"
         )
     if cfg.hardware.zero_stage == 3:

@@ -7,8 +7,6 @@ prompt costs a forward pass in place of a forward and a backward pass, and these
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
