@@ -57,7 +57,6 @@ def main(cfg) -> None:
         processing_class=run.tokenizer,
         peft_config=lora(cfg.model, cfg.adapter),
         run_log=run.log,
-        prompt_gradient=cfg.recipe.prompt_gradient,
     )
     fit(run, trainer)
 

@@ -72,36 +72,20 @@ def repeated_sdpa(module, query, key, value, attention_mask, **kwargs):
     return out.transpose(1, 2).contiguous(), None
 
 
-def packed_sdpa(
-    module,
-    query,
-    key,
-    value,
-    attention_mask,
-    segments: tuple[int, Sequence[int]] | None = None,
-    behind: tuple[int, Sequence[int], Sequence[int]] | None = None,
-    **kwargs,
-):
-    """Attention of a row of a prompt and completions, where `segments` gives their lengths in tokens, or of a row of
-    answers, where `behind` gives the lengths of what all prompts begin with, of what each has more, and of the answers;
-    else as usual.
+def packed_sdpa(module, query, key, value, attention_mask, segments: tuple[int, Sequence[int]] | None = None, **kwargs):
+    """Attention of a row of a prompt and completions, where `segments` gives their lengths in tokens; else as usual.
 
-    query (B, H, T, D), key and value (B, KV, T, D); the result is (B, T, H, D). `behind`: keys and values of prompts
-    stand before those of the answers. With one of the two the mask is not read.
+    query (B, H, T, D), key and value (B, KV, T, D); the result is (B, T, H, D). With segments the mask is not read.
     """
-    if segments is None and behind is None:
+    if segments is None:
         return usual(module, query, key, value, attention_mask, **kwargs)
     device = query.device.type
     if torch.is_autocast_enabled(device):  # here, so that the backward pass can make the copies below again
         query, key, value = (states.to(torch.get_autocast_dtype(device)) for states in (query, key, value))
-    how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
-    if behind is not None:
-        with torch.autocast(device, enabled=False):
-            return _behind_each(query, key, value, behind, how), None
-    assert segments is not None
     # pieces by split, whose backward pass puts their gradients together once; slices would add up rows of zeros
     lengths = [segments[0], *segments[1]]
     prompt, *completions = zip(*(states.split(lengths, 2) for states in (query, key, value)), strict=True)
+    how = {"dropout_p": kwargs.get("dropout", 0.0), "scale": kwargs.get("scaling")}
 
     def alone(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         q, k, v = _wide(q.shape[2], query, q, k, v)
@@ -111,9 +95,12 @@ def packed_sdpa(
         out = [alone(*prompt)] if segments[0] else []
         for piece, length in zip(completions, segments[1], strict=True):
             if length:
-                seen = [prompt[1:], piece[1:]]
-                out.append(_behind(piece[0], seen, how) if segments[0] else alone(*piece))
+                out.append(_behind(prompt, piece, how) if segments[0] else alone(*piece))
     return torch.cat(out, 1), None
+
+
+Pieces = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Query (B, H, T, D), key and value (B, KV, T, D) of some of a row's tokens."""
 
 
 def _wide(tokens: int, query: torch.Tensor, *states: torch.Tensor) -> list[torch.Tensor]:
@@ -122,39 +109,24 @@ def _wide(tokens: int, query: torch.Tensor, *states: torch.Tensor) -> list[torch
     return [each.float() for each in states] if short else list(states)
 
 
-def _behind_each(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    behind: tuple[int, Sequence[int], Sequence[int]],
-    how: dict[str, Any],
-) -> torch.Tensor:
-    """Attention of answers' tokens, each to the common beginning, to the rest of its own prompt, and to its answer."""
-    shared, prompts, answers = behind
-    common, *each = zip(*(states.split([shared, *prompts, *answers], 2) for states in (key, value)), strict=True)
-    own = zip(each[: len(prompts)], each[len(prompts) :], strict=True)
-    parts = zip(query.split(list(answers), 2), own, strict=True)
-    return torch.cat([_behind(tokens, [common, *pieces], how) for tokens, pieces in parts], 1)
-
-
-def _behind(query: torch.Tensor, pieces: Sequence[tuple[torch.Tensor, ...]], how: dict[str, Any]) -> torch.Tensor:
-    """Attention of a completion's tokens to keys and values, put together of pieces of which the last are its own:
-    (B, T, H, D).
+def _behind(prompt: Pieces, piece: Pieces, how: dict[str, Any]) -> torch.Tensor:
+    """Attention of a completion's tokens to the prompt and to themselves: (B, T, H, D).
 
     Heads that share keys are folded into the query length, so that keys are not repeated, and what is put together here
     is not kept for the backward pass but made again, unless gradient checkpointing makes everything again.
     """
+    query, (_, shared_key, shared_value), (_, key, value) = piece[0], prompt, piece
     rows, heads, size, width = query.shape
-    kv_heads = pieces[-1][0].shape[1]
+    kv_heads = key.shape[1]
     (folded,) = _wide(size, query, query.reshape(rows, kv_heads, heads // kv_heads * size, width))
 
-    def seen(*states: torch.Tensor) -> torch.Tensor:
-        return _wide(size, query, torch.cat(states, 2))[0]
+    def seen(*both: torch.Tensor) -> torch.Tensor:
+        return _wide(size, query, torch.cat(both, 2))[0]
 
-    both = list(zip(*pieces, strict=True))
-    keys, values = (seen(*states) for states in both)
+    keys, values = seen(shared_key, key), seen(shared_value, value)
     sources = {
-        whole.data_ptr(): [s.detach() for s in states] for whole, states in zip((keys, values), both, strict=True)
+        keys.data_ptr(): (shared_key.detach(), key.detach()),
+        values.data_ptr(): (shared_value.detach(), value.detach()),
     }
     shape = keys.shape
 
@@ -165,7 +137,7 @@ def _behind(query: torch.Tensor, pieces: Sequence[tuple[torch.Tensor, ...]], how
     def unpack(kept: torch.Tensor | int) -> torch.Tensor:
         return seen(*sources[kept]) if isinstance(kept, int) else kept
 
-    mask = _causal_behind(shape[2] - size, size, heads // kv_heads, query.device)
+    mask = _causal_behind(shared_key.shape[2], size, heads // kv_heads, query.device)
     # the innermost hooks alone are asked, so these would take from checkpointing what it wants to drop
     with nullcontext() if others_keep() else saved_tensors_hooks(pack, unpack):
         out = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, **how)

@@ -199,35 +199,11 @@ def check_one_turn(cfg: DictConfig) -> None:
 
 
 def check_sft(cfg: DictConfig) -> None:
-    """Raise UserError for an episode without conversations to imitate, and for prompts without a gradient where
-    something needs one forward pass for all tokens."""
-    _check_prompt_gradient(cfg)
+    """Raise UserError for an episode without conversations to imitate."""
     if cfg.episode is not None and not cfg.recipe.answers:
         raise UserError(
             f"episode={cfg.episode.name}: recipe=sft imitates conversations of an evaluation; run recipes/eval.py "
             f"evaluation.split=train episode={cfg.episode.name} and give its folder as recipe.answers, or leave it out"
-        )
-
-
-def _check_prompt_gradient(cfg: DictConfig) -> None:
-    if cfg.recipe.prompt_gradient:
-        return
-    if cfg.hardware.gradient_checkpointing:
-        raise UserError(
-            "recipe.prompt_gradient=false keeps keys and values, which hardware.gradient_checkpointing=true drops: set "
-            "hardware.gradient_checkpointing=false"
-        )
-    if cfg.hardware.zero_stage == 3:
-        raise UserError("recipe.prompt_gradient=false: ZeRO-3 trains on padded rows; set hardware.zero_stage=2 or less")
-    given = cfg.recipe.trl
-    for name in ("packing", "padding_free", "use_liger_kernel", "label_smoothing_factor"):
-        if given.get(name):
-            raise UserError(
-                f"recipe.trl.{name}={given[name]}: recipe.prompt_gradient=false has no such loss; leave it out"
-            )
-    if given.get("loss_type") not in (None, "nll", "chunked_nll"):
-        raise UserError(
-            f"recipe.trl.loss_type={given.loss_type}: recipe.prompt_gradient=false knows nll alone; leave it out"
         )
 
 

@@ -143,44 +143,6 @@ def pack(
     return inputs, torch.cat(predicts).to(device)
 
 
-def pack_behind(
-    shared: int,
-    prompts: Sequence[int],
-    read: int,
-    answers: Sequence[Sequence[int]],
-    device: torch.device,
-    by_segment: bool = False,
-) -> tuple[dict[str, Any], torch.Tensor]:
-    """The row of all answers as a model reads it behind prompts whose keys and values it has, and for each answer's
-    token but its first the place that predicts it.
-
-    shared: tokens that all prompts begin with. prompts: (B,) tokens that each has more. read: columns of the keys and
-    values, those of `pack` for the same prompts. answers: B lists of token ids, at least one token each.
-    """
-    sizes = [len(answer) for answer in answers]
-    pad = 0 if by_segment else -(read + sum(sizes)) % ALIGNED
-    ids = torch.tensor([*chain.from_iterable(answers), *[0] * pad])[None]
-    starts = [torch.arange(shared + p, shared + p + n) for p, n in zip(prompts, sizes, strict=True)]
-    inputs: dict[str, Any] = {
-        "input_ids": ids.to(device),
-        "position_ids": torch.cat([*starts, torch.arange(pad)])[None].to(device),
-    }
-    if by_segment:
-        inputs["behind"] = (shared, tuple(prompts), tuple(sizes))
-        inputs["attention_mask"] = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)  # transformers makes none
-    else:
-        numbers, none = torch.arange(1, len(sizes) + 1), torch.tensor([-1])
-        before = torch.cat([torch.zeros(shared, dtype=torch.long), numbers.repeat_interleave(torch.tensor(prompts))])
-        own = torch.cat([numbers.repeat_interleave(torch.tensor(sizes)), none.expand(pad)])
-        keys = torch.cat([before, none.expand(read - len(before)), own])
-        seen = (own[:, None] == keys) | (keys == 0)
-        inputs["attention_mask"] = seen.tril(read)[None, None].to(device)
-    ends = torch.tensor(sizes).cumsum(0) - 1
-    predicts = torch.ones(sum(sizes), dtype=torch.bool)
-    predicts[ends] = False
-    return inputs, predicts.nonzero().squeeze(-1).to(device)
-
-
 def passes(model: nn.Module, groups: list[list[int]]) -> list[list[list[int]]]:
     """Which groups of rows are packed together for one forward pass: each alone where attention is by segment, else
     all."""

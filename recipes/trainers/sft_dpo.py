@@ -1,5 +1,5 @@
 """TRL's SFT and DPO trainers with checkpoints that appear whole or not at all, as the online trainers have; SFT without
-padding (recipes/trainers/answer_loss.py), where the model's attention allows it."""
+padding, and without reading what all examples begin with more than once, where the model's attention allows it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from datasets import Dataset
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 from trl import DPOConfig, DPOTrainer, SFTTrainer
 
 from recipes.cli.console import log
-from recipes.cli.errors import UserError
 from recipes.data.training_data import of_turns
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
 from recipes.records.log import RunLog
-from recipes.trainers.answer_loss import answer_loss
-from recipes.trainers.log_probs import has_plain_head
-from recipes.trainers.packing import attend_by_segment, causal_lm, full_attention
+from recipes.trainers.log_probs import CHUNK, has_plain_head, states_at
+from recipes.trainers.packing import attend_by_segment, attends_by_segment, causal_lm, full_attention, pack
+
+WORTH_SHARING = 16
+"""Tokens of a common beginning from which on reading it once saves more than the attention to it costs."""
 
 
 class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type: ignore[misc]
@@ -40,18 +42,10 @@ class SftTrainer(Offline, SFTTrainer):
     """Cross-entropy on the answers. The examples of a pass stand in one row without padding, behind what all of them
     begin with, and each attends to that and to itself; on a GPU, a row each where they begin with nothing in common.
     The loss, its gradient and the metrics are those of TRL's padded rows. Those are trained on under ZeRO-3, for
-    another loss, and where a layer does not attend to all that came before.
+    another loss, and where a layer does not attend to all that came before."""
 
-    prompt_gradient: False leaves out the part of the gradient that flows through the prompts' keys and values; the loss
-        and the metrics are the same.
-
-    Raises:
-        UserError: prompt_gradient=False, and the model or the arguments ask for padded rows.
-    """
-
-    def __init__(self, *args: Any, prompt_gradient: bool = True, **kwargs: Any):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.prompt_gradient = prompt_gradient
         given = self.args
         self.packs = (
             given.loss_type in ("nll", "chunked_nll")
@@ -61,11 +55,6 @@ class SftTrainer(Offline, SFTTrainer):
             and type(causal_lm(self.model).get_output_embeddings()) is nn.Linear  # not of quantized weights
             and has_plain_head(self.model)
         )
-        if not (self.packs or prompt_gradient):
-            raise UserError(
-                f"recipe.prompt_gradient=false: {causal_lm(self.model).config.model_type} is trained on padded rows "
-                "with these settings; leave it out"
-            )
         if self.packs:
             attend_by_segment(self.accelerator.device, self.model)
 
@@ -74,7 +63,7 @@ class SftTrainer(Offline, SFTTrainer):
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         mask, metrics = inputs["attention_mask"], self._metrics["train"]
         with self.accelerator.autocast():
-            loss, entropy, first = answer_loss(model, inputs["input_ids"], mask, inputs["labels"], self.prompt_gradient)
+            loss, entropy, first = _loss_of_answers(model, inputs["input_ids"], mask, inputs["labels"])
         trained = (inputs["labels"][:, 1:] != -100).sum()
         sums = self.accelerator.gather(torch.stack([entropy, first, trained, mask.sum()]).reshape(1, -1)).sum(0)
         metrics["entropy"].append((sums[0] / sums[2]).item())
@@ -91,6 +80,58 @@ class SftTrainer(Offline, SFTTrainer):
 def _spreads_weights(accelerator: Any) -> bool:
     plugin = accelerator.state.deepspeed_plugin
     return plugin is not None and plugin.zero_stage == 3
+
+
+def _loss_of_answers(
+    model: nn.Module, ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sums over the trained tokens: cross-entropy, in nats and with a gradient; entropy; how many of them the model
+    would choose first.
+
+    ids, mask, labels: (B, T), padded at the right; labels are -100 where nothing is trained, as in the first column.
+    """
+    lengths = mask.sum(1)
+    same = ((ids == ids[0]) & (labels == -100)).all(0)[: int(lengths.min()) - 1]
+    shared = int(same.int().cumprod(0).sum()) if len(ids) > 1 else 0
+    shared = shared if shared >= WORTH_SHARING else 0
+    behind = mask.bool().clone()
+    behind[:, :shared] = False  # it stands at the beginning of the row, once
+    rows = [row[shared:length].tolist() for row, length in zip(ids, lengths.tolist(), strict=True)]
+    if shared or attends_by_segment(model):
+        inputs, predicts = pack([ids[0, :shared].tolist()], [rows], ids.device, attends_by_segment(model))
+    else:  # a row each, which needs no mask
+        inputs, predicts = pack([[]] * len(rows), [[row] for row in rows], ids.device)
+    targets = labels[behind]
+    trained = targets != -100
+    hidden, head = states_at(model, predicts[trained], inputs)
+    return _loss_of_tokens(head, hidden, targets[trained])
+
+
+def _loss_of_tokens(
+    head: nn.Linear, hidden: torch.Tensor, ids: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The three sums of `_loss_of_answers` from hidden states (N, d) and the ids (N,) that follow them. CHUNK of them
+    meet the output matrix at once, and the backward pass makes their logits again.
+    """
+    weight, device = head.weight, hidden.device.type
+    if torch.is_autocast_enabled(device):  # once, not for each chunk and each time
+        weight = weight.to(torch.get_autocast_dtype(device))
+    measured: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def chunk(start: int, h: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        logits = nn.functional.linear(h.to(weight.dtype), weight, head.bias).float()
+        normaliser = logits.logsumexp(-1)
+        chosen = logits.gather(-1, i[:, None]).squeeze(-1)
+        if start not in measured:  # the backward pass needs the loss alone
+            with torch.no_grad():
+                entropy = normaliser - (torch.exp(logits - normaliser[:, None]) * logits).sum(-1)
+                measured[start] = entropy.sum(), (logits.argmax(-1) == i).sum()
+        return (normaliser - chosen).sum()
+
+    parts = zip(range(0, max(len(ids), 1), CHUNK), hidden.split(CHUNK), ids.split(CHUNK), strict=True)
+    losses = [checkpoint(chunk, *part, use_reentrant=False, preserve_rng_state=False) for part in parts]
+    entropy, first = (torch.stack(each).sum() for each in zip(*measured.values(), strict=True))
+    return torch.stack(losses).sum(), entropy, first
 
 
 class DpoTrainer(Offline, DPOTrainer):

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from recipes.records.log import RunLog
-from recipes.trainers import answer_loss
+from recipes.trainers import sft_dpo
 from recipes.trainers.packing import causal_lm
 from recipes.trainers.sft_dpo import SftTrainer
 
@@ -30,8 +30,6 @@ def made(kind, tiny_model, folder, lora: bool, checkpointing: bool, beginning: s
     examples = Dataset.from_dict({"prompt": prompts, "completion": answers})
     torch.manual_seed(0)
     more = {"run_log": RunLog(folder, 4)} if kind is SftTrainer else {}
-    if "prompt_gradient" in settings:
-        more["prompt_gradient"] = settings.pop("prompt_gradient")
     return kind(
         model=AutoModelForCausalLM.from_pretrained(tiny_model, attn_implementation="sdpa"),
         args=SFTConfig(
@@ -78,8 +76,8 @@ HALF = [case if sum(case) % 2 == 0 else pytest.param(*case, marks=pytest.mark.sl
 
 @pytest.mark.parametrize(("by_segment", "shares", "checkpointing", "lora"), HALF)  # by segment: as on a CPU
 def test_an_update_is_that_of_padded_rows(by_segment, shares, checkpointing, lora, tiny_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(answer_loss, "CHUNK", 3)
-    monkeypatch.setattr(answer_loss, "WORTH_SHARING", 8)
+    monkeypatch.setattr(sft_dpo, "CHUNK", 3)
+    monkeypatch.setattr(sft_dpo, "WORTH_SHARING", 8)
     beginning = "Return a list of them, or nothing: " if shares else ""
     ours, theirs = (
         made(kind, tiny_model, tmp_path, lora, checkpointing, beginning) for kind in (SftTrainer, SFTTrainer)
@@ -91,7 +89,7 @@ def test_an_update_is_that_of_padded_rows(by_segment, shares, checkpointing, lor
     both = lengths_read(ours)
     theirs.train()
     for shared, more in both if by_segment else ():
-        assert (shared >= answer_loss.WORTH_SHARING) if shares else shared == 0
+        assert (shared >= sft_dpo.WORTH_SHARING) if shares else shared == 0
         assert sorted(shared + n for n in more) == sorted(lengths.tolist())
     for (name, own), (_, stock) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
         torch.testing.assert_close(own, stock, msg=lambda text, name=name: f"{name}: {text}", **SAME)
@@ -125,7 +123,7 @@ def test_labels_in_what_examples_share_are_trained_in_each(tiny_model, tmp_path)
     mask = torch.tensor([[1] * 22, [1] * 21 + [0]])
     labels = ids.masked_fill(mask == 0, -100)
     labels[:, :18] = -100
-    loss, _, _ = answer_loss.answer_loss(trainer.model, ids, mask, labels)
+    loss, _, _ = sft_dpo._loss_of_answers(trainer.model, ids, mask, labels)
     with torch.no_grad():
         logps = trainer.model(input_ids=ids, attention_mask=mask).logits.log_softmax(-1)
     alone = -logps[:, :-1].gather(-1, ids[:, 1:, None]).squeeze(-1)[labels[:, 1:] != -100].sum()
