@@ -137,7 +137,7 @@ def _behind(prompt: Pieces, piece: Pieces, how: dict[str, Any]) -> torch.Tensor:
     def unpack(kept: torch.Tensor | int) -> torch.Tensor:
         return seen(*sources[kept]) if isinstance(kept, int) else kept
 
-    mask = _causal_behind(shared_key.shape[2], size, heads // kv_heads, query.device)
+    mask = _causal_behind(shared_key.shape[2], size, heads // kv_heads, folded.dtype, query.device)
     # the innermost hooks alone are asked, so these would take from checkpointing what it wants to drop
     with nullcontext() if others_keep() else saved_tensors_hooks(pack, unpack):
         out = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, **how)
@@ -150,9 +150,14 @@ def others_keep() -> bool:
 
 
 @lru_cache(maxsize=16)
-def _causal_behind(prompt: int, size: int, groups: int, device: torch.device) -> torch.Tensor:
-    """(1, 1, groups * size, prompt + size): what each new token sees."""
-    return torch.ones(size, prompt + size, dtype=torch.bool, device=device).tril(prompt).repeat(groups, 1)[None, None]
+def _causal_behind(prompt: int, size: int, groups: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """(1, 1, groups * size, prompt + size): 0 at what each new token sees, else minus infinity.
+
+    A mask of booleans would be converted in each layer, and each would keep its own for the backward pass.
+    """
+    unseen = torch.ones(size, prompt + size, dtype=torch.bool, device=device).triu(prompt + 1)
+    mask = torch.zeros(unseen.shape, dtype=dtype, device=device).masked_fill_(unseen, -torch.inf)
+    return mask.repeat(groups, 1)[None, None]
 
 
 ATTENTIONS = {"grouped_sdpa": grouped_sdpa, "repeated_sdpa": repeated_sdpa, "packed_sdpa": packed_sdpa}

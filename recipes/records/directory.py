@@ -36,6 +36,8 @@ CHANGEABLE = (
 """Keys that may differ when a run is resumed; any other would make it another run."""
 SETTLED = ("hardware.num_processes", "hardware.zero_stage", "processes")
 """Settings that a start decides by how many processes it has."""
+ALIKE = {"hardware.optimizer": {"adamw_torch_fused": "adamw_torch"}}
+"""Values that compute the same as another one. Which of the two it is comes back with the optimizer's state."""
 EVALUATES = ("eval", "check")
 """Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
 SETUP_FILES = ("config.yaml", "run.log", "plan.json", "dropped.jsonl", LOCK)
@@ -232,8 +234,14 @@ def differing(cfg: DictConfig, kept: Any) -> dict[str, tuple[Any, Any]]:
     return {
         key: (old.get(key), new.get(key))
         for key in sorted(new.keys() | old.keys())
-        if new.get(key) != old.get(key) and not any(key == c or key.startswith(c + ".") for c in changeable)
+        if _plain(key, new.get(key)) != _plain(key, old.get(key))
+        and not any(key == c or key.startswith(c + ".") for c in changeable)
     }
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A setting's value, or the one that computes the same."""
+    return ALIKE[key].get(value, value) if key in ALIKE else value
 
 
 def _require_same(cfg: DictConfig, kept: Any, folder: Path) -> None:

@@ -127,6 +127,8 @@ def pack(
         p, end = len(prompt), len(prompt) + sum(each)
         ids[row, :end] = torch.tensor([*prompt, *chain.from_iterable(group)])
         positions[row, p:end] = torch.cat([p + torch.arange(n) for n in each])
+        if masked:  # padding must not stand beyond what a model has positions for
+            positions[row, end:] = 0
         segment[row, :end] = torch.repeat_interleave(torch.arange(len(each) + 1), torch.tensor([p, *each]))
         before = torch.arange(p - 1, end - 1)  # in the row
         starts = torch.tensor([0, *each[:-1]]).cumsum(0)

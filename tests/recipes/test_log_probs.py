@@ -25,6 +25,7 @@ from recipes.trainers.packing import (
     backbone_of,
     causal_lm,
     full_attention,
+    pack,
 )
 
 PROMPTS = [[3, 4, 5, 6], [7], [3, 4, 5, 6], [3, 3], [3, 4, 5, 6]]
@@ -118,6 +119,26 @@ def test_what_a_segment_puts_together_is_not_kept_and_checkpointing_decides_alon
     put_together = {(1, 2, 7, 4), (1, 2, 5, 4)}  # keys and values of a segment
     assert put_together <= set(seen) if checkpointing else not seen
     assert query.grad.any() and key.grad.any() and value.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_keep_one_mask_together(dtype):
+    """One each would be as much memory as the activations where answers are long."""
+    query, key, value = (torch.randn(1, heads, 9, 4, dtype=dtype, requires_grad=True) for heads in (4, 2, 2))
+    module = SimpleNamespace(num_key_value_groups=2, is_causal=True)
+    kept = []
+    with saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        layers = [packed_sdpa(module, query, key, value, None, segments=(3, (4, 2)))[0] for _ in range(2)]
+    masks = [tensor.data_ptr() for tensor in kept if tensor.shape[-2:] == (8, 7)]  # of both heads' four tokens
+    assert len(layers) == len(masks) == 2 and len(set(masks)) == 1
+
+
+def test_padding_stands_at_no_position_that_a_model_may_lack():
+    """Learned positions end: a row of as many tokens as the model has may be padded to a multiple of eight."""
+    inputs, _ = pack([[1, 2, 3]], [[[4, 5], [6, 7, 8]]], torch.device("cpu"))
+    assert inputs["input_ids"].shape == (1, 8)
+    inputs, _ = pack([[1, 2, 3]], [[[4, 5], [6, 7]]], torch.device("cpu"))
+    assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 4, 0]]
 
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])

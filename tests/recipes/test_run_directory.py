@@ -180,6 +180,18 @@ def test_a_replaced_run_takes_nothing_else_with_it(tmp_path):
         open_run_dir(settings(another, f"adapter={another / 'final'}", "run.if_exists=replace"))
 
 
+def test_a_run_with_the_same_optimizer_under_another_name_resumes(tmp_path):
+    given, config = ["recipe=sft", f"run.dir={tmp_path}"], tmp_path / "config.yaml"
+    open_run_dir(compose(given))
+    written = config.read_text()
+    assert "adamw_torch_fused" in written
+    config.write_text(written.replace("adamw_torch_fused", "adamw_torch"))
+    with pytest.raises(UserError, match=r"hardware\.optimizer was adamw_torch, is sgd"):
+        open_run_dir(compose([*given, "hardware.optimizer=sgd"]))
+    open_run_dir(compose(given))
+    release(tmp_path)
+
+
 def test_another_process_does_not_refuse_what_the_first_has_just_made(tmp_path):
     folder = tmp_path / "run"
     open_run_dir(settings(folder, "run.if_exists=refuse"))
