@@ -210,7 +210,18 @@ def _pretrained(kind: Any, hardware: DictConfig, source: str, frozen: bool = Fal
             how["quantization_config"] = BitsAndBytesConfig(
                 load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=precision
             )
-    return _from_source(kind, source, **how)
+    loaded = _from_source(kind, source, **how)
+    if "quantization_config" in how:
+        _keep_backward_pass(loaded)
+    return loaded
+
+
+def _keep_backward_pass(model: Any) -> None:
+    """Leave 4-bit weights in the layout that gradients pass through. On a CPU with AVX512-BF16, bitsandbytes changes
+    the layout in the first evaluation to one that has no backward pass, and training after that has wrong gradients."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
 
 
 def _from_source(kind: Any, source: str, **how: Any) -> Any:

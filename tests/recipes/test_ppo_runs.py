@@ -6,13 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from recipes.models.load import add_lora, load_policy
 from recipes.records.jsonl import read_jsonl
 from recipes.records.log import CLOCK
 from recipes.trainers.resumable_ppo import state_of
 from tests import warm
 from tests.recipes.channels import PARITY
+from tests.recipes.test_configs import compose
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,6 +98,23 @@ def test_4_bit_weights_with_adapters_on_policy_and_critic_and_a_run_that_starts_
     rows = read_jsonl(second / "metrics.jsonl")
     assert rows[0]["objective/kl"] == pytest.approx(0, abs=1e-5)
     assert (second / "final" / "adapter_model.safetensors").exists()
+
+
+def test_4_bit_weights_pass_gradients_on_after_an_evaluation_too(small_model):
+    four_bit = ("hardware.load_in_4bit=true", "hardware.precision=fp32", "model.lora_rank=4", "model.lora_dropout=0")
+    cfg = compose(f"model.path={small_model}", *four_bit, recipe="sft")
+    policy = add_lora(load_policy(cfg.model, cfg.hardware, None)[0], cfg.model, None)
+    ids = torch.arange(5, 14)[None]
+
+    def gradients() -> list[torch.Tensor]:
+        policy.train().zero_grad()
+        policy(input_ids=ids, labels=ids).loss.backward()
+        return [weight.grad.clone() for name, weight in policy.named_parameters() if "lora_B" in name]
+
+    before = gradients()
+    with torch.no_grad():
+        policy.eval()(input_ids=ids)
+    torch.testing.assert_close(gradients(), before)
 
 
 def test_stock_sampling_and_an_adaptive_kl_coefficient(tiny_model, tmp_path):
