@@ -88,9 +88,10 @@ def _loss_of_answers(
     """Sums over the trained tokens: cross-entropy, in nats and with a gradient; entropy; how many of them the model
     would choose first.
 
-    ids, mask, labels: (B, T), padded at the right; labels are -100 where nothing is trained, as in the first column.
+    ids, mask, labels: (B, T), padded at the right; labels are -100 where nothing is trained.
     """
-    lengths = mask.sum(1)
+    labels, lengths = labels.clone(), mask.sum(1)
+    labels[:, 0] = -100  # nothing predicts a first token
     same = ((ids == ids[0]) & (labels == -100)).all(0)[: int(lengths.min()) - 1]
     shared = int(same.int().cumprod(0).sum()) if len(ids) > 1 else 0
     shared = shared if shared >= WORTH_SHARING else 0

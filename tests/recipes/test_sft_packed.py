@@ -111,6 +111,21 @@ def test_several_passes_make_one_update(tiny_model, tmp_path):
         torch.testing.assert_close(own, stock, **SAME)
 
 
+@pytest.mark.parametrize("by_segment", [True, False])
+def test_the_first_token_of_a_row_cut_at_its_beginning_is_not_trained(by_segment, tiny_model, tmp_path):
+    """Rows of an answer's end alone: nothing predicts their first token."""
+    cut = {"truncation_mode": "keep_end", "max_length": 2}
+    ours, theirs = (made(kind, tiny_model, tmp_path, False, False, **cut) for kind in (SftTrainer, SFTTrainer))
+    (batch,) = list(ours.get_train_dataloader())
+    assert (batch["labels"][:, 0] != -100).any()
+    if not by_segment:
+        causal_lm(ours.model).set_attn_implementation("sdpa")
+    for trainer in (ours, theirs):
+        trainer.train()
+    for own, stock in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+        torch.testing.assert_close(own, stock, **SAME)
+
+
 @pytest.mark.parametrize("setting", [{"loss_type": "dft"}, {"label_smoothing_factor": 0.1}])
 def test_another_loss_is_trls(setting, tiny_model, tmp_path):
     assert not made(SftTrainer, tiny_model, tmp_path, True, False, **setting).packs
