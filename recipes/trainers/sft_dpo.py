@@ -42,7 +42,7 @@ class SftTrainer(Offline, SFTTrainer):
     """Cross-entropy on the answers. The examples of a pass stand in one row without padding, behind what all of them
     begin with, and each attends to that and to itself; on a GPU, a row each where they begin with nothing in common.
     The loss, its gradient and the metrics are those of TRL's padded rows. Those are trained on under ZeRO-3, for
-    another loss, and where a layer does not attend to all that came before."""
+    another loss, with NEFTune, and where a layer does not attend to all that came before."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -50,6 +50,7 @@ class SftTrainer(Offline, SFTTrainer):
         self.packs = (
             given.loss_type in ("nll", "chunked_nll")
             and not (given.packing or given.padding_free or given.use_liger_kernel or given.label_smoothing_factor)
+            and not given.neftune_noise_alpha  # its noise depends on the length of a row
             and not (self.aux_loss_enabled or self.is_fsdp_enabled or _spreads_weights(self.accelerator))
             and full_attention(causal_lm(self.model).config)
             and type(causal_lm(self.model).get_output_embeddings()) is nn.Linear  # not of quantized weights

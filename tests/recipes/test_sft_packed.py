@@ -126,7 +126,7 @@ def test_the_first_token_of_a_row_cut_at_its_beginning_is_not_trained(by_segment
         torch.testing.assert_close(own, stock, **SAME)
 
 
-@pytest.mark.parametrize("setting", [{"loss_type": "dft"}, {"label_smoothing_factor": 0.1}])
+@pytest.mark.parametrize("setting", [{"loss_type": "dft"}, {"label_smoothing_factor": 0.1}, {"neftune_noise_alpha": 5}])
 def test_another_loss_is_trls(setting, tiny_model, tmp_path):
     assert not made(SftTrainer, tiny_model, tmp_path, True, False, **setting).packs
 
