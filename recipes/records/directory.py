@@ -37,7 +37,7 @@ CHANGEABLE = (
 SETTLED = ("hardware.num_processes", "hardware.zero_stage", "processes")
 """Settings that a start decides by how many processes it has."""
 ALIKE = {"hardware.optimizer": {"adamw_torch_fused": "adamw_torch"}}
-"""Values that compute the same as another one. Which of the two it is comes back with the optimizer's state."""
+"""Values that differ in rounding alone. An optimizer's state brings its own back, but not in PPO under ZeRO."""
 EVALUATES = ("eval", "check")
 """Recipes whose results depend on `evaluation`; in the others it may differ when a run is resumed."""
 SETUP_FILES = ("config.yaml", "run.log", "plan.json", "dropped.jsonl", LOCK)

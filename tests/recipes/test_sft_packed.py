@@ -145,6 +145,23 @@ def test_labels_in_what_examples_share_are_trained_in_each(tiny_model, tmp_path)
     torch.testing.assert_close(loss.detach(), alone, **SAME)
 
 
+def test_a_run_that_began_with_adamw_torch_continues_with_it(tiny_model, tmp_path):
+    """The optimizer's state says which one it is of, so the profiles' fused one may resume it."""
+
+    def trained(folder, *optimizers: str):
+        for number, name in enumerate(optimizers):
+            trainer = made(SftTrainer, tiny_model, folder, False, False, save_steps=2)
+            trainer.args.optim, trainer.args.learning_rate, trainer.args.save_strategy = name, 1e-3, "steps"
+            trainer.args.max_steps = 4 if number else 2
+            trainer.train(resume_from_checkpoint=str(folder / "checkpoint-2") if number else None)
+        (fused,) = {group["fused"] for group in trainer.optimizer.param_groups}
+        return fused, [weight.detach() for weight in trainer.model.parameters()]
+
+    fused, resumed = trained(tmp_path / "a", "adamw_torch", "adamw_torch_fused")
+    _, whole = trained(tmp_path / "b", "adamw_torch", "adamw_torch")
+    assert not fused and all(torch.equal(one, other) for one, other in zip(resumed, whole, strict=True))
+
+
 def test_a_raised_max_steps_has_the_new_schedules_rate_at_once(tiny_model, tmp_path):
     """The stored rate is that of the old schedule: 0 at its end."""
     rates: list[float] = []
