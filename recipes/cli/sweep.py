@@ -32,6 +32,9 @@ from recipes.cli.places import require_writable
 from recipes.cli.processes import STOPPED, Interrupted, run_group
 from recipes.cli.schema import CONF
 
+CAPITAL = re.compile("=(True|False)$")
+"""Hydra writes true as True."""
+
 
 def sweep(script: str, choice: str, given: Sequence[str], hydra_main: Callable[[Callable], None]) -> int:
     """Run each job of `script` and write their comparison; returns 0 where every job succeeded, else 1.
@@ -101,8 +104,9 @@ def swept_keys(overrides: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str], dict[str, str]]:
-    """The overrides of each job, the keys that differ between jobs, and what was written of the overrides that Hydra
-    writes otherwise: 1e-4 is 0.0001 there, and a run's name has what was written. Hydra must be initialised.
+    """The overrides of each job, the keys that differ between jobs, and what was written of the overrides, swept or
+    not, that Hydra writes otherwise: 1e-4 is 0.0001 there, and a run's name has what was written. Hydra must be
+    initialised.
 
     No jobs where another sweeper than Hydra's own chooses them. Raises HydraException for an override it cannot parse.
     """
@@ -112,9 +116,15 @@ def jobs_of(overrides: Sequence[str]) -> tuple[list[list[str]], list[str], dict[
     swept = [o.get_key_element().lstrip("+") for o in own if o.is_sweep_override()]
     if any(o.get_key_element() == "hydra/sweeper" for o in parsed):
         return [], swept, {}
-    choices = [_choices(o) if o.is_sweep_override() else {str(o.input_line): str(o.input_line)} for o in own]
+    choices = [_choices(o) if o.is_sweep_override() else {_in_a_job(o): str(o.input_line)} for o in own]
     written = {hydras: own for choice in choices for hydras, own in choice.items() if hydras != own}
     return [list(job) for job in itertools.product(*(choice.values() for choice in choices))], swept, written
+
+
+def _in_a_job(override: Override) -> str:
+    """An override that is not swept, as Hydra's sweeper hands it to each job."""
+    text = f"{override.get_key_element()}={override.get_value_element_as_str()}"
+    return CAPITAL.sub(lambda match: match[0].lower(), text)
 
 
 def _choices(override: Override) -> dict[str, str]:
@@ -142,7 +152,7 @@ def job_of(script: str, flags: Sequence[str], written: dict[str, str]) -> Callab
 
     def job(cfg: DictConfig) -> None:
         # Hydra writes true as True; the run's name would differ from that of the same command outside a sweep
-        overrides = [re.sub("=(True|False)$", lambda m: m[0].lower(), o) for o in HydraConfig.get().overrides.task]
+        overrides = [CAPITAL.sub(lambda match: match[0].lower(), o) for o in HydraConfig.get().overrides.task]
         overrides = [written.get(o, o) for o in overrides]
         overrides = [o.removesuffix("=null") if o.startswith("~") else o for o in overrides]  # ~KEY, as Hydra lists it
         name_run(cfg, overrides)

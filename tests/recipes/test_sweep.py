@@ -13,9 +13,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import hydra
 import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from recipes.cli import schema, sweep
@@ -80,6 +84,34 @@ def test_a_number_is_spelled_as_it_was_written():
     assert written == {f"recipe.trl.learning_rate=0.000{n}": f"recipe.trl.learning_rate={n}e-4" for n in (1, 3)}
     assert swept == ["recipe.trl.learning_rate", "task.env.functions", "seed"] and len(jobs) == 8
     assert jobs[-1] == ["recipe=grpo", "recipe.trl.learning_rate=3e-4", "task.env.functions=2", "seed=1"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "recipe.trl.learning_rate=1e-4",
+        "+recipe.trl.lr_scheduler_kwargs={num_cycles:2,last:true}",
+        "recipe.refill=true",
+        "adapter=null",
+        "~episode",
+        "evaluation.k=[1,2]",
+        "run.name='two words'",
+    ],
+)
+def test_what_is_not_swept_is_spelled_as_it_was_written_too(override, monkeypatch):
+    """As Hydra's own sweeper hands it to a job."""
+    schema.register()
+    asked, seen = ["recipe=grpo", override, "seed=0,1"], []
+    with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        written = sweep.jobs_of(asked)[2]
+        parsed = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(asked)
+    [[first, _]] = BasicSweeper.split_arguments(parsed, max_batch_size=None)
+    settings = SimpleNamespace(overrides=SimpleNamespace(task=first))
+    monkeypatch.setattr(sweep.HydraConfig, "get", lambda: settings)
+    monkeypatch.setattr(sweep, "name_run", lambda *_: None)
+    monkeypatch.setattr(sweep, "run_job", lambda _, command, __: seen.extend(command))
+    sweep.job_of("grpo.py", [], written)(OmegaConf.create())
+    assert seen[2:] == [override, "seed=0"]
 
 
 def test_a_job_that_fails_is_named(tmp_path, capfd):
