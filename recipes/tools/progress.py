@@ -132,7 +132,7 @@ class Best:
 def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
     """The best evaluated step, the earliest of equals; None where fewer than two steps were evaluated.
 
-    trained: leave out the model before training.
+    trained: leave out the model before training; one evaluated step is then enough, and is the best so far.
     """
     task = setting(config, "task.name")
     rows = [row for row in read_jsonl(folder / "evals.jsonl") if row.get("task") == task]
@@ -142,7 +142,7 @@ def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
     rows = [row for row in rows if all(row.get(key) == most.get(key) for key in ("samples", "temperature", "split"))]
     judged = [row for row in rows if "1" in (row.get("pass@k") or {})]
     measured = judged or [row for row in rows if finite(row.get("reward"))]
-    if len({row["step"] for row in measured}) < 2:
+    if len({row["step"] for row in measured if row["step"] or not trained}) < (1 if trained else 2):
         return None
 
     def share(row: Record) -> Record:

@@ -175,6 +175,21 @@ def test_the_best_step_to_keep_is_one_of_the_training(tmp_path):
     assert (best(folder, config).step, best(folder, config, trained=True).step) == (0, 20)
 
 
+def test_the_only_evaluated_step_is_the_best_so_far(tmp_path):
+    """With evaluation.before=false a run that is resumed keeps its checkpoint until another is better."""
+    folder = a_run(tmp_path / "run", None, [])
+    config = read_config(folder / "config.yaml")[0]
+
+    def best_of(when, step):
+        row = {"when": when, "step": step, "task": "basics", "pass@k": {"1": {"value": 0.5}}, "temperature": 0.0}
+        (folder / "evals.jsonl").write_text(json.dumps(row) + "\n")
+        return best(folder, config), best(folder, config, trained=True)
+
+    alone, trained = best_of("step 20", 20)
+    assert alone is None and trained is not None and trained.step == 20
+    assert best_of("before", 0) == (None, None)
+
+
 def test_the_seconds_of_a_step_are_its_own(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("recipes.records.log.time.perf_counter", lambda: clock[0])
