@@ -59,10 +59,15 @@ class RunLog(TrainerCallback):
                 write_jsonl(self.folder / name, rows)
 
     def rewind(self, step: int) -> None:
-        """Remove the rows of metrics.jsonl and completions.jsonl after `step`, from which the run is resumed."""
+        """Remove the rows of later steps than `step`, from which the run is resumed. Evaluations too: their weights are
+        gone, and where max_steps was raised, the steps that are made again have another learning rate."""
         for name in ("metrics.jsonl", "completions.jsonl"):
             rows = [row for row in read_jsonl(self.folder / name) if row["step"] <= step]
             write_jsonl(self.folder / name, rows)
+        for name in ("evals.jsonl", "eval_samples.jsonl"):
+            rows = read_jsonl(self.folder / name)
+            if len(kept := [row for row in rows if (row.get("step") or 0) <= step]) < len(rows):
+                write_jsonl(self.folder / name, kept)
 
     def record_completions(self, rows: Iterable[Record]) -> None:
         """Record completions sampled for training."""

@@ -200,8 +200,6 @@ def fit(run: Run, trainer: Any) -> None:
     Raises Stopped where the run was asked to stop, when all that is needed to go on is saved.
     """
     trainer.keep_every = run.cfg.run.keep_every
-    if run.cfg.run.keep == "best" and (earlier := best_step(run)):
-        trainer.keep_step = earlier.step
     trainer.card = lambda step: model_card(run.folder, Weights(step))
     trainer.add_callback(StopAtStepEnd())
     trainer.add_callback(TrimBetweenPasses())
@@ -227,6 +225,8 @@ def fit(run: Run, trainer: Any) -> None:
         latest = latest_checkpoint(run.folder)
         if trainer.accelerator.is_main_process:
             run.log.rewind(step_of(latest))
+        if run.cfg.run.keep == "best" and (earlier := best_step(run)):
+            trainer.keep_step = earlier.step
         if latest and step_of(latest) >= run.cfg.recipe.trl.max_steps:
             log.info(
                 "%s is finished, its %d steps are done: nothing to train; a larger recipe.trl.max_steps goes on, "

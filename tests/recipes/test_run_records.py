@@ -46,6 +46,20 @@ def test_records_after_the_resumed_step_are_cut(tmp_path):
     assert [r["step"] for r in read_jsonl(tmp_path / "completions.jsonl")] == [1, 2]
 
 
+def test_evaluations_of_later_weights_are_made_again(tmp_path):
+    """With a larger max_steps than before, the same steps have other weights."""
+    log = RunLog(tmp_path, 4)
+    log.rewind(0)
+    assert not (tmp_path / "evals.jsonl").exists()
+    for when, step in (("before", 0), ("step 20", 20), ("step 30", 30)):
+        place = {"when": when, "step": step, "task": "basics", "temperature": 0.0}
+        log.record_samples([place | {"completion": "x"}])
+        log.record_evaluation(place)
+    log.rewind(25)
+    for name in ("evals.jsonl", "eval_samples.jsonl"):
+        assert [row["step"] for row in read_jsonl(tmp_path / name)] == [0, 20]
+
+
 @pytest.mark.parametrize("turns", [(), (1, 2, 3)])
 def test_completions_of_a_step_are_counted_over_all_processes(turns, monkeypatch):
     """Each of eight processes gives its limit of answers, or of episodes with a row a turn."""
