@@ -7,6 +7,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from recipes.plan import others_to_count, task_to_count
 from recipes.tools.memory import contents, planner
+from recipes.tools.memory.prompt_lengths import Lengths
 from tests.recipes.small_llama import SMALL, composed
 from tests.recipes.test_plan import LENGTHS
 
@@ -18,6 +19,19 @@ def test_no_more_answers_of_a_problem_are_planned_than_are_drawn_together():
     )
     rows = composed("recipe=eval", "task=basics", "hardware=h200").hardware.eval_rows
     assert rows <= 512 and few.phases == many.phases
+
+
+def test_examples_in_one_row_are_planned_with_their_mask():
+    """On a GPU; on a CPU there is none."""
+
+    def activations(device):
+        how = ["hardware.memory_gib=64", f"hardware.device={device}", "hardware.precision=bf16"]
+        cfg = composed("recipe=sft", "task=basics", *how, "recipe.trl.max_length=null")
+        assert cfg.hardware.rows_per_device == cfg.recipe.batch_size == 8
+        return planner.plan_of(cfg, Lengths(train=500, test=512, answer=124)).phases["update"]["activations"]
+
+    mask = (8 * 624) ** 2  # bytes, of booleans; attention makes further ones of it
+    assert activations("cuda") - activations("cpu") > mask
 
 
 def test_an_adapter_is_planned_with_what_it_trains(tmp_path):

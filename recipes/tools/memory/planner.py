@@ -298,7 +298,11 @@ class Planner:
         if self.name == "dpo":
             return self.update(padded(2 * rows, tokens), LOGIT_BY_TRL * 2 * rows * tokens, each > rows)
         chunk = min(CHUNK, rows * min(tokens, answer))
-        return self.update(padded(rows, tokens), LOGIT_BY_TRL * chunk, each > rows)
+        batches = [padded(rows, tokens)]
+        as_trl = self.zero.stage == 3 or recipe.trl.get("neftune_noise_alpha") or recipe.trl.get("loss_type") == "dft"
+        if self.device != "cpu" and rows > 1 and not as_trl:
+            batches.append(one_row(rows * tokens))  # examples that begin alike (recipes/trainers/sft_dpo.py)
+        return fuller(*(self.update(batch, LOGIT_BY_TRL * chunk, each > rows) for batch in batches))
 
     def grpo_batch(self, rows: int) -> tuple[Batch, int, int]:
         """A pass of so many completions, and bytes of logits for each entry of the vocabulary: learnt from, read."""
@@ -375,3 +379,9 @@ class Planner:
 def padded(rows: int, tokens: int) -> Batch:
     """Rows under a mask of their padding."""
     return Batch(rows, tokens, mask=(rows, tokens))
+
+
+def one_row(tokens: int) -> Batch:
+    """Several examples in one row, under a mask of what each of its tokens sees."""
+    tokens += -tokens % ALIGNED
+    return Batch(1, tokens, mask=(1, 1, tokens, tokens))
