@@ -10,9 +10,11 @@ from datasets import Dataset
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel, PrinterCallback, Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import DPOConfig, DPOTrainer, SFTTrainer
 
 from recipes.cli.console import log
+from recipes.data.example_order import SimilarLengths
 from recipes.data.training_data import of_turns
 from recipes.models.load import train_in_float32
 from recipes.records.checkpoints import AtomicCheckpoints
@@ -36,6 +38,14 @@ class Offline(AtomicCheckpoints, Trainer if TYPE_CHECKING else object):  # type:
     def policy(self) -> PreTrainedModel:
         """The model that is trained, out of what training wraps it in."""
         return self.accelerator.unwrap_model(self.model)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        sampler = super()._get_train_sampler(train_dataset)
+        if not isinstance(sampler, LengthGroupedSampler):
+            return sampler
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        # the state of a resumed run is loaded before the first batch is drawn
+        return SimilarLengths(sampler, seed, lambda: int(self.state.epoch))
 
 
 class SftTrainer(Offline, SFTTrainer):
