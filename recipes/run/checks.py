@@ -72,6 +72,23 @@ def check_keep(cfg: DictConfig) -> None:
         )
 
 
+def check_reference(cfg: DictConfig) -> None:
+    """Raise UserError where the reference policy is to follow the trained one and is no model of its own, or is spread
+    over processes, of which none could save it."""
+    if not cfg.recipe.trl.get("sync_ref_model"):
+        return
+    if cfg.model.lora_rank:
+        raise UserError(
+            "recipe.trl.sync_ref_model=true: with LoRA the reference is the model without the adapter, which cannot "
+            "follow: set model.lora_rank=0 or leave it out"
+        )
+    if cfg.hardware.zero_stage == 3:
+        raise UserError(
+            "recipe.trl.sync_ref_model=true: under ZeRO-3 no process has the whole reference, which a checkpoint "
+            "needs: set hardware.zero_stage=2 or leave it out"
+        )
+
+
 def _parts(cfg: DictConfig) -> str:
     """The setting by which a prompt asks for several parts, with its value; empty if none does."""
     asked = ((name, cfg.task.env.get(name, 1)) for name in ("functions", "places"))

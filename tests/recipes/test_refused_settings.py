@@ -11,7 +11,7 @@ from trl.trainer import dpo_trainer, sft_trainer
 from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware
-from recipes.run.checks import WORDS, check_grpo, check_ppo, check_reinforce, check_words
+from recipes.run.checks import WORDS, check_grpo, check_ppo, check_reference, check_reinforce, check_words
 from tests.recipes.test_configs import compose, trl_config
 
 
@@ -224,3 +224,13 @@ def test_ddp_waits_for_no_buffer_and_looks_for_no_unused_matrix(tmp_path):
     """Processes may make different numbers of forward passes; logits in parts use the output matrix outside of them."""
     assert trl_config(compose(), tmp_path).ddp_broadcast_buffers is False
     assert trl_config(compose("hardware.logits_at_once=4"), tmp_path).ddp_find_unused_parameters is False
+
+
+@pytest.mark.parametrize("recipe", ["grpo", "dpo"])
+@pytest.mark.parametrize(("extra", "why"), [("model.lora_rank=8", "with LoRA"), ("hardware.zero_stage=3", "ZeRO-3")])
+def test_a_reference_that_follows_is_a_whole_model(recipe, extra, why):
+    pairs = ["recipe.pairs=pairs"] if recipe == "dpo" else []
+    follows = ["model.lora_rank=0", "+recipe.trl.sync_ref_model=true", *pairs]
+    check_reference(compose(*follows, recipe=recipe))
+    with pytest.raises(UserError, match=f"recipe.trl.sync_ref_model=true: .*{why}"):
+        check_reference(compose(*follows, extra, recipe=recipe))
