@@ -134,6 +134,11 @@ def check_grpo(cfg: DictConfig) -> None:
             f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
         )
+    if recipe.trl.loss_type == "cispo" and recipe.trl.get("epsilon_high") is None:
+        raise UserError(
+            "recipe.trl.loss_type=cispo: epsilon_high is the largest ratio by which a token counts, not a distance "
+            "from 1, and at TRL's 0.2 nearly all tokens have that weight: set +recipe.trl.epsilon_high=5.0"
+        )
     if recipe.curriculum.enabled and recipe.trl.get("shuffle_dataset") is False:
         raise UserError(
             "recipe.trl.shuffle_dataset=false: recipe.curriculum.enabled=true draws problems by their weights, in no "

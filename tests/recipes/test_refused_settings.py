@@ -234,3 +234,9 @@ def test_a_reference_that_follows_is_a_whole_model(recipe, extra, why):
     check_reference(compose(*follows, recipe=recipe))
     with pytest.raises(UserError, match=f"recipe.trl.sync_ref_model=true: .*{why}"):
         check_reference(compose(*follows, extra, recipe=recipe))
+
+
+def test_cispo_needs_the_largest_ratio():
+    with pytest.raises(UserError, match=r"set \+recipe\.trl\.epsilon_high=5\.0"):
+        check_grpo(compose("recipe.trl.loss_type=cispo"))
+    check_grpo(compose("recipe.trl.loss_type=cispo", "+recipe.trl.epsilon_high=5.0"))
