@@ -139,6 +139,11 @@ def check_grpo(cfg: DictConfig) -> None:
             "recipe.trl.loss_type=cispo: epsilon_high is the largest ratio by which a token counts, not a distance "
             "from 1, and at TRL's 0.2 nearly all tokens have that weight: set +recipe.trl.epsilon_high=5.0"
         )
+    if recipe.trl.get("neftune_noise_alpha") and recipe.packing_max_tokens:
+        raise UserError(
+            f"recipe.trl.neftune_noise_alpha={recipe.trl.neftune_noise_alpha:g}: its noise depends on the length of a "
+            "row, which a prompt and its completions share: set recipe.packing_max_tokens=0 or leave it out"
+        )
     if recipe.curriculum.enabled and recipe.trl.get("shuffle_dataset") is False:
         raise UserError(
             "recipe.trl.shuffle_dataset=false: recipe.curriculum.enabled=true draws problems by their weights, in no "

@@ -240,3 +240,9 @@ def test_cispo_needs_the_largest_ratio():
     with pytest.raises(UserError, match=r"set \+recipe\.trl\.epsilon_high=5\.0"):
         check_grpo(compose("recipe.trl.loss_type=cispo"))
     check_grpo(compose("recipe.trl.loss_type=cispo", "+recipe.trl.epsilon_high=5.0"))
+
+
+def test_noise_that_depends_on_the_length_of_a_row_needs_padded_rows():
+    with pytest.raises(UserError, match=r"neftune_noise_alpha=5: .*set recipe\.packing_max_tokens=0"):
+        check_grpo(compose("+recipe.trl.neftune_noise_alpha=5"))
+    check_grpo(compose("+recipe.trl.neftune_noise_alpha=5", "recipe.packing_max_tokens=0"))
