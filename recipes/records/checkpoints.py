@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerState
 
@@ -22,6 +23,8 @@ from recipes.records.directory import write_text
 
 EXTRA = "extra_{rank}.pt"
 CARD = "README.md"
+REFERENCE = "reference"
+"""Key of the reference policy's weights beside `extra_state`."""
 
 
 def random_states() -> dict[str, Any]:
@@ -81,7 +84,7 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
                 EXTRA.format(rank=self.accelerator.process_index),
                 staging / f"{PREFIX}{self.state.global_step}",
             )
-            torch.save(self.extra_state(), saved / file)
+            torch.save(self.extra_state() | self._moved_reference(), saved / file)
             self.write_card(saved)
         finally:
             self._staging = None
@@ -101,6 +104,23 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
             if (self.keep_every and step_of(old) % self.keep_every == 0) or step_of(old) == self.keep_step:
                 continue
             remove_whole(old)
+
+    def _moved_reference(self) -> dict[str, Any]:
+        """The weights of a reference policy that follows the trained one (TRL's `sync_ref_model`), from the first
+        process: a resumed run loads the reference that training began with."""
+        if not getattr(self.args, "sync_ref_model", False) or not self.accelerator.is_main_process:
+            return {}
+        return {REFERENCE: self.accelerator.unwrap_model(self.ref_model).state_dict()}
+
+    def _load_reference(self, weights: dict[str, torch.Tensor] | None) -> None:
+        """Take up what `_moved_reference` gave; all processes call it. A checkpoint of before has none."""
+        if not getattr(self.args, "sync_ref_model", False):
+            return
+        reference = self.accelerator.unwrap_model(self.ref_model)
+        if weights is not None:
+            reference.load_state_dict(weights)
+        for parameter in reference.parameters():
+            parameter.data.copy_(broadcast(parameter.data))
 
     def extra_state(self) -> dict[str, Any]:
         """What this process needs to resume exactly, beside what transformers saves: tensors and plain data."""
@@ -156,4 +176,6 @@ class AtomicCheckpoints(Trainer if TYPE_CHECKING else object):  # type: ignore[m
         file = Path(checkpoint) / EXTRA.format(rank=self.accelerator.process_index)
         device = self.accelerator.device
         target = "cpu" if device.type == "cpu" else device  # torch.load does not accept cpu:0
-        self.load_extra_state(torch.load(file, map_location=target, weights_only=True))
+        state = torch.load(file, map_location=target, weights_only=True)
+        self._load_reference(state.pop(REFERENCE, None))
+        self.load_extra_state(state)

@@ -72,6 +72,23 @@ def check_keep(cfg: DictConfig) -> None:
         )
 
 
+def check_reference(cfg: DictConfig) -> None:
+    """Raise UserError where the reference policy is to follow the trained one and is no model of its own, or is spread
+    over processes, of which none could save it."""
+    if not cfg.recipe.trl.get("sync_ref_model"):
+        return
+    if cfg.model.lora_rank:
+        raise UserError(
+            "recipe.trl.sync_ref_model=true: with LoRA the reference is the model without the adapter, which cannot "
+            "follow: set model.lora_rank=0 or leave it out"
+        )
+    if cfg.hardware.zero_stage == 3:
+        raise UserError(
+            "recipe.trl.sync_ref_model=true: under ZeRO-3 no process has the whole reference, which a checkpoint "
+            "needs: set hardware.zero_stage=2 or leave it out"
+        )
+
+
 def _parts(cfg: DictConfig) -> str:
     """The setting by which a prompt asks for several parts, with its value; empty if none does."""
     asked = ((name, cfg.task.env.get(name, 1)) for name in ("functions", "places"))
@@ -116,6 +133,16 @@ def check_grpo(cfg: DictConfig) -> None:
         raise UserError(
             f"recipe.trl.beta={recipe.trl.beta} needs a reference policy, which TRL loads from a path, and a random "
             "model has none: set recipe.trl.beta=0 or model.lora_rank=8"
+        )
+    if recipe.trl.loss_type == "cispo" and recipe.trl.get("epsilon_high") is None:
+        raise UserError(
+            "recipe.trl.loss_type=cispo: epsilon_high is the largest ratio by which a token counts, not a distance "
+            "from 1, and at TRL's 0.2 nearly all tokens have that weight: set +recipe.trl.epsilon_high=5.0"
+        )
+    if recipe.trl.get("neftune_noise_alpha") and recipe.packing_max_tokens:
+        raise UserError(
+            f"recipe.trl.neftune_noise_alpha={recipe.trl.neftune_noise_alpha:g}: its noise depends on the length of a "
+            "row, which a prompt and its completions share: set recipe.packing_max_tokens=0 or leave it out"
         )
     if recipe.curriculum.enabled and recipe.trl.get("shuffle_dataset") is False:
         raise UserError(

@@ -42,7 +42,7 @@ from recipes.run.build import (
     ready,
 )
 from recipes.run.callbacks import TrimBetweenPasses, WarnOfGamedTests
-from recipes.run.checks import check_keep, check_reporting, check_words
+from recipes.run.checks import check_keep, check_reference, check_reporting, check_words
 from recipes.run.stages import EvaluateEvery, Stages
 from recipes.run.trl_config import trl_arguments
 from recipes.tools.card.model_card import Weights, model_card
@@ -92,6 +92,7 @@ def prepare(
     check_reporting(cfg)
     check_words(cfg)
     check_keep(cfg)
+    check_reference(cfg)
     task = build_task(cfg, "train", *evaluated_split(cfg))
     also = _answered(cfg, task, [other_task(name, cfg.evaluation.split) for name in cfg.task.also_evaluate])
     check_before_from(cfg, task)

@@ -48,6 +48,7 @@ from recipes.trainers.line_credit import LineCredit
 from recipes.trainers.log_probs import Entropy, packed_logps, require_plain_head
 from recipes.trainers.metrics import completion_metrics, group_metrics, metrics_from_prompt, prefix_metrics
 from recipes.trainers.micro_batches import (
+    LARGEST_RATIO,
     MEANS_OVER_ROWS,
     entropy_in_loss,
     every_row_counts,
@@ -83,7 +84,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         refill, refill_rounds: whether, and how often at most, a batch's degenerate groups are replaced by groups of
             further prompts (DAPO's dynamic sampling; Yu et al. 2025, arXiv 2503.14476, section 3.2).
         lookahead: sample and grade the next batch while this one trains. It is off-policy by one update: the loss's
-            ratio is then of the policy to the sampler, token by token, and clipped as ever.
+            ratio is then of the policy to the sampler, token by token, and clipped as ever; where the advantage is
+            negative, at recipe.trl.delta (LARGEST_RATIO).
         server: address of a vLLM server to sample from; the ratio is to what it drew with.
         episode: the environment of episodes of several turns (turns.py); None: answers of one turn.
     Other arguments are GRPOTrainer's.
@@ -288,6 +290,8 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
+        if self._off_policy and args.delta is None:  # else no ratio is too large for a negative advantage
+            args.delta = LARGEST_RATIO
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
         shaping = shaping if reward.placement != "sparse" and credit != "lines" else 0.0

@@ -6,9 +6,10 @@ by line. At each place where they differ, i's lines have the mean of two effects
 reward of i with j's lines there), and of having them in j (the reward of j with i's lines there, minus R_j). j's lines
 have the same with the other sign, so a pair as a whole pushes nowhere. Lines that both have get nothing from this pair.
 
-If i and j differ at one place, the effect is R_i - R_j: GRPO's own. If the reward is a sum over lines, each line has
-its own part of the difference. If no mixed answer earns anything, as where lines only work together, each place has
-half of the difference. No further answers are sampled; mixed answers cost grading alone.
+If i and j differ at one place, the effect is R_i - R_j: GRPO's own. Answers of the same text differ at their end, where
+one was cut. If the reward is a sum over lines, each line has its own part of the difference. If no mixed answer earns
+anything, as where lines only work together, each place has half of the difference. No further answers are sampled;
+mixed answers cost grading alone.
 
 Difference rewards: Wolpert and Tumer 2002, "Optimal payoff functions for members of collectives"; as a baseline for one
 of several choices: Foerster et al. 2018, "Counterfactual Multi-Agent Policy Gradients", arXiv 1705.08926, equation 4.
@@ -70,6 +71,9 @@ class LineCredit:
         for place in places:
             first, second = (_total(rollout.grades[row]) for row in place.rows)
             with_second, with_first = (rewards[self._group_of(place), text] for text in place.mixed)
+            # one of the two itself; another answer of the group may have its text and end otherwise
+            with_second = second if place.mixed[0] == rollout.completions[place.rows[1]].text else with_second
+            with_first = first if place.mixed[1] == rollout.completions[place.rows[0]].text else with_first
             effect = ((first - with_second) + (with_first - second)) / 2 / place.answers
             for row, lines, sign in zip(place.rows, place.lines, (1.0, -1.0), strict=True):
                 completion = rollout.completions[row]
@@ -96,7 +100,8 @@ class LineCredit:
                 len(rows),
             )
             for a, b in itertools.combinations(rows, 2)
-            for mine, other in differing(lines[a], lines[b])
+            # equal texts differ in how they end: one was cut by the length limit
+            for mine, other in differing(lines[a], lines[b]) or [(behind(lines[a]), behind(lines[b]))]
         ]
 
     def _rewards(self, rollout: GroupRollout, places: Sequence[Place]) -> dict[tuple[int, str], float]:
@@ -136,6 +141,11 @@ def differing(first: Sequence[str], second: Sequence[str]) -> list[tuple[slice, 
         elif tag != "equal":
             places.append((slice(a, a_end), slice(b, b_end)))
     return places if len(places) <= MOST_PLACES else [(slice(0, len(first)), slice(0, len(second)))]
+
+
+def behind(lines: Sequence[str]) -> slice:
+    """The place behind all lines."""
+    return slice(len(lines), len(lines))
 
 
 def exchanged(lines: Sequence[str], place: slice, others: Sequence[str]) -> str:

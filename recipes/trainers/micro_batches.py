@@ -17,6 +17,10 @@ from recipes.trainers.turns import written_columns
 MEANS_OVER_ROWS = ("grpo", "dr_grpo", "luspo", "sapo")
 """Losses that are means over a micro-batch's rows: rows left out count as rows of zero loss, by their `share`."""
 
+LARGEST_RATIO = 3.0
+"""Of the policy to another sampler, with a negative advantage (TRL's `delta`), where PPO's clipping has no bound: Ye et
+al. 2020, arXiv 1912.09729, "dual-clip"."""
+
 
 def entropy_in_loss(args: GRPOConfig) -> bool:
     """Whether the loss has an entropy bonus, through which entropies need a gradient."""

@@ -9,11 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, GRPOConfig
 
+from envs.basics import Basics
+from recipes.data.training_data import prompt_dataset
 from recipes.records.jsonl import read_jsonl
-from recipes.records.log import CLOCK
+from recipes.records.log import CLOCK, RunLog
+from recipes.trainers.dense_grpo import DenseGRPOTrainer
+from recipes.trainers.sft_dpo import DpoTrainer
+from rewards.compose import Reward
 from tests import warm
-from tests.recipes.channels import BEHIND_REFERENCE, PARITY
+from tests.recipes.channels import BEHIND_REFERENCE, PARITY, TokenParity
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,3 +131,51 @@ def test_killed_and_resumed_equals_uninterrupted(tiny_model, tmp_path, extra):
     assert metrics(cut) == whole
     (weights,) = (tmp_path / "whole" / "final").glob("*model.safetensors")
     assert (cut / "final" / weights.name).read_bytes() == weights.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["grpo", "dpo"])
+def test_a_reference_that_follows_the_policy_is_resumed(kind, tiny_model, tiny_tokenizer, tmp_path):
+    def trained(name: str, steps: int, resume: Path | None = None):
+        torch.manual_seed(0)
+        folder = tmp_path / name
+        folder.mkdir()
+        args = {
+            "output_dir": str(folder),
+            "max_steps": steps,
+            "lr_scheduler_type": "constant",
+            "learning_rate": 0.01,
+            "per_device_train_batch_size": 2,
+            "use_cpu": True,
+            "bf16": False,
+            "report_to": "none",
+            "logging_steps": 1,
+            "gradient_checkpointing": False,
+            "disable_tqdm": True,
+            "sync_ref_model": True,
+            "ref_model_sync_steps": 1,
+            "ref_model_mixup_alpha": 0.5,
+            "save_steps": 2,
+        }
+        common = {
+            "model": AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
+            "processing_class": tiny_tokenizer,
+            "run_log": RunLog(folder, 0),
+        }
+        if kind == "dpo":
+            pairs = [{"prompt": "x =", "chosen": f" {n}", "rejected": f" {n} {n}"} for n in range(8)]
+            trainer = DpoTrainer(args=DPOConfig(**args), train_dataset=Dataset.from_list(pairs), **common)
+        else:
+            args |= {"num_generations": 2, "max_completion_length": 6, "remove_unused_columns": False, "beta": 0.5}
+            task, reward = Basics(), Reward({"parity": TokenParity()}, {"parity": 1.0}, "sparse")
+            trainer = DenseGRPOTrainer(
+                args=GRPOConfig(**args), train_dataset=prompt_dataset(task), task=task, reward=reward, **common
+            )
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        return trainer
+
+    whole = trained("whole", 3)
+    trained("cut", 2)
+    resumed = trained("resumed", 3, tmp_path / "cut" / "checkpoint-2")
+    for model in ("ref_model", "policy"):
+        for a, b in zip(getattr(whole, model).parameters(), getattr(resumed, model).parameters(), strict=True):
+            assert torch.equal(a, b)

@@ -8,8 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+from trl import GRPOConfig
 
+from envs.basics import Basics
 from envs.task import Problem
+from recipes.data.training_data import prompt_dataset
+from recipes.records.log import RunLog
 from recipes.sampling.group_batch import GroupRollout, degenerate_groups, rewards_of
 from recipes.trainers.advantages import group_relative, token_shaping
 from recipes.trainers.dense_grpo import DenseGRPOTrainer
@@ -191,3 +195,40 @@ def test_old_and_reference_log_probabilities_take_as_many_rows_at_once_as_the_lo
     batch["tool_mask"] = ids % 2
     DenseGRPOTrainer._logps(trainer, None, batch)
     assert [written for _, written in seen[2:]] == [(ids % 2)[:2].tolist(), (ids % 2)[2:].tolist()]
+
+
+@pytest.mark.parametrize(("lookahead", "delta", "moves"), [(False, None, True), (True, None, False), (True, 9.0, True)])
+def test_with_another_sampler_a_ratio_is_bounded_for_a_negative_advantage_too(
+    tiny_model, tiny_tokenizer, tmp_path, lookahead, delta, moves
+):
+    task = Basics()
+    trainer = DenseGRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            num_generations=2,
+            per_device_train_batch_size=2,
+            max_steps=1,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            remove_unused_columns=False,
+            gradient_checkpointing=False,
+            delta=delta,
+        ),
+        train_dataset=prompt_dataset(task),
+        processing_class=tiny_tokenizer,
+        task=task,
+        reward=Reward({"form": Form()}, {"form": 1.0}, "sparse"),
+        run_log=RunLog(tmp_path, 0),
+        shaping=0.0,
+        lookahead=lookahead,
+    )
+    ids = torch.arange(3, 11).view(2, 4)
+    whole = torch.ones_like(ids)
+    batch = {"prompt_ids": ids, "completion_ids": ids + 9, "prompt_mask": whole, "completion_mask": whole}
+    batch |= {"advantages": torch.full((2,), -1.0), "num_items_in_batch": torch.tensor(8)}
+    batch["old_per_token_logps"] = trainer._logps(trainer.model, batch).detach() - 2.0  # a ratio of 7.4
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.compute_loss(trainer.model, batch).backward()
+    assert any(p.grad is not None and bool(p.grad.any()) for p in trainer.model.parameters()) is moves

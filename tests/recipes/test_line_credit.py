@@ -119,6 +119,20 @@ def test_an_answer_that_ends_in_the_line_that_differs_is_credited_for_ending_the
     assert torch.allclose(advantages, torch.tensor([[-6.5], [6.5]]).expand_as(advantages))
 
 
+def test_answers_of_equal_text_keep_their_own_rewards_and_differ_in_their_end():
+    class LessIfCut(Sums):
+        async def score(self, problems, completions):
+            return [ChannelResult(self.result(c.code).score - 2 * (not c.finished)) for c in completions]
+
+    answers = [answer("x = 0"), answer("x = 4"), answer("x = 4", finished=False)]
+    advantages, rollout = credited(*answers, channel=LessIfCut())
+    assert rewards_of(rollout.grades).tolist() == [0, 4, 2] and rollout.mixed_answers == 0
+    wanted = zip(advantages, answers, (-2, 4 / 3, 2 / 3), (0, 2 / 3, -2 / 3), strict=True)
+    for row, completion, of_x, of_end in wanted:
+        assert of_line(row, completion, "x = ") == pytest.approx(of_x)
+        assert row[len(completion.text) - 1] == 0 and row[len(completion.text)] == pytest.approx(of_end)
+
+
 def test_each_line_keeps_its_own_part_of_a_sum():
     answers = [answer("x = 0", "y = 3"), answer("x = 1", "y = 0"), answer("x = 2", "y = 0")]
     advantages, rollout = credited(*answers)

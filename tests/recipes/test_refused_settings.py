@@ -11,7 +11,7 @@ from trl.trainer import dpo_trainer, sft_trainer
 from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.processes import check_hardware
-from recipes.run.checks import WORDS, check_grpo, check_ppo, check_reinforce, check_words
+from recipes.run.checks import WORDS, check_grpo, check_ppo, check_reference, check_reinforce, check_words
 from tests.recipes.test_configs import compose, trl_config
 
 
@@ -224,3 +224,25 @@ def test_ddp_waits_for_no_buffer_and_looks_for_no_unused_matrix(tmp_path):
     """Processes may make different numbers of forward passes; logits in parts use the output matrix outside of them."""
     assert trl_config(compose(), tmp_path).ddp_broadcast_buffers is False
     assert trl_config(compose("hardware.logits_at_once=4"), tmp_path).ddp_find_unused_parameters is False
+
+
+@pytest.mark.parametrize("recipe", ["grpo", "dpo"])
+@pytest.mark.parametrize(("extra", "why"), [("model.lora_rank=8", "with LoRA"), ("hardware.zero_stage=3", "ZeRO-3")])
+def test_a_reference_that_follows_is_a_whole_model(recipe, extra, why):
+    pairs = ["recipe.pairs=pairs"] if recipe == "dpo" else []
+    follows = ["model.lora_rank=0", "+recipe.trl.sync_ref_model=true", *pairs]
+    check_reference(compose(*follows, recipe=recipe))
+    with pytest.raises(UserError, match=f"recipe.trl.sync_ref_model=true: .*{why}"):
+        check_reference(compose(*follows, extra, recipe=recipe))
+
+
+def test_cispo_needs_the_largest_ratio():
+    with pytest.raises(UserError, match=r"set \+recipe\.trl\.epsilon_high=5\.0"):
+        check_grpo(compose("recipe.trl.loss_type=cispo"))
+    check_grpo(compose("recipe.trl.loss_type=cispo", "+recipe.trl.epsilon_high=5.0"))
+
+
+def test_noise_that_depends_on_the_length_of_a_row_needs_padded_rows():
+    with pytest.raises(UserError, match=r"neftune_noise_alpha=5: .*set recipe\.packing_max_tokens=0"):
+        check_grpo(compose("+recipe.trl.neftune_noise_alpha=5"))
+    check_grpo(compose("+recipe.trl.neftune_noise_alpha=5", "recipe.packing_max_tokens=0"))
