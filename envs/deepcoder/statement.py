@@ -30,6 +30,9 @@ _UNORDERED = re.compile(
 )
 _ANY_CASE = re.compile(
     r"\b(?:you|may|can)\b[^.\n]{0,80}\b(?:print|output)\b[^.\n]{0,80}\bin any (?:case|register)\b"
+    # CodeChef: "You may print each character of the string in uppercase or lowercase (for example, ...)"
+    r"|\b(?:may|can)\b(?! not\b)[^.\n]{0,80}\b(?:print|output)(?:ed)?\b[^.\n]{0,80}"
+    r"\bin (?:either )?(?:upper|lower)[- ]?(?:case)? or (?:in )?(?:upper|lower)[- ]?case\b"
     r"|\b(?:print|outputs?|answers?|checker)\b[^.\n]{0,80}\bcase[- ]?insensitive",
     re.I,
 )
