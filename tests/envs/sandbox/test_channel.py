@@ -304,3 +304,14 @@ def test_a_test_whose_module_is_missing_grades_no_program(grade):
     assert grade.check("def f(x): return x", test).verdict == "pass"
     for program in ("def f(x):\n    import no_such_module", "import no_such_module", "def f(x): raise ImportError"):
         assert grade.check(program, test).verdict == "fail"
+
+
+def test_a_test_may_expect_the_assertion_errors_of_a_program(grade):
+    """Functions check their arguments by `assert`; outside of a `try` such an error is the program's."""
+    test = "try:\n    f(-1)\nexcept AssertionError as error:\n    assert str(error) == 'negative'\nelse:\n    1 / 0\n"
+    program = "def f(x):\n    assert x >= 0, 'negative'\n    return x"
+    assert grade.check(program, test + "assert f(4) == 4").verdict == "pass"
+    for wrong in ("def f(x): return x", "def f(x): assert False, 'negative'", "def f(x): raise ValueError"):
+        assert grade.check(wrong, test + "assert f(4) == 4").verdict == "fail"
+    outcome = grade.check(program, "assert f(4) == 4\nassert f(-4) == 4")
+    assert (outcome.verdict, outcome.note) == ("fail", "AssertionError: negative (line 2)")
