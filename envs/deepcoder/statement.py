@@ -12,11 +12,15 @@ _TOLERANCE = re.compile(
     rf"\b(?:(?:absolute|relative)[^.\n]{{0,40}}\berrors?|precision|within|accepted|\berror)\b[^.\n]{{0,60}}?{_POWER}",
     re.I,
 )
+_ASKS = r"(?<!not )(?<!n't )\b(?:print|output|return|report|find|give|construct|reconstruct)\s+"
+_RIGHT = "(?:valid|possible|correct|such|suitable|optimal)"
 _SEVERAL = re.compile(
-    r"(?<!not )(?<!n't )\b(?:print|output|return|report|find|give|construct|reconstruct)\s+(?:any|either)\b"
-    r"(?=\s*(?:[.,;:)\n]|$|one\b|of (?:them|these|those)\b|(?:valid|possible|correct|such|suitable|optimal)\b))"
+    rf"{_ASKS}(?:any|either)\b(?=\s*(?:[.,;:)\n]|$|one\b|of (?:them|these|those)\b|(?:of the )?{_RIGHT}\b))"
+    # "output any string of length n", "print any array of integers that is sorted", "find any path, or report that"
+    rf"|{_ASKS}any\b(?!\s+(?:number|other)\b)(?:\s+[^.,;:\s]+){{1,6}}?\s+(?:that|which|such|satisf\w+|of length)\b"
+    rf"|{_ASKS}any\b(?!\s+number\b)[^.;:\n]{{1,60}}, or (?:report|print|output|say|determine|tell)\b"
     r"|\b(?:multiple|several|many|more than one)\b[^.\n]{0,40}\b(?:answers?|solutions?)\b[^.\n]{0,60}\bany\b"
-    r"|\b(?:print|output)\b[^.\n]{0,60}\bin any order\b",
+    r"|\b(?:print|output)\b[^.\n]{0,60}\bin any order\b|\b(?:print|output)\b[^.\n]{0,120}\bany suitable\b",
     re.I,
 )
 _UNORDERED = re.compile(
@@ -26,6 +30,9 @@ _UNORDERED = re.compile(
 )
 _ANY_CASE = re.compile(
     r"\b(?:you|may|can)\b[^.\n]{0,80}\b(?:print|output)\b[^.\n]{0,80}\bin any (?:case|register)\b"
+    # CodeChef: "You may print each character of the string in uppercase or lowercase (for example, ...)"
+    r"|\b(?:may|can)\b(?! not\b)[^.\n]{0,80}\b(?:print|output)(?:ed)?\b[^.\n]{0,80}"
+    r"\bin (?:either )?(?:upper|lower)[- ]?(?:case)? or (?:in )?(?:upper|lower)[- ]?case\b"
     r"|\b(?:print|outputs?|answers?|checker)\b[^.\n]{0,80}\bcase[- ]?insensitive",
     re.I,
 )

@@ -33,6 +33,8 @@ STATE = (
     | {"patch", "environ", "seed"}
 )
 """Names by which a test reads or sets what a program does not share with it: the sandbox runs them in two processes."""
+MODULES = {"asyncio", "pytest"}
+"""Modules whose tests no program passes: a coroutine stays in the program, and the sandbox has no pytest."""
 MAX_TESTS = 20
 
 
@@ -126,14 +128,14 @@ def _listed(column: Any) -> list[Any]:
 
 
 def _is_usable(test: str) -> bool:
-    """Whether a test parses, asserts something, and names nothing of STATE."""
+    """Whether a test parses, asserts something, and names nothing of STATE and MODULES."""
     try:
         body = ast.parse(test).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     nodes = [node for statement in body for node in ast.walk(statement)]
-    names = {getattr(node, field, None) for node in nodes for field in ("id", "attr", "name")}
-    return any(isinstance(statement, ast.Assert) for statement in body) and not names & STATE
+    names = {getattr(node, field, None) for node in nodes for field in ("id", "attr", "name", "module")}
+    return any(isinstance(statement, ast.Assert) for statement in body) and not names & (STATE | MODULES)
 
 
 TOOLS = frozenset({"isclose", "approx", "Counter", "Decimal", "Fraction", "OrderedDict", "defaultdict", "deque"})

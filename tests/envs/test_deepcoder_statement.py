@@ -16,9 +16,9 @@ __all__ = ["task"]
 def test_rows_that_take_any_of_several_answers_are_left_out(task, tmp_path):
     """Their tests know one answer, so most right ones would fail."""
     usual = DeepCoder(str(SHARED))
-    assert dict(usual.dropped) == {"takes any of several answers (task.env.several_answers=keep)": 42}
+    assert dict(usual.dropped) == {"takes any of several answers (task.env.several_answers=keep)": 45}
     gone = {p.id for p in all_problems(task)} - {p.id for p in all_problems(usual)}
-    assert {"deepcoder/cc-0014", "deepcoder/cc-0134", "deepcoder/lcd-train-89"} <= gone
+    assert {"deepcoder/cc-0014", "deepcoder/cc-0134", "deepcoder/cf-0246", "deepcoder/lcd-train-89"} <= gone
     with pytest.raises(TaskError, match=r"task\.env\.several_answers=no: choose drop or keep"):
         DeepCoder(str(SHARED), several_answers="no")
 
@@ -31,7 +31,16 @@ def test_rows_that_take_any_of_several_answers_are_left_out(task, tmp_path):
         ("Otherwise, print any suitable value of d.", True),
         ("Return any valid n-bit sequence.", True),
         ("You can print the pairs in any order.", True),
+        ("For each test case, output any string of length $n$ that satisfies the conditions.", True),
+        ("Return any array of n unique integers such that they add up to 0.", True),
+        ("Find any perfect coloring and cut, or report that there are none.", True),
+        ("Print a line of zeros and ones, the binary form of any suitable number.", True),
+        ("Output any of the possible strings.", True),
         ("You can perform the operations in any order.", False),
+        ("If you cannot find any path that ends there, print -1.", False),
+        ("Print -1 if the scores are not consistent with any valid set of games that were played.", False),
+        ("For each test case print either -1 or the number of pairs that fit.", False),
+        ("Output any other number that you like as a comment.", False),
         ("He may choose any one of them.", False),
         ("If the guests cannot find any solution, print -1.", False),
         ("Print any number of spaces.", False),
@@ -102,7 +111,11 @@ def test_the_error_that_a_statement_allows_is_allowed(task, sandbox):
         ("You can print each letter in any register (upper or lower).", True),
         ("The output is case-insensitive, so `yEs` and `No` will also be accepted.", True),
         ("For each test case, print YES (case-insensitive) if the farm is ideal.", True),
+        ("You may print each character of the string in uppercase or lowercase (for example, yEs).", True),
+        ("Each letter can be printed in either upper case or lower case.", True),
         ('Output one line: "NO" if it will not be removed in any case.', False),
+        ("A letter is in uppercase or lowercase; print it as it is.", False),
+        ("A word can be long. Print its letters in uppercase or lowercase as they came.", False),
         ("Names are compared case-insensitively; count them.", False),
         ("Print the answer in upper case.", False),
     ],

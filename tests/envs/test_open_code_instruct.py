@@ -96,9 +96,13 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path, caplog)
         "import random\nrandom.seed(0)\nassert f() == 3",
         "open('t.txt', 'w').write('x')\nassert f('t.txt') == 1",
         "import os\nos.environ['K'] = 'v'\nassert f('K') == 'v'",
+        "assert asyncio.run(f(1)) == 1",
+        "import asyncio as a\nassert a.run(f(1)) == 1",
+        "from pytest import approx\nassert f(1) == approx(1)",
+        "assert f(1) == pytest.approx(1)",
     ],
 )
-def test_tests_that_need_the_programs_streams_files_or_seeds_are_left_out(test):
+def test_tests_that_need_the_programs_streams_files_seeds_or_coroutines_are_left_out(test):
     """A test runs in a process of its own: every right program would fail."""
     assert instruct.asserts([test, "assert f(1) == 1"]) == ["assert f(1) == 1"]
 

@@ -206,8 +206,14 @@ def _run_check(job: dict, candidate: objects.Candidate) -> list[str]:
         if name != "check" and callable(space.get("check")):
             space["check"](candidate.entry)
     except AssertionError as error:
+        if "told" in vars(error):  # the program's own assert, not a line of the test
+            raise
         what = f" (a result of type {candidate.seen} is not plain data: return plain data)" if candidate.seen else ""
         return ["fail", _assertion(error, job["check"]) + what]
+    except ImportError as error:
+        if "told" in vars(error):  # the program raised it
+            raise
+        return ["error", f"the test itself cannot import: {program.describe(error)}"]
     return ["pass", ""]
 
 

@@ -27,11 +27,11 @@ import program
 
 CACHE, POP_TOP = opmap.get("CACHE", -1), opmap["POP_TOP"]
 AWKWARD = (
-    *(AssertionError, StopIteration, StopAsyncIteration),
+    *(StopIteration, StopAsyncIteration),
     *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
 )
-"""Exceptions that are not raised again under their own name: the first would be reported as a failed line of the test,
-the next two would end a `map` or `all` of the test early, and the others need more arguments."""
+"""Exceptions that are not raised again under their own name: the first two would end a `map` or `all` of the test
+early, and the others need more arguments."""
 FUNCTIONS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, functools.partial),
     *(types.WrapperDescriptorType, types.MethodWrapperType),

@@ -293,3 +293,25 @@ def test_a_test_that_swallows_everything_passes_no_program_that_is_gone(grade):
     assert grade.check("def f(x): raise KeyError(x)", test).verdict == "pass"
     assert grade.check("import os\ndef f(x): os._exit(0)", test).verdict == "fail"
     assert grade.check("import os\ndef f(x): os.write(3, b'[]\\n')", test).verdict == "fail"
+
+
+def test_a_test_whose_module_is_missing_grades_no_program(grade):
+    """No program could pass it; one whose own module is missing fails."""
+    for test in ("import no_such_module\nassert f(1) == 1", "assert f(1) == 1\nfrom math import no_such_name"):
+        outcome = grade.check("def f(x): return x", test)
+        assert outcome.verdict == "error" and "the test itself cannot import" in outcome.note, outcome
+    test = "try:\n    import no_such_module as module\nexcept ImportError:\n    module = None\nassert f(1) == 1"
+    assert grade.check("def f(x): return x", test).verdict == "pass"
+    for program in ("def f(x):\n    import no_such_module", "import no_such_module", "def f(x): raise ImportError"):
+        assert grade.check(program, test).verdict == "fail"
+
+
+def test_a_test_may_expect_the_assertion_errors_of_a_program(grade):
+    """Functions check their arguments by `assert`; outside of a `try` such an error is the program's."""
+    test = "try:\n    f(-1)\nexcept AssertionError as error:\n    assert str(error) == 'negative'\nelse:\n    1 / 0\n"
+    program = "def f(x):\n    assert x >= 0, 'negative'\n    return x"
+    assert grade.check(program, test + "assert f(4) == 4").verdict == "pass"
+    for wrong in ("def f(x): return x", "def f(x): assert False, 'negative'", "def f(x): raise ValueError"):
+        assert grade.check(wrong, test + "assert f(4) == 4").verdict == "fail"
+    outcome = grade.check(program, "assert f(4) == 4\nassert f(-4) == 4")
+    assert (outcome.verdict, outcome.note) == ("fail", "AssertionError: negative (line 2)")
