@@ -27,6 +27,9 @@ MOST_BITS = 1 << 14
 """Bits of an integer that is compared with a Decimal or a Fraction."""
 SHOWN = 70
 """Characters of a value in a note."""
+ROUNDING = 1e-12
+"""Relative difference that floats may have wherever they may have some: of large ones a right program can have other
+last digits, and these are more than an absolute difference allows."""
 NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A word of an output that is a number. 0110 is none, since it may be a text of digits."""
 Number = bool | int | float | complex | Decimal | Fraction
@@ -78,8 +81,8 @@ def decode(node: Any, depth: int = 0) -> Any:
 
 
 def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
-    """Python's `==` for plain data, except that NaN equals NaN and floats may differ by `tol`, at any depth. A Decimal
-    or a Fraction also equals the float that is nearest to it.
+    """Python's `==` for plain data, except that NaN equals NaN and floats may differ by `tol` at any depth, large ones
+    by ROUNDING of their size unless `tol` is 0. A Decimal or a Fraction also equals the float that is nearest to it.
 
     `value` is from `decode`, or has exact built-in types; `expected` may have subclasses of them. Raises ValueError for
     a member of a set or a key that cannot be one.
@@ -191,7 +194,7 @@ def _same_number(value: Any, expected: Any, tol: float) -> bool:
     if bool in (type(value), type(expected)) or not {type(value), type(expected)} & {float, complex}:
         return False
     try:
-        return tol > 0 and math.isfinite(abs(value - expected)) and abs(value - expected) <= tol
+        return tol > 0 and abs(value - expected) <= max(tol, ROUNDING * abs(expected)) < math.inf
     except OverflowError:
         return False
 
@@ -221,7 +224,8 @@ def _same_exact(value: Any, expected: Any, tol: float) -> bool:
             return False
         if any(isinstance(number, float) for number in numbers) and float(value) == float(expected):
             return True
-        return tol > 0 and abs(Fraction(value) - Fraction(expected)) <= tol
+        difference, size = abs(Fraction(value) - Fraction(expected)), abs(Fraction(expected))
+        return tol > 0 and difference <= max(tol, Fraction(ROUNDING) * size)
     except OverflowError:
         return False
 

@@ -244,6 +244,21 @@ def test_tolerance_holds_for_floats_only_and_at_any_depth(grade):
     assert verdict("10 ** 400", 1.0, 5.0) == "fail"
 
 
+def test_the_last_digits_of_large_floats_may_differ(grade):
+    """As where a sum is taken in another order; an absolute tolerance has no room for that."""
+
+    def verdict(code: str, expected: object, tol: float = 1e-6) -> str:
+        program = f"from fractions import Fraction\ndef f(): return {code}"
+        return grade.call(program, ((), expected), tol=tol).verdict
+
+    assert verdict("[1628894626777.4414]", [1628894626777.442]) == "pass"
+    assert verdict("Fraction(10 ** 16 + 2)", 1e16) == "pass"
+    assert verdict("1628894626777.4414", 1628894626777.442, tol=0.0) == "fail"
+    assert verdict("123456.7891", 123456.7892) == "fail"
+    assert verdict("1628894626.4414", 1628894626.4514) == "fail"
+    assert verdict("float('inf')", -1e308) == verdict("1e308", float("inf")) == "fail"
+
+
 def test_arguments_are_new_for_each_case(grade):
     shared = [1]
     code = "seen = []\ndef f(x):\n    x.append(2)\n    seen.append(x)\n    return x"
