@@ -25,7 +25,7 @@ from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.chat_tokens import check_readable
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy, tell_adapter_settings
-from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, remove_whole, step_of
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
 from recipes.records.log import RunLog
@@ -237,6 +237,8 @@ def fit(run: Run, trainer: Any) -> None:
             )
             trainer.restore(latest)
         else:
+            if trainer.accelerator.is_main_process:
+                _remove_former_end(run.folder, latest)
             with phase("update"):
                 trainer.train(resume_from_checkpoint=str(latest) if latest else None)
             stop_if_asked()
@@ -248,6 +250,14 @@ def fit(run: Run, trainer: Any) -> None:
             keep_best(run, trainer)
         stages.report()
     release(run.folder)
+
+
+def _remove_former_end(folder: Path, latest: Path | None) -> None:
+    """Remove final/ where a larger max_steps goes on behind its step: until the new end a reader is to have the newest
+    checkpoint. A checkpoint has the weights that were in it; without one, as where it was removed, final/ stays."""
+    state = folder / "final" / "trainer_state.json"
+    if state.exists() and json.loads(state.read_text(encoding="utf-8"))["global_step"] <= step_of(latest):
+        remove_whole(folder / "final")
 
 
 def best_step(run: Run) -> Best | None:

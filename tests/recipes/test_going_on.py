@@ -114,6 +114,30 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp
     assert written == ((run / "metrics.jsonl").read_text(), (run / "final" / "adapter_model.safetensors").read_bytes())
 
 
+STOPPED_IN_TRAINING = """
+import os, runpy, sys
+from recipes.trainers.sft_dpo import SftTrainer
+SftTrainer.train = lambda *_, **__: os._exit(3)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("newest", [2, 1])
+def test_a_run_that_goes_on_behind_its_end_has_no_final_weights_until_the_new_one(tiny_model, tmp_path, newest):
+    """What reads it then takes the newest checkpoint. Where no checkpoint has the weights of that end, they stay."""
+    command = sft_of_rows(tiny_model, tmp_path, "recipe.trl.max_steps=2")
+    warm.run(command, cwd=tmp_path, check=True)
+    run, longer = tmp_path / "run", [*command[1:], "recipe.trl.max_steps=3"]
+    if newest == 1:
+        shutil.rmtree(run / "checkpoints" / "checkpoint-2")
+    (script := tmp_path / "stopped.py").write_text(STOPPED_IN_TRAINING)
+    assert warm.run([sys.executable, script, *longer], cwd=tmp_path).returncode == 3
+    assert (run / "final").is_dir() == (newest == 1)
+    warm.run([sys.executable, *longer], cwd=tmp_path, check=True)
+    assert json.loads((run / "final" / "trainer_state.json").read_text())["global_step"] == 3
+
+
 def test_a_quick_trial_is_the_run_debug():
     for more in ([], ["recipe.trl.learning_rate=1e-5"], ["reward=sparse", "seed=3"]):
         assert compose(["recipe=grpo", "+debug=fast", *more]).run.dir == "runs/grpo/basics/debug"
