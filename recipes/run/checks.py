@@ -77,6 +77,8 @@ def check_reference(cfg: DictConfig) -> None:
     over processes, of which none could save it."""
     if not cfg.recipe.trl.get("sync_ref_model"):
         return
+    if not cfg.recipe.trl.get("beta"):
+        raise UserError("recipe.trl.sync_ref_model=true: beta=0 has no reference: set recipe.trl.beta or leave it out")
     if cfg.model.lora_rank:
         raise UserError(
             "recipe.trl.sync_ref_model=true: with LoRA the reference is the model without the adapter, which cannot "

@@ -227,10 +227,13 @@ def test_ddp_waits_for_no_buffer_and_looks_for_no_unused_matrix(tmp_path):
 
 
 @pytest.mark.parametrize("recipe", ["grpo", "dpo"])
-@pytest.mark.parametrize(("extra", "why"), [("model.lora_rank=8", "with LoRA"), ("hardware.zero_stage=3", "ZeRO-3")])
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [("model.lora_rank=8", "with LoRA"), ("hardware.zero_stage=3", "ZeRO-3"), ("recipe.trl.beta=0", "no reference")],
+)
 def test_a_reference_that_follows_is_a_whole_model(recipe, extra, why):
     pairs = ["recipe.pairs=pairs"] if recipe == "dpo" else []
-    follows = ["model.lora_rank=0", "+recipe.trl.sync_ref_model=true", *pairs]
+    follows = ["model.lora_rank=0", "recipe.trl.beta=0.1", "+recipe.trl.sync_ref_model=true", *pairs]
     check_reference(compose(*follows, recipe=recipe))
     with pytest.raises(UserError, match=f"recipe.trl.sync_ref_model=true: .*{why}"):
         check_reference(compose(*follows, extra, recipe=recipe))
