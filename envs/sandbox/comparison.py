@@ -225,7 +225,7 @@ def _same_exact(value: Any, expected: Any, tol: float) -> bool:
         if any(isinstance(number, float) for number in numbers) and float(value) == float(expected):
             return True
         difference, size = abs(Fraction(value) - Fraction(expected)), abs(Fraction(expected))
-        return tol > 0 and difference <= max(tol, Fraction(ROUNDING) * size)
+        return tol > 0 and difference <= max(Fraction(tol), Fraction(ROUNDING) * size)
     except OverflowError:
         return False
 
