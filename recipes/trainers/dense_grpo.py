@@ -290,8 +290,7 @@ class DenseGRPOTrainer(AtomicCheckpoints, GRPOTrainer):
         self.problems: Mapping[str, Problem] = {p.id: p for p in task.problems("train")}
         self._off_policy = bool(lookahead or server or self.use_vllm)  # by a step, or by the server's arithmetic
         self.vllm_importance_sampling_correction = False  # the ratio is to what vLLM drew with
-        if self._off_policy and args.delta is None:  # else no ratio is too large for a negative advantage
-            args.delta = LARGEST_RATIO
+        args.delta = LARGEST_RATIO if self._off_policy and args.delta is None else args.delta
         elsewhere = self.use_vllm or self._zero3
         self._turns = 1 if episode is None else episode.turns
         shaping = shaping if reward.placement != "sparse" and credit != "lines" else 0.0
