@@ -24,7 +24,9 @@ two_runs_grpo  two_runs, then the same, 60 updates
 grpo           GRPO with rewards on tokens, from the base model
 grpo_prefix    the same, and groups without a pass are drawn again behind the beginning of their reference
 stock_grpo     GRPO as TRL has it: rewards on the last token, divided by the group's deviation
-rejection      SFT on the base model's own right answers alone
+ssd            simple self-distillation by TRL's trainer, 20 updates (tests/bench/trl_peers.py)
+sdpo           self-distillation policy optimization by TRL's trainer, 20 updates
+rejection      SFT on the base model's own right answers alone, the best of a greedy and two sampled ones, 60 updates
 
 Trained on hand-written and generated problems; held out are the 66 hand-written problems and one problem of each of 200
 further families. Runs lie below runs/learning/ in the current folder; one that is finished is not run again, one that
@@ -41,7 +43,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -58,59 +60,12 @@ from recipes.cli.schema import native_precision
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_config, read_jsonl
 from tests.bench.ablation import compared, level_of, read
+from tests.bench.learning_arms import ARMS, BEFORE, DRAWS, commands, finished, folder
 from tests.bench.paired import gain
 
-RUNS = Path("runs/learning")
 STORED = Path(__file__).parent / "results" / "learning"
-DATA = ("task=basics", "task.env.generated=1", "task.also_evaluate=[]")
-SAMPLED = ("evaluation.samples=2",)
-TRAINING = (*DATA, "evaluation.before=false", *SAMPLED)
-UNEVALUATED = ("evaluation.samples=0", "evaluation.greedy=false")
-ALL_WEIGHTS = ("model.lora_rank=0", "recipe.trl.learning_rate=1e-4")
-SFT = ("recipes/sft.py", *TRAINING, *ALL_WEIGHTS, "recipe.trl.max_steps=120")
-SHIPPED = ("task.env.generated=2", "task.env.validation=0.2")
-COLLECTED = (f"task.env.further={RUNS / 'collected.jsonl'}", *SHIPPED)
-OF_FOUR = ("recipe.batch_size=4", "recipe.trl.learning_rate=7e-5", "recipe.trl.max_steps=720")
-SIMILAR_LENGTHS = "+recipe.trl.train_sampling_strategy=group_by_length"
-TRAININGS = {
-    "own_answers": (),
-    "broad_answers": (f"task.env.further={RUNS / 'mbpp.jsonl'}", "recipe.trl.max_steps=180"),
-    "collected_answers": (*COLLECTED, "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-    "practice_answers": (*COLLECTED, "task.env.practice=harder", "recipe.trl.max_steps=480", SIMILAR_LENGTHS),
-    "directions_answers": (*COLLECTED, "task.env.practice=harder", *OF_FOUR, SIMILAR_LENGTHS),
-    "shipped_answers": (*SHIPPED, "task.env.practice=true", "recipe.trl.max_steps=360", SIMILAR_LENGTHS),
-}
-"""SFT on own answers that other arms average, and what it sets besides."""
-LORA = ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")
-TWO = (*TRAININGS["practice_answers"], "recipe.trl.max_steps=360")
-COMPOSED = (*TRAININGS["shipped_answers"], COLLECTED[0], "task.env.composed=2000", "recipe.trl.max_steps=240")
-TRAININGS |= {
-    "two_full": TWO,
-    "two_lora": (*TWO, *LORA),
-    "composed_full": COMPOSED,
-    "composed_lora": (*COMPOSED, *LORA),
-}
-PAIRS = {"two_runs": ("two_full", "two_lora"), "composed": ("composed_full", "composed_lora")}
-"""Arms that average the weights of two trainings."""
-DRAWN = RUNS / "own-answers-drawn"
-DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
-"""The base model's greedy answers to the training problems."""
-OWN = f"recipe.answers={DRAWN}"
-GRPO = ("recipes/grpo.py", *TRAINING, "recipe.trl.max_steps=20")
-GRPO_ARMS = {
-    "grpo": (),
-    "grpo_prefix": ("recipe.prefix.enabled=true",),
-    "stock_grpo": ("reward=sparse", "recipe.trl.scale_rewards=group"),
-}
-EASY = ("task.env.generated_level=1",)
-"""Problems that a policy of this size may solve sometimes."""
-AFTER = {"own_grpo": ("own", ()), "two_runs_grpo": ("two_runs", ("recipe.trl.max_steps=60", "task.env.validation=0.2"))}
-"""Arms that go on with GRPO: the arm before, and what they set besides."""
-HUMANEVAL = ("recipes/eval.py", "task=humaneval", "task.env.train_size=0", "evaluation.samples=0")
-KEPT = {"collected": "share=0.7", "practice": "share=1.0", "shipped": "share=1.0", "directions": "rank=48"}
-"""What recipes/export.py keeps of a training's change, where it is not half of it; shares were chosen on validation."""
 PRECISIONS = ("bf16", "fp32")
-OURS = ("two_runs", "avx512_bf16", "bf16")
+OURS = ("two_runs", "avx512_amx_bf16", "bf16")
 """Arm, machine and precision of the summary where nothing ran."""
 NEW = "basics/new/"
 """Beginning of the ids of generated problems."""
@@ -123,88 +78,14 @@ Shares = dict[str, float]
 """Share of right answers by problem."""
 
 
-def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str]]:
-    """The scripts of one arm with their arguments, in order; the last run lies in `folder(arm, seed, overrides)`."""
-
-    def folder_of(name: str) -> Path:
-        return folder(name, seed, overrides)
-
-    where, model = f"run.dir={folder_of(arm)}", folder_of(f"{arm}-model")  # the latter of averaged weights
-    weights = [f"adapter={folder_of(arm)}"]
-    if arm in TRAININGS:
-        yield DRAW
-        yield [*SFT, *TRAININGS[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
-        return
-    if arm == "base":
-        weights = []
-        yield ["recipes/eval.py", *DATA, *SAMPLED, where]
-    elif arm == "sft":
-        yield [*SFT, f"seed={seed}", where, *overrides]
-    elif arm == "rejection":
-        yield DRAW
-        yield [*SFT, OWN, "recipe.references=false", f"seed={seed}", where, *overrides]
-    elif arm in AVERAGED:
-        before = AVERAGED[arm]
-        yield from commands(before, seed, overrides)
-        weights = [f"model.path={model}"]
-        yield ["recipes/export.py", f"run={folder_of(before)}", f"to={model}", KEPT.get(arm, "share=0.5")]
-        yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
-    elif arm in PAIRS:
-        for training in PAIRS[arm]:
-            yield from commands(training, seed, overrides)
-        weights = [f"model.path={model}"]
-        run, other = map(folder_of, PAIRS[arm])
-        yield ["recipes/export.py", f"run={run}", f"other={other}", f"to={model}"]
-        yield ["recipes/eval.py", *DATA, *SAMPLED, *weights, where]
-    elif arm in AFTER:
-        before, settings = AFTER[arm]
-        yield from commands(before, seed, overrides)
-        weights = [f"model.path={folder_of(f'{before}-model')}", *weights]
-        yield [*GRPO, *EASY, *settings, weights[0], f"seed={seed}", where, *overrides]
-    else:
-        yield [*GRPO, *GRPO_ARMS[arm], f"seed={seed}", where, *overrides]
-    yield [*HUMANEVAL, *weights, f"{where}-humaneval"]
-
-
-def finished(command: Sequence[str]) -> bool:
-    """Whether a command has run to its end before."""
-    values = dict(word.split("=", 1) for word in command[1:] if "=" in word)
-    if command[0] == "recipes/export.py":
-        return Path(values["to"]).exists()
-    last = "samples.jsonl" if command[0] == "recipes/eval.py" else "report.html"  # what it writes at its end
-    return (Path(values["run.dir"]) / last).exists()
-
-
-AVERAGED = {
-    "sft_averaged": "sft",
-    "own": "own_answers",
-    "broad": "broad_answers",
-    "collected": "collected_answers",
-    "practice": "practice_answers",
-    "shipped": "shipped_answers",
-    "directions": "directions_answers",
-}
-"""Arms that keep a part of what a training changed, and that training."""
-BEFORE: dict[str, tuple[str, ...]] = {arm: (training,) for arm, training in AVERAGED.items()}
-BEFORE |= {**PAIRS, "own_grpo": ("own_answers",), "two_runs_grpo": PAIRS["two_runs"]}
-"""The trainings that an arm needs besides its own."""
-ARMS = ("base", "sft", *AVERAGED, *PAIRS, *AFTER, "grpo", "grpo_prefix", "stock_grpo", "rejection")
-DRAWS = (*(arm for arm in AVERAGED if arm != "sft_averaged"), *PAIRS, *AFTER, "rejection")
-"""Arms that need the base model's answers."""
-
-
-def folder(arm: str, seed: int, overrides: Sequence[str] = ()) -> Path:
-    """Where a run of an arm lies; with other settings than the arm's it is another run."""
-    return RUNS / "-".join([arm, *(re.sub(r"[^\w.-]", "_", each) for each in overrides), f"seed{seed}"])
-
-
 def machine(device: str = "cpu") -> str:
     """What products are rounded by: the instructions of this CPU, with its faster dtype, or the name of the GPU."""
     import torch
 
     if device == "cuda":
         return re.sub(r"\W+", "_", torch.cuda.get_device_name()).lower()
-    return f"{torch.backends.cpu.get_cpu_capability()}_{native_precision()}".lower()
+    tiles = "_amx" if torch.cpu._is_amx_tile_supported() else ""  # they round otherwise: two or three answers of the 66
+    return f"{torch.backends.cpu.get_cpu_capability()}{tiles}_{native_precision()}".lower()
 
 
 def store(arm: str, seed: int, overrides: Sequence[str]) -> Path:
@@ -220,8 +101,8 @@ def store(arm: str, seed: int, overrides: Sequence[str]) -> Path:
     steps = [row for part in parts for row in read_jsonl(part / "metrics.jsonl")]
     seconds, samples = sum(row.get("seconds/total", 0.0) for row in steps), 0.0
     if arm in DRAWS:
-        seconds += sum(row["seconds"] for row in read_jsonl(DRAWN / "evals.jsonl"))
-        samples += len(read_jsonl(DRAWN / "samples.jsonl"))
+        seconds += sum(row["seconds"] for row in read_jsonl(DRAWS[arm] / "evals.jsonl"))
+        samples += len(read_jsonl(DRAWS[arm] / "samples.jsonl"))
     hardware = read_config(run / "config.yaml")[0]["hardware"]
     kept = {
         "arm": " ".join([arm, *overrides]),
