@@ -90,6 +90,8 @@ def train(peer: str, overrides: Sequence[str]) -> Path:
     from recipes.run.lifecycle import prepare
 
     cfg = compose(["recipe=grpo", *overrides])
+    if (Path(cfg.run.dir) / "final").exists():
+        raise UserError(f"run.dir={cfg.run.dir} has been trained to its end; give another folder")
     check_grpo(cfg)
     run = prepare(cfg, GRPOConfig)
     passes, counts = verdicts(run)
@@ -135,6 +137,8 @@ def main() -> None:
         print(train(args.peer, args.overrides))
     except UserError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command begins again")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from recipes.cli import schema
+from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose
 from tests.bench import trl_peers
 
@@ -42,6 +43,8 @@ def test_a_peer_trains_and_leaves_an_adapter_that_evaluations_take(peer, graded,
     adapter = load_file(folder / "final" / "adapter_model.safetensors")
     trained = any(weights.abs().sum() > 0 for name, weights in adapter.items() if "lora_B" in name)
     assert trained == (peer == "ssd")  # random answers all fail, so SDPO has no teacher
+    with pytest.raises(UserError, match="trained to its end"):
+        trl_peers.train(peer, settings(folder, tiny_model))
     cfg = compose(["recipe=eval", "task=basics", f"model.path={tiny_model}", f"adapter={folder}"])
     assert isinstance(load_policy(cfg.model, cfg.hardware, cfg.adapter)[0], PeftModel)
 
