@@ -5,15 +5,17 @@
     python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
     python recipes/export.py run=... to=my-model rank=48                    the main directions of the change alone
     python recipes/export.py run=... other=... to=my-model                  halfway between two runs of one model
+    python recipes/export.py run=A 'other=[B,C]' to=my-model                the average of three
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
     python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
 
 LoRA is merged into the base; a base that was trained on in 4 bits is dequantised first. With `share` the weights are
 averaged with those that training began with, which often keeps more of what the model could do before; with `other`
-they are averaged with another run's, which may answer more than either. With `rank` a run that trained all weights
-keeps so many directions of the change of each matrix, and the embeddings as they were (what that does to answers:
-tests/bench/results/learning.md, "Main directions of a change"). The folder is read again before it is kept: its
-greedy answers must equal those of the run's own weights, except where two tokens are equally likely but for rounding.
+they are averaged with those of other runs, which may answer more than each (tests/bench/results/learning.md). With
+`rank` a run that trained all weights keeps so many directions of the change of each matrix, and the embeddings as they
+were (what that does to answers: the same page, "Main directions of a change"). The folder is read again before it is
+kept: its greedy answers must equal those of the run's own weights, except where two tokens are equally likely but for
+rounding.
 README.md is the model card: base, data, licences, recipe, every number of evals.jsonl with its interval, the command,
 the commit, what got worse.
 """
@@ -65,10 +67,10 @@ class ExportConfig:
     dry_run: bool = False
     """Write the folder and say what `push` would upload, without asking the hub."""
     other: str | None = None
-    """The directory of another run of the same model, to average with."""
+    """The directory of another run of the same model, to average with; [RUN,RUN] for several."""
     share: float | None = None
     """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's), or those of
-    `other`. null: 1, and 0.5 with `other`."""
+    `other`, all of equal weight. null: 1, and with `other` all runs have equal weight."""
     rank: int | None = None
     """Of a run that trained all weights: singular directions that are kept of the change of each matrix; embeddings are
     then as before training. null: the whole change."""
@@ -127,7 +129,14 @@ def check_keys(cfg: ExportConfig, folder: Path) -> None:
 
 def share_of(cfg: ExportConfig) -> float:
     """The share of the trained weights."""
-    return cfg.share if cfg.share is not None else 0.5 if cfg.other else 1.0
+    return cfg.share if cfg.share is not None else 1 / (1 + len(others_of(cfg)))
+
+
+def others_of(cfg: ExportConfig) -> list[str]:
+    """The run directories of `other`."""
+    text = (cfg.other or "").strip()
+    names = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
+    return [name.strip() for name in names if name.strip()]
 
 
 def write(cfg: ExportConfig, folder: Path) -> None:
@@ -141,16 +150,17 @@ def write(cfg: ExportConfig, folder: Path) -> None:
     from recipes.tools.card.model_card import Weights, model_card
     from recipes.tools.export.weights import Kept, averaged_runs, compare, full_weights, kept_change, write_weights
 
-    runs, share = [trained(cfg.run, cfg.step), *([trained(cfg.other, key="other")] if cfg.other else [])], share_of(cfg)
+    others, share = others_of(cfg), share_of(cfg)
+    runs = [trained(cfg.run, cfg.step), *(trained(other, key="other") for other in others)]
     run, given, weights = runs[0], runs[0].cfg, str(runs[0].weights)
     dtype = cfg.dtype or given.hardware.precision
-    if share < 1 and not cfg.other:
+    if share < 1 and not others:
         check_start(run, "share", share, "set share=1")
     check_rank(cfg, runs)
     four_bit, *_ = [prepared(each) for each in runs]
     policy, tokenizer = load_policy(given.model, given.hardware, weights)
     asked = prompts(given, tokenizer, cfg.prompts)
-    if cfg.other:
+    if others:
         loaded = [(each.cfg.model, each.cfg.hardware, str(each.weights)) for each in runs]
         policy = averaged_runs(loaded, share, cfg.rank)
         merged = copy.deepcopy(policy).to(TORCH[dtype])
@@ -174,8 +184,8 @@ def write(cfg: ExportConfig, folder: Path) -> None:
                 "nothing is written"
             )
         log.info(results.text)
-        others = f"those of another run, {runs[1].folder.name}" if cfg.other else "the weights before training"
-        notes = [describe(four_bit, carries_adapter(weights), dtype, share, others, cfg.rank), f"{results.text}."]
+        averaged = with_whom([each.folder.name for each in runs[1:]])
+        notes = [describe(four_bit, carries_adapter(weights), dtype, share, averaged, cfg.rank), f"{results.text}."]
         write_text(staging / "README.md", model_card(run.folder, Weights(run.step, True, notes)))
 
 
@@ -222,6 +232,13 @@ def prepared(run: Any) -> bool:
     return four_bit
 
 
+def with_whom(names: Sequence[str]) -> str:
+    """What the trained weights are averaged with, in words of the card. names: of the other runs."""
+    if not names:
+        return "the weights before training"
+    return f"those of {'another run' if len(names) == 1 else f'{len(names)} other runs'}, {', '.join(names)}"
+
+
 def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: str, rank: int | None) -> str:
     """What was done to the weights, in sentences of the card. others: what they are averaged with, if share < 1."""
     averaged = ""
@@ -232,7 +249,7 @@ def describe(four_bit: bool, adapter: bool, dtype: str, share: float, others: st
         )
     if share < 1:
         averaged += (
-            f" They are averaged with {others}: {share:g} of the trained ones and {1 - share:g} of "
+            f" They are averaged with {others}: {share:.3g} of the trained ones and {1 - share:.3g} of "
             "the others. The scores below were measured with the trained weights alone."
         )
     if not adapter:

@@ -155,20 +155,24 @@ def full_weights(
 def averaged_runs(
     runs: Sequence[tuple[DictConfig, DictConfig, str]], share: float, rank: int | None = None
 ) -> PreTrainedModel:
-    """`share` of the first run's weights and 1 - `share` of the second's, in float32 (Wortsman et al. 2022, "Model
-    soups", arXiv 2203.05482, a uniform soup for 0.5). A run: the arguments of `full_weights`. rank: see `Kept`.
+    """`share` of the first run's weights, and 1 - `share` of the others', which have equal weight, in float32 (Wortsman
+    et al. 2022, "Model soups", arXiv 2203.05482, a uniform soup for 1 / number of runs). A run: the arguments of
+    `full_weights`; two at a time are in memory. rank: see `Kept`.
 
     Raises:
         UserError: the runs are not of one architecture.
     """
-    first, second = (full_weights(*run, torch.float32, Kept(rank=rank)) for run in runs)
-    others = dict(second.named_parameters())
-    own = {name: parameter.shape for name, parameter in first.named_parameters()}
-    if own != {name: parameter.shape for name, parameter in others.items()}:
-        raise UserError("other=: its model has other weights than run=, so that there is no average of both")
-    for name, parameter in first.named_parameters():
-        parameter.lerp_(others[name].to(parameter.device), 1 - share)
-    return first
+    first, *others = runs
+    average, weight = full_weights(*first, torch.float32, Kept(rank=rank)), share
+    own = {name: parameter.shape for name, parameter in average.named_parameters()}
+    for run in others:
+        other = dict(full_weights(*run, torch.float32, Kept(rank=rank)).named_parameters())
+        if own != {name: parameter.shape for name, parameter in other.items()}:
+            raise UserError("other=: its model has other weights than run=, so that there is no average of both")
+        weight += (each := (1 - share) / len(others))
+        for name, parameter in average.named_parameters():
+            parameter.lerp_(other[name].to(parameter.device), each / weight)
+    return average
 
 
 def write_weights(policy: PreTrainedModel, tokenizer: Any, folder: Path) -> None:

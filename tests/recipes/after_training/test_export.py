@@ -17,6 +17,7 @@ from huggingface_hub import ModelCard
 from omegaconf import OmegaConf
 from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from recipes import export
@@ -134,6 +135,23 @@ def test_two_runs_are_averaged_whatever_they_trained(run, exported, second_run, 
         torch.testing.assert_close(most[name], torch.lerp(first[name], second[name], 0.75))
     card = (tmp_path / "most" / "README.md").read_text()
     assert "averaged with those of another run, tiny: 0.75 of the trained ones and 0.25 of the others" in card
+
+
+def test_three_runs_are_averaged_in_equal_parts_or_with_a_share_of_the_first(run, exported, second_run, tmp_path):
+    third = tmp_path / "third"
+    shutil.copytree(second_run, third)
+    weights = load_file(third / "final" / "model.safetensors")
+    save_file({name: 3 * w for name, w in weights.items()}, third / "final" / "model.safetensors", {"format": "pt"})
+    assert export.main([f"run={second_run}", f"to={tmp_path / 'second'}"]) == 0
+    for name, share in {"equal": [], "most": ["share=0.8"]}.items():
+        assert export.main([f"run={run}", f"other=[{second_run}, {third}]", f"to={tmp_path / name}", *share]) == 0
+    folders = (exported, tmp_path / "second", tmp_path / "equal", tmp_path / "most")
+    first, second, equal, most = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in folders)
+    for name in first:
+        torch.testing.assert_close(equal[name], (first[name] + 4 * second[name]) / 3)
+        torch.testing.assert_close(most[name], 0.8 * first[name] + 0.4 * second[name])
+    card = (tmp_path / "equal" / "README.md").read_text()
+    assert f"those of 2 other runs, {second_run.name}, third: 0.333 of the trained ones and 0.667 of the others" in card
 
 
 def test_the_main_directions_of_a_change_are_kept_and_the_embeddings_are_as_before(run, exported, second_run, tmp_path):
