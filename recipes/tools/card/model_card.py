@@ -52,14 +52,15 @@ def model_card(run_dir: Path, weights: Weights) -> str:
     run = load_history(run_dir)
     config = run.config
     base, name = base_of(str(setting(config, "model.path"))), run_dir.resolve().name
-    steps = len(run.rows) if weights.step is None else weights.step
+    steps, planned = len(run.rows) if weights.step is None else weights.step, setting(config, "recipe.trl.max_steps")
     evals = [row for row in run.evals if (row.get("step") or 0) <= steps]
     text = _template().render(
         name=name,
         base=base,
         weights=weights,
         steps=steps,
-        planned=setting(config, "recipe.trl.max_steps"),
+        planned=planned,
+        unfinished=bool(planned) and len(run.rows) < planned,
         sources=_sources(config),
         started_from=_started_from(config),
         rows=list(_recipe_rows(config)),

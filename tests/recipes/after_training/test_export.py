@@ -50,6 +50,14 @@ def test_checkpoints_and_final_carry_the_runs_own_card(run):
         assert "python recipes/sft.py task=basics" in card.text and str(ROOT) not in card.text
 
 
+def test_a_card_calls_a_run_unfinished_only_where_it_is(run, tmp_path):
+    """An earlier step of a finished run is exported with step=, or by run.keep=best."""
+    assert "after step 1 of 2." in model_card(run, Weights(1)) and "after step 2 of 2." in model_card(run, Weights())
+    shutil.copytree(run, tmp_path / "run")
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", read_jsonl(run / "metrics.jsonl")[:1])
+    assert "after step 1 of 2, an unfinished run." in model_card(tmp_path / "run", Weights(1))
+
+
 def test_a_card_has_every_number_of_the_evaluations_with_its_interval(run, exported):
     card, rows = ModelCard.load(exported / "README.md"), read_jsonl(run / "evals.jsonl")
     lines = [line for line in card.text.splitlines() if "problems |" in line and not line.startswith("| when")]
