@@ -130,7 +130,8 @@ class Best:
 
 
 def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
-    """The best evaluated step, the earliest of equals; None where fewer than two steps were evaluated.
+    """The best step of those that were evaluated like the latest one, the earliest of equals; None where these are fewer
+    than two.
 
     trained: leave out the model before training; one evaluated step is then enough, and is the best so far.
     """
@@ -138,7 +139,9 @@ def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
     rows = [row for row in read_jsonl(folder / "evals.jsonl") if row.get("task") == task]
     if not rows:
         return None
-    most = max(rows, key=lambda row: (row.get("samples") or 0, row.get("temperature") or 0))
+    end = max(row["step"] for row in rows)  # later evaluations may have other problems or samples than earlier ones
+    latest = [row for row in reversed(rows) if row["step"] == end]
+    most = max(latest, key=lambda row: (row.get("samples") or 0, row.get("temperature") or 0))
     rows = [row for row in rows if all(row.get(key) == most.get(key) for key in ("samples", "temperature", "split"))]
     judged = [row for row in rows if "1" in (row.get("pass@k") or {})]
     measured = judged or [row for row in rows if finite(row.get("reward"))]

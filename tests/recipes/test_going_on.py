@@ -199,6 +199,27 @@ def test_the_best_step_to_keep_is_one_of_the_training(tmp_path):
     assert (best(folder, config).step, best(folder, config, trained=True).step) == (0, 20)
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"split": "test"}, {"split": "validation"}),
+        ({"samples": 8, "temperature": 1.0}, {"samples": 4, "temperature": 1.0}),
+    ],
+)
+def test_the_best_step_is_one_that_was_evaluated_like_the_latest(earlier, later, tmp_path):
+    """Where a run goes on with other settings of `evaluation`, run.keep=best chooses among its later steps too."""
+    folder = a_run(tmp_path / "run", 40, [])
+    evaluated = ((0, 0.1, earlier), (10, 0.9, earlier), (0, 0.2, later), (20, 0.3, later), (30, 0.4, later))
+    rows = [
+        {"when": f"step {step}", "step": step, "task": "basics", "pass@k": {"1": {"value": value}}} | how
+        for step, value, how in (*evaluated, (40, 0.35, later))
+    ]
+    (folder / "evals.jsonl").write_text("".join(json.dumps({"temperature": 0.0} | row) + "\n" for row in rows))
+    for trained in (False, True):
+        found = best(folder, read_config(folder / "config.yaml")[0], trained)
+        assert (found.step, found.share["value"], found.last) == (30, 0.4, 0.35)
+
+
 def test_the_only_evaluated_step_is_the_best_so_far(tmp_path):
     """With evaluation.before=false a run that is resumed keeps its checkpoint until another is better."""
     folder = a_run(tmp_path / "run", None, [])
