@@ -130,8 +130,8 @@ class Best:
 
 
 def best(folder: Path, config: Record, trained: bool = False) -> Best | None:
-    """The best step of those that were evaluated like the latest one, the earliest of equals; None where these are fewer
-    than two.
+    """The best step of those that were evaluated like the latest one, the earliest of equals; None where fewer than two
+    were.
 
     trained: leave out the model before training; one evaluated step is then enough, and is the best so far.
     """

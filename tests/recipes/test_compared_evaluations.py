@@ -12,6 +12,7 @@ from recipes.records.jsonl import write_jsonl
 from recipes.tools.card import model_card
 from recipes.tools.diagnosis import held_out
 from recipes.tools.diagnosis.hacking import HeldOutAlarm
+from recipes.tools.diagnosis.history import load_history
 from recipes.tools.report.figures import of_last_evaluation
 from recipes.tools.report.page import gains as gains_on_the_page
 from tests.bench import gain
@@ -32,6 +33,28 @@ def test_the_doctor_compares_problems_that_both_evaluations_graded():
     run = SimpleNamespace(evals=rows, held_out=known, setting=lambda key: "basics")
     [found] = held_out.gains(run)
     assert found.points == 0 and found.before == 29 / 65 and found.changed == (0, 0)
+
+
+@pytest.mark.parametrize("changed", [{"samples": 8}, {"split": "validation"}])
+def test_the_doctor_keeps_apart_what_was_evaluated_again_with_other_settings(changed, tmp_path):
+    """A finished run is asked for again with another evaluation.samples or evaluation.split."""
+    sampled = {"samples": 4, "temperature": 1.0}
+    shares = (("before", 0, 20, sampled), ("after", 9, 40, sampled))
+    shares += (("before", 0, 30, sampled | changed), ("after", 9, 24, sampled | changed))
+    evals = [evaluation(when, step, right / 66, **how) for when, step, right, how in shares]
+    keys = ("when", "step", "task", "split", "temperature")
+    answers = [
+        {key: row[key] for key in keys} | {"task_id": f"{row['split']}{n}", "sample": sample, "passed": n < right}
+        for row, (_, _, right, _) in zip(evals, shares, strict=True)
+        for n in range(66)
+        for sample in range(row["samples"])
+    ]
+    (tmp_path / "config.yaml").write_text("task: {name: basics}")
+    write_jsonl(tmp_path / "evals.jsonl", evals)
+    write_jsonl(tmp_path / "eval_samples.jsonl", answers)
+    first, second = held_out.gains(load_history(tmp_path))
+    assert (first.before, first.after) == (20 / 66, 40 / 66) and (second.before, second.after) == (30 / 66, 24 / 66)
+    assert second.changed == (0, 6)
 
 
 def test_a_fall_of_the_runs_own_task_stays_serious_beside_a_larger_one(monkeypatch):

@@ -85,7 +85,7 @@ def gains(run: History) -> list[Gain]:
         # Intervals of 95 %; both are over the same problems, so this error is rather too large.
         error = math.hypot(*(max((p["high"] - p["low"]) / (2 * 1.96), smallest) for p in points if p))
         label = f"{samples} samples at temperature {temperature:g}" if temperature else "greedy"
-        paired = _paired(*(run.held_out.get(evaluated(pair[when]), {}) for when in ("before", "later")))
+        paired = _paired(*(_answered(run, pair[when]) for when in ("before", "later")))
         before, after = (p["value"] for p in points if p)
         changed = None
         if paired:  # all of it over the problems that both have: an answer without a grade is no change
@@ -94,6 +94,14 @@ def gains(run: History) -> list[Gain]:
         gain = Gain(str(task), own, label, bool(temperature), before, after, error, step, changed)
         gains.append(gain)
     return sorted(gains, key=lambda gain: (not gain.own, not gain.sampled))
+
+
+def _answered(run: History, evaluation: Record) -> Mapping[str, float]:
+    """The share of each problem's answers that passed; nothing where it was made again later with other samples, whose
+    answers are stored."""
+    latest = [row for row in run.evals if evaluated(row) == evaluated(evaluation)][-1]
+    same = latest.get("samples") == evaluation.get("samples")
+    return run.held_out.get(evaluated(evaluation), {}) if same else {}
 
 
 def _paired(

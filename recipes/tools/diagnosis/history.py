@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from recipes.records.jsonl import Record, by_step, finite, read_config, read_jsonl, setting, stream_jsonl
@@ -41,8 +42,8 @@ class Answer:
     """Its first MAX_TEXT characters."""
 
 
-Evaluated = tuple[str, float, str, int]
-"""An evaluation: task, temperature, when, step."""
+Evaluated = tuple[str, str, float, str, int]
+"""An evaluation: task, split, temperature, when, step. One that was made again with other samples is the same."""
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,13 @@ def load_history(folder: Path) -> History:
     Raises FileNotFoundError without config.yaml, and ValueError for a file that is not YAML or JSON lines.
     """
     config, _ = read_config(folder / "config.yaml")
+    evals = read_jsonl(folder / "evals.jsonl")
     return history(
         config,
         by_step(read_jsonl(folder / "metrics.jsonl")),
         stream_jsonl(folder / "completions.jsonl"),
-        read_jsonl(folder / "evals.jsonl"),
-        shares_passed(row for _, row in stream_jsonl(folder / "eval_samples.jsonl")),
+        evals,
+        shares_passed(with_splits((row for _, row in stream_jsonl(folder / "eval_samples.jsonl")), evals)),
     )
 
 
@@ -195,19 +197,35 @@ def history(
 
 def evaluated(row: Record) -> Evaluated:
     """Which evaluation a row of evals.jsonl or of eval_samples.jsonl belongs to."""
-    return str(row.get("task")), float(row.get("temperature") or 0.0), str(row.get("when")), int(row.get("step") or 0)
+    task, split = str(row.get("task")), str(row.get("split"))
+    return task, split, float(row.get("temperature") or 0.0), str(row.get("when")), int(row.get("step") or 0)
+
+
+def with_splits(samples: Iterable[Record], evals: Sequence[Record]) -> Iterator[Record]:
+    """Rows of eval_samples.jsonl with the `split` of their evaluation: older versions wrote it to evals.jsonl alone."""
+    unsaid = {"split": None}
+    splits = {evaluated(row | unsaid): row.get("split") for row in evals}
+    only = next(iter(splits.values()), None) if len({*splits.values()}) == 1 else None
+    return ({"split": splits.get(evaluated(row | unsaid), only)} | row for row in samples)
 
 
 def shares_passed(rows: Iterable[Record]) -> dict[Evaluated, dict[str, float]]:
-    """For each evaluation the share of each problem's graded answers that passed, of rows of eval_samples.jsonl."""
-    verdicts: dict[Evaluated, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row.get("passed") is not None:
-            verdicts[evaluated(row)][str(row.get("task_id"))].append(bool(row["passed"]))
-    return {
-        key: {problem: sum(passed) / len(passed) for problem, passed in problems.items()}
-        for key, problems in verdicts.items()
-    }
+    """For each evaluation the share of each problem's graded answers that passed, of rows of eval_samples.jsonl that
+    have a split. Of an evaluation that was made again, with other samples for example, the later answers hold."""
+    verdicts: dict[Evaluated, dict[tuple[str, int], bool | None]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        key, place = evaluated(row), (str(row.get("task_id")), int(row.get("sample", number)))
+        if place in verdicts[key]:
+            verdicts[key] = {}
+        verdicts[key][place] = row.get("passed")
+    shares = {}
+    for key, passed in verdicts.items():
+        by_problem: dict[str, list[bool]] = defaultdict(list)
+        for (problem, _), verdict in passed.items():
+            if verdict is not None:
+                by_problem[problem].append(bool(verdict))
+        shares[key] = {problem: fmean(each) for problem, each in by_problem.items()}
+    return shares
 
 
 def answer(offset: int, row: Record) -> Answer:

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from recipes.records.jsonl import Record, finite, problem_kinds, split_name
-from recipes.tools.diagnosis.history import evaluated
+from recipes.tools.diagnosis.history import with_splits
 from recipes.tools.report.charts import LINES, MEDIUM, Point, Series, curve_chart, pairs_chart
 
 LOW = (MEDIUM[0], 118)
@@ -28,13 +28,6 @@ def of_last_evaluation(samples: Iterable[Record]) -> list[Record]:
     rows = list(samples)
     latest = max(rows, key=lambda row: (row.get("step") or 0, row.get("when") != "before"), default={})
     return [row for row in rows if all(row.get(key) == latest.get(key) for key in ("when", "step"))]
-
-
-def with_splits(samples: Iterable[Record], evals: Sequence[Record]) -> list[Record]:
-    """Rows of eval_samples.jsonl with the `split` of their evaluation: older versions wrote it to evals.jsonl alone."""
-    splits = {evaluated(row): row.get("split") for row in evals}
-    only = next(iter(splits.values()), None) if len({*splits.values()}) == 1 else None
-    return [{"split": splits.get(evaluated(row), only)} | row for row in samples]
 
 
 def figures(

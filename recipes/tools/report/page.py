@@ -24,11 +24,11 @@ from recipes.records.jsonl import (
     stream_jsonl,
 )
 from recipes.tools.diagnosis.diagnose import diagnose
-from recipes.tools.diagnosis.history import history, shares_passed
+from recipes.tools.diagnosis.history import history, shares_passed, with_splits
 from recipes.tools.report.charts import Interval, interval_chart, smooth_window
 from recipes.tools.report.curves import completions_per_prompt, curve_sections, duration, graded_samples, phases
 from recipes.tools.report.fields import field_drawings
-from recipes.tools.report.figures import figures, of_last_evaluation, with_splits
+from recipes.tools.report.figures import figures, of_last_evaluation
 from recipes.tools.report.memory_chart import memory
 from recipes.tools.report.samples import sample_sections
 from recipes.tools.report.templates import render
@@ -42,7 +42,8 @@ def write_report(run_dir: Path) -> Path:
     """
     config, text = read_config(run_dir / "config.yaml")
     rows, evals, answers = (read_jsonl(run_dir / f"{name}.jsonl") for name in ("metrics", "evals", "eval_samples"))
-    answers = latest_answers(with_splits(answers, evals))
+    every_answer = list(with_splits(answers, evals))
+    answers = latest_answers(every_answer)
     shown = with_base_tests(evals)
     steps = by_step(rows)
     sections, scales = sample_sections(run_dir / "completions.jsonl")
@@ -56,7 +57,7 @@ def write_report(run_dir: Path) -> Path:
         | {"model": model_name(config), "seed": pick(config, "seed")},
         summary=summary(rows, steps, config),
         diagnosis=diagnose(
-            history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals, shares_passed(answers))
+            history(config, steps, stream_jsonl(run_dir / "completions.jsonl"), evals, shares_passed(every_answer))
         ),
         gains=gains(shown),
         before_from=pick(config, "evaluation.before_from"),
