@@ -62,9 +62,7 @@ DATA: Mapping[str, Source] = {
     "humaneval": Source("HumanEval (openai/human-eval)", "MIT", "openai/openai_humaneval"),
     "mbpp": Source("MBPP (google-research-datasets/mbpp)", "CC BY 4.0", "google-research-datasets/mbpp"),
     "mbpp_sanitized": Source("MBPP, sanitized", "CC BY 4.0", "google-research-datasets/mbpp"),
-    "mbppplus": Source(
-        "OpenCodeInstruct to train on, MBPP+ to evaluate", "CC BY 4.0 (OpenCodeInstruct), Apache-2.0 (MBPP+)"
-    ),
+    "mbppplus": Source("MBPP+ (evalplus/mbppplus)", APACHE[0], "evalplus/mbppplus"),
     "puzzles": Source("Python Programming Puzzles (microsoft/PythonProgrammingPuzzles)", "MIT"),
     "deepcoder": Source("DeepCoder's competition problems", "the statements belong to the contest sites"),
     "roboeval": Source(
@@ -76,6 +74,11 @@ DATA: Mapping[str, Source] = {
     "etk_completion_amrex": Source("masked lines of the user's own simulation", "the user's; not recorded"),
 }
 """The data of conf/task/, by task.name or the file's name."""
+
+INSTRUCTIONS = Source("OpenCodeInstruct (nvidia/OpenCodeInstruct)", "CC BY 4.0", "nvidia/OpenCodeInstruct")
+TRAINED_ON_INSTRUCTIONS = ("mbpp", "mbpp_sanitized", "mbppplus")
+"""Tasks that evaluate on MBPP's problems: what they train on, and their split "validation", are of OpenCodeInstruct."""
+ROBOT_INSTRUCTIONS = Source("zichao22/robo-instruct", UNKNOWN, "zichao22/robo-instruct")
 
 ALWAYS_A_FILE = ("puzzles",)
 """Tasks whose published data is on no hub, so that task.env.path names it."""
@@ -96,12 +99,41 @@ def base_of(path: str) -> Source:
 
 
 def data_of(config: Record) -> Source:
-    """The data of a run's task."""
+    """The data of a run's task; where training has other data, that of its evaluation."""
     path: Any = setting(config, "task.env.path")
-    task = str(setting(config, "task.name"))
+    task, held_out = str(setting(config, "task.name")), setting(config, "evaluation.split") in (None, "test")
+    if task in TRAINED_ON_INSTRUCTIONS and not held_out:
+        return INSTRUCTIONS
     if path and task not in ALWAYS_A_FILE:
-        return Source(f"{OWN.name} ({Path(str(path)).name}), in the form of {task}", OWN.licence)
+        return _own_rows(path, task)
+    if task == "roboeval" and held_out and (test := setting(config, "task.env.test")) not in (None, "shipped"):
+        return _own_rows(test, task)
+    if task == "etk_completion" and setting(config, "task.env.application"):
+        return DATA["etk_completion_amrex"]
     return named(task)
+
+
+def trained_on(config: Record) -> list[Source]:
+    """The data of the problems that a run trains on; rows that task.env.further adds come last."""
+    task, train = str(setting(config, "task.name")), setting(config, "task.env.train")
+    if task in TRAINED_ON_INSTRUCTIONS:
+        sources = [INSTRUCTIONS]
+    elif task == "roboeval":
+        sources = [] if train in (None, "shipped") else [_robot_rows(train)]
+        if not sources or setting(config, "task.env.generated"):
+            sources.insert(0, named(task))
+    else:
+        sources = [data_of(config)]
+    further = setting(config, "task.env.further")
+    return [*sources, _own_rows(further, task)] if further else sources
+
+
+def _robot_rows(train: str) -> Source:
+    return ROBOT_INSTRUCTIONS if train == "hub" else _own_rows(train, "roboeval")
+
+
+def _own_rows(path: Any, task: str) -> Source:
+    return Source(f"{OWN.name} ({Path(str(path)).name}), in the form of {task}", OWN.licence)
 
 
 def named(task: str) -> Source:

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from recipes.cli.errors import UserError
 from recipes.models.load import adapter_settings
 from recipes.records.jsonl import Record, finite, problem_count, read_config, setting
-from recipes.tools.card.licences import OWN, Source, base_of, data_of, named
+from recipes.tools.card.licences import OWN, Source, base_of, data_of, named, trained_on
 from recipes.tools.diagnosis.diagnose import diagnose
 from recipes.tools.diagnosis.history import load_history
 
@@ -147,15 +147,24 @@ def _line(row: Record) -> dict[str, str]:
 
 def _sources(config: Record) -> list[tuple[str, Source]]:
     """What the run was trained and evaluated on."""
-    use = "references to imitate" if setting(config, "recipe.name") == "sft" else "problems to answer"
     split = str(setting(config, "evaluation.split") or "test")
-    sources = [(f"training ({use})", data_of(config)), (f"evaluation ({split} split)", data_of(config))]
+    sources = [(f"training ({_use(config)})", source) for source in trained_on(config)]
     if pairs := setting(config, "recipe.pairs"):
-        sources[0] = (
-            "training (preference pairs)",
-            Source(f"{Path(str(pairs)).name}, answers to {data_of(config).name}", OWN.licence),
-        )
+        problems = " and ".join(source.name for _, source in sources)
+        pairs_of = Source(f"{Path(str(pairs)).name}, answers to {problems}", OWN.licence)
+        sources = [("training (preference pairs)", pairs_of)]
+    sources.append((f"evaluation ({split} split)", data_of(config)))
     return sources + [("evaluation too", named(str(task))) for task in setting(config, "task.also_evaluate") or []]
+
+
+def _use(config: Record) -> str:
+    """What a run does with its training problems."""
+    if setting(config, "recipe.name") != "sft":
+        return "problems to answer"
+    if not (answers := setting(config, "recipe.answers")):
+        return "references to imitate"
+    otherwise = "" if setting(config, "recipe.references") is False else ", else references,"
+    return f"right answers of {Path(str(answers)).name}{otherwise} to imitate"
 
 
 def _started_from(config: Record) -> str:
@@ -168,11 +177,8 @@ def _started_from(config: Record) -> str:
     if run is None:
         return f"Training began from the weights in {folder.name}, whose own training is not recorded here."
     first = read_config(run / "config.yaml")[0]
-    data = data_of(first)
-    return (
-        f"Training began from the run {run.name}: {setting(first, 'recipe.name')} on {data.name} "
-        f"({data.licence}), `{command_of(first)}`."
-    )
+    data = " and ".join(f"{source.name} ({source.licence})" for source in trained_on(first))
+    return f"Training began from the run {run.name}: {setting(first, 'recipe.name')} on {data}, `{command_of(first)}`."
 
 
 def _recipe_rows(config: Record) -> Iterator[tuple[str, str]]:
@@ -238,13 +244,13 @@ def _header(name: str, config: Record, base: Source, weights: Weights, evals: Se
         more |= {"license": base.tag} | ({"license_name": "see-base-model"} if base.tag == "other" else {})
     if base.hub_id:
         more["base_model_relation"] = "finetune" if whole else "adapter"
-    data = data_of(config)
+    datasets = [source.hub_id for source in trained_on(config) if source.hub_id]
     return ModelCardData(
         model_name=name,
         library_name="transformers" if whole else "peft",
         pipeline_tag="text-generation",
         language="en",
-        datasets=[data.hub_id] if data.hub_id else None,
+        datasets=datasets or None,
         tags=["codegrain", "trl", str(setting(config, "recipe.name")), "code", str(setting(config, "task.name"))],
         eval_results=results or None,
         **more,
