@@ -28,6 +28,9 @@ LAST = 10
 CURVES = ("reward", "loss")
 """Metrics that stand for a job, the first that it has."""
 
+ALIKE = ("task", "split", "samples", "temperature")
+"""What the evaluations before and after training have in common."""
+
 
 def write_sweep(folder: Path, swept: Sequence[str]) -> int:
     """Write sweep.csv and sweep.html, print the table and the jobs that failed; 1 where one did, else 0."""
@@ -72,16 +75,18 @@ def _job(job: Record, swept: Sequence[str], curve: tuple[str, list[Point]], name
     mean = statistics.mean(values[-LAST:]) if values else None
     # A run's first evaluation is on its own task, sampled where it samples; recipes/eval.py makes one called eval.
     evals = [row for row in read_jsonl(run / "evals.jsonl") if "1" in row["pass@k"]]
-    before: Record = next((row["pass@k"]["1"] for row in evals if row["when"] == "before"), {})
     ends = [row for row in evals if row["when"] in ("after", "eval")]  # several where a run was prolonged
     last: Record = max(ends, key=lambda row: row.get("step") or 0, default={})
     after = last["pass@k"]["1"] if last else {}
+    firsts = [row for row in evals if row["when"] == "before"]  # again where `evaluation` has changed since
+    alike = [row for row in firsts if all(row.get(key) == last.get(key) for key in ALIKE)] if last else firsts
+    before = alike[0]["pass@k"]["1"] if alike else {}
     return {
         "job": job["job"],
         **{key: overrides.get(key, "") for key in swept},
         "status": job["status"],
         "stopped": job["stopped"],
-        "steps": len(values),
+        "steps": len(by_step(read_jsonl(run / "metrics.jsonl"))),  # of these some have no rollout and no reward
         **{f"mean {name}": mean if name == own else None for name in names},
         "pass@1 before": before.get("value"),
         "pass@1": after.get("value"),

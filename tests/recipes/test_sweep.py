@@ -28,6 +28,7 @@ from recipes.cli.lock import LOCK
 from recipes.cli.overrides import is_override
 from recipes.cli.processes import Interrupted
 from recipes.cli.schema import CONF
+from recipes.records.jsonl import write_jsonl
 from recipes.tools import sweep_jobs
 from recipes.tools.sweep_jobs import write_sweep
 
@@ -177,6 +178,23 @@ def test_a_page_says_which_problems_the_jobs_were_evaluated_on(split, kinds, tmp
     (tmp_path / "jobs" / "0.json").write_text(json.dumps(record))
     assert write_sweep(tmp_path, ["seed"]) == 0
     assert f"pass@1 is that of {kinds} problems" in (tmp_path / "sweep.html").read_text()
+
+
+def test_a_job_has_all_its_steps_and_the_score_before_of_the_same_problems(tmp_path):
+    """With num_iterations=2 every second step has no rollout; evaluation.split may change where a run goes on."""
+    steps = [{"step": 1, "reward": 1.0}, {"step": 2}, {"step": 3, "reward": 1.0}, {"step": 4}]
+    write_jsonl(tmp_path / "metrics.jsonl", steps)
+    scores = [("before", 0, "test", 0.1), ("step 2", 2, "test", 0.2)]
+    scores += [("before", 0, "train", 0.5), ("after", 4, "train", 0.6)]
+    rows = [
+        {"when": when, "step": step, "task": "basics", "split": split, "samples": 4, "temperature": 1.0}
+        | {"pass@k": {"1": {"value": value, "low": 0.0, "high": 1.0}}}
+        for when, step, split, value in scores
+    ]
+    write_jsonl(tmp_path / "evals.jsonl", rows)
+    job = {"job": 0, "run": str(tmp_path), "overrides": ["seed=0"], "status": 0, "stopped": False, "seconds": 60.0}
+    line = sweep_jobs._job(job, ["seed"], sweep_jobs._curve(tmp_path), ["reward"])
+    assert (line["steps"], line["pass@1 before"], line["pass@1"], line["split"]) == (4, 0.5, 0.6, "train")
 
 
 def test_a_second_sweep_in_the_same_folder_is_refused_and_leaves_its_records(tmp_path, monkeypatch):
