@@ -47,13 +47,14 @@ FORMS: Mapping[str, tuple[type, ...]] = {
 @dataclass(frozen=True)
 class Deed:
     """What a call came to: kind is go, check, ask, say, pick or place; name is a thing's or person's in the world;
-    span is [start, end] of the call in the program."""
+    span is [start, end] of the call in the program; options are those of an ask, in one text."""
 
     kind: str
     room: str
     name: str
     text: str
     span: tuple[int, int] | None = None
+    options: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,10 @@ def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
             failed.append(call[1])
     spans = [place_of(place) for place in places[: len(calls)]] if isinstance(places, list) else []
     spans += [None] * (len(calls) - len(spans))
-    deeds = [Deed(kind, room, name, text, spans[number]) for kind, room, name, text, number in send(("deeds",))[1]]
+    deeds = [
+        Deed(kind, room, name, text, spans[number], " ".join(calls[number][2]) if kind == "ask" else "")
+        for kind, room, name, text, number in send(("deeds",))[1]
+    ]
     error = error[:500] if isinstance(error, str) else ""
     return WorldRun(report["status"], error, place_of(report.get("place")), deeds, failed)
 
