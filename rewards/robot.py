@@ -163,8 +163,7 @@ class Simulator:
         worst = max(exploration.failures, key=lambda failure: Fraction(failure.probability), default=None)
         verdict = "ok" if success == 1.0 else worst.outcome if worst else "timeout"
         note = f"ends well with probability {success:.2f}" + (f", {verdict}" if success < 1 else "")
-        ended = exploration.outcomes.keys() - {"timeout"}
-        if self.guard and ended and not exploration.reaches_call:
+        if self.guard and "ok" in exploration.outcomes and not exploration.reaches_call:
             return ChannelResult(0.0, passed=False, verdict="idle", note="can end without calling the robot")
         if self.reward == "runs":
             if not exploration.passes:

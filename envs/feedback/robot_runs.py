@@ -55,7 +55,7 @@ def _observation(seen: Exploration, program: str, code: str) -> Observation:
         quoted(worst.outcome),
     ]
     if worst.span is not None:
-        given = len(program) - len(code)
+        given = max(0, len(program) - len(code))  # the program may lack an indent of all lines of the code
         line = program.count("\n", 0, worst.span.start) - program.count("\n", 0, given) + 1
         message.append(quoted(f"line {line}: {cut(program[worst.span.start : worst.span.end], 120)}"))
     return Observation(False, "\n".join([*message, *saw]))

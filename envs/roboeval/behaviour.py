@@ -29,7 +29,7 @@ Span = tuple[int, int]
 class Act:
     """What counts in a run: an ask, pick or place; the messages of one stay in a room; a wait; or a visit.
 
-    stay: number of the stay in which it happens.
+    stay: number of the stay in which it happens. options: those of an ask, in one text.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class Act:
     text: str
     stay: int
     spans: tuple[Span, ...]
+    options: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def acts(deeds: Sequence[Deed], goals: frozenset[str] = frozenset()) -> Iterator
                 yield Act("wait", room, deed.name, "", number, own)
                 missed.clear()
             if deed.kind in ("ask", "pick", "place"):
-                yield Act(deed.kind, room, deed.name, deed.text, number, own)
+                yield Act(deed.kind, room, deed.name, deed.text, number, own, deed.options)
             elif message and deed is message[0]:
                 spoken = tuple(dict.fromkeys(each.span for each in message if each.span is not None))
                 yield Act("say", room, "", "\n".join(each.text for each in message), number, spoken)
@@ -219,7 +220,8 @@ def _likeness(reference: Reference, wanted: Act, given: Act, messages: Mapping[s
         if repeats(given.text, reference.instruction):
             return 0.0
         known = content(wanted.text) | content(reference.instruction)
-        return float(not content(wanted.text) or bool(content(given.text) & known))
+        asked = content(given.text) | content(given.options)
+        return float(not content(wanted.text) or bool(asked & known))
     return 1.0
 
 

@@ -28,8 +28,8 @@ PUT_AWAY = re.compile(r"\b(put|take|took|taken|go|goes|clear|carry|throw)((?:\W+
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a message or question, as in `reference_world.words`; "put away" is no negation."""
-    return reference_world.words(PUT_AWAY.sub(r"\1\2aside", text))
+    """The words of a message or question, as in `reference_world.words`, but for any "a"; "put away" is no negation."""
+    return tuple(word for word in reference_world.words(PUT_AWAY.sub(r"\1\2aside", text)) if word != "a")
 
 
 COMMON = frozenset(words(COMMON_WORDS))

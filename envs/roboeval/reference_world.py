@@ -58,11 +58,11 @@ def words(
     "not"."""
     results: tuple[str, ...] = ()
     word = ""
-    for letter in text.lower() + " ":
+    for letter in text.lower() + "\n":
         if letter.isalnum():
             word += letter
         elif word and letter not in "'\u2019":
-            if word not in dropped:
+            if word not in dropped or (word == "a" and letter != " "):  # no article: the letter of "locker A"
                 results += (same[word] if word in same else stem(word),)
             word = ""
     return results

@@ -12,7 +12,7 @@ import hashlib
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envs.roboeval.exploration import Run, known_runs, place_of
@@ -47,13 +47,14 @@ FORMS: Mapping[str, tuple[type, ...]] = {
 @dataclass(frozen=True)
 class Deed:
     """What a call came to: kind is go, check, ask, say, pick or place; name is a thing's or person's in the world;
-    span is [start, end] of the call in the program."""
+    span is [start, end] of the call in the program; options are those of an ask, in one text."""
 
     kind: str
     room: str
     name: str
     text: str
     span: tuple[int, int] | None = None
+    options: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,10 @@ def world_run(world: Mapping[str, Any], report: Any) -> WorldRun:
             failed.append(call[1])
     spans = [place_of(place) for place in places[: len(calls)]] if isinstance(places, list) else []
     spans += [None] * (len(calls) - len(spans))
-    deeds = [Deed(kind, room, name, text, spans[number]) for kind, room, name, text, number in send(("deeds",))[1]]
+    deeds = [
+        Deed(kind, room, name, text, spans[number], " ".join(calls[number][2]) if kind == "ask" else "")
+        for kind, room, name, text, number in send(("deeds",))[1]
+    ]
     error = error[:500] if isinstance(error, str) else ""
     return WorldRun(report["status"], error, place_of(report.get("place")), deeds, failed)
 
@@ -286,7 +290,10 @@ def worlds_of(task: Task, runs: Iterable[Run]) -> list[dict[str, Any]]:
         others.pop(room.lower(), None)
     seed = int.from_bytes(hashlib.sha256(task.program.encode("utf-8", "replace")).digest()[:8], "big")
     chance, made = random.Random(seed), []
-    for facts in most_different(results):
+    chosen = most_different(results)
+    if not is_ordered(task):
+        chosen += [more for more in (with_unseen(facts, results, people) for facts in chosen) if more is not None]
+    for facts in chosen[:MOST_WORLDS]:
         order = [*listed]
         for room in sorted(others.values()):
             order.insert(chance.randint(0, len(order)), room)
@@ -310,6 +317,21 @@ def most_different(results: Sequence[Facts]) -> list[Facts]:
             far = len({*each.signature} ^ {*facts.signature}), len(each.found ^ facts.found)
             distances[id(each)] = min(distances[id(each)], far) if chosen[1:] else far
     return chosen
+
+
+def with_unseen(facts: Facts, results: Sequence[Facts], people: frozenset[str]) -> Facts | None:
+    """The same run where the things that other runs found are there too, if this one did not look for them: so that
+    a program cannot know from them alone what the reference knew without them. None if there are none, or if a program
+    that looks around in another order could rightly do something else."""
+    unseen = {
+        place: Stock(least=stock.least)
+        for each in results
+        for place, stock in each.stocks.items()
+        if stock.least > 0 and place not in facts.stocks and place[1] not in people
+    }
+    there = facts.found | unseen.keys()
+    alike = all(each.signature == facts.signature for each in results if each.found <= there)
+    return replace(facts, stocks={**facts.stocks, **unseen}) if unseen and alike else None
 
 
 def people_of(task: Task, results: Sequence[Facts]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+import textwrap
 import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
@@ -298,10 +299,10 @@ def test_robot_programs_hear_what_the_simulator_saw(sandbox):
         "def task_program():\n    x = 1\n",
         "def task_program():\n    say('hello')\n",
     )
-    failing, idle, fine = observed(RobotRuns(sandbox), problem, *codes)
+    failing, idle, fine, indented = observed(RobotRuns(sandbox), problem, *codes, textwrap.indent(codes[0], "    "))
     assert "RobotPickError" in failing.text and "line 3: pick('fork')" in failing.text and "Pick: cup" in failing.text
     assert idle.text.startswith("Some run calls no function of the robot.")
-    assert fine.fine
+    assert fine.fine and indented == failing  # a block inside a list has the same lines
 
 
 def test_masked_lines_hear_the_compiler_the_run_and_a_distance():

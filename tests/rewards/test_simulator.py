@@ -94,6 +94,19 @@ def test_what_ends_no_run_is_said(sandbox):
     assert result.verdict not in ("no program", "ok") and result.score < 0
 
 
+def test_a_program_that_fails_before_its_first_call_is_not_idle(sandbox):
+    """With reward=runs it earns what every failing program does, and not more for failing early."""
+    failing = {
+        "def task_program(:\n    pass\n": "Python:SyntaxError",
+        "def task_program():\n    walk()\n": "Python:NameError",
+        "def task_program():\n    go_to('')\n": "RobotGoToError",
+    }
+    for reward, charge in (("behaviour", 0.0), ("runs", -0.1)):
+        for (result, _), code in zip(graded(Simulator(sandbox, reward), *failing), failing, strict=True):
+            assert result.verdict == failing[code]
+            assert result.score == pytest.approx(charge * len(answer(code).token_ids))
+
+
 @pytest.mark.parametrize("definition", ["def task_program() -> None:", "def task_program ():", "def  task_program():"])
 def test_a_definition_line_may_be_annotated(definition, sandbox):
     [problem, *_] = RoboEval().problems("train")
