@@ -23,15 +23,13 @@ from envs.etk.build.formats import FORMATS
 from envs.etk.build.outputs import Outputs
 from envs.etk.build.picture import FieldPicture, drawn
 from envs.etk.build.plotfile import PlotfileError
-from envs.etk.build.rounding import LARGEST, allowed
+from envs.etk.build.rounding import LARGEST, TIME_TOLERANCE, allowed, without_rounding
 
 Norm = Literal["l1", "l2", "linf"]
 STAGES = ("compile", "execution", "header", "density")
 EXPECT = tuple(f"plt{number:05d}" for number in range(1, 6))
 MAX_HEADER = 64
 """Of a candidate's Header, at most this many times the length of the reference's Header is compared."""
-TIME_TOLERANCE = 1e-9
-"""Relative difference up to which two times are equal."""
 
 
 class ApplicationError(ValueError):
@@ -199,7 +197,8 @@ class Reference(Run):
         for name in self.metric.expect:
             try:
                 expected = self.header(name)
-                headers.append(word_bleu(run.header(name)[: MAX_HEADER * len(expected)], expected))
+                own = run.header(name)[: MAX_HEADER * len(expected)]
+                headers.append(word_bleu(without_rounding(own, expected), expected))
             except FileNotFoundError as error:
                 return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from envs.etk.build.rounding import LARGEST, LEAST, allowed, few_digits
+from envs.etk.build.rounding import LARGEST, LEAST, allowed, few_digits, without_rounding
 from envs.etk.completion.__main__ import main
 
 WAVE = """
@@ -93,6 +93,24 @@ def test_digits_that_cannot_tell_make_no_case(rows):
     """As where nothing changes without the masked lines: the case is not sound, and the channel is silent."""
     [still] = rows("%.7f", {"update": [";"]}, size="3e-7")
     assert still["verdict"] == "pass" and still["left_out"] == 1.0 and still["density"] < 1
+
+
+@pytest.mark.cxx
+def test_a_time_may_differ_in_its_last_digit(rows):
+    """Of 0.7 * 0.02 / 1.3 and 0.02 * (0.7 / 1.3)."""
+    right, other = rows("%.17g", {"step": ["double dt = dx * (cfl / speed);", "double dt = cfl * dx * 0.769;"]}, "0.1")
+    assert (right["verdict"], right["header"], right["total"]) == ("pass", 1.0, pytest.approx(1.0))
+    assert other["verdict"] == "fields" and other["header"] < 1
+
+
+@pytest.mark.parametrize("header, expected, result", [
+    ("# time 0.30000000000000004\n# g\n", "# time 0.3\n# g\n", "# time 0.3\n# g\n"),
+    ("t=1.0000000001e-3, n=7", "t=1e-3, n=8", "t=1e-3, n=7"), ("4000000001", "4000000000", "4000000001"),
+    ("0.31 2", "0.3 2", "0.31 2"), ("1e-17 nan", "0 nan", "1e-17 nan"),
+    ("a 0.1000000000000001", "b 0.1 more words", "a 0.1"), ("a b c", "a", "a b c"), ("", "1", ""),
+])  # fmt: skip
+def test_numbers_of_a_header(header, expected, result):
+    assert without_rounding(header, expected) == result
 
 
 @pytest.mark.parametrize("values, few", [
