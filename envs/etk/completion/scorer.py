@@ -69,8 +69,9 @@ class CompletionScore:
 
     @property
     def verdict(self) -> str:
-        """`pass`, or the stage that it failed in: `build`, `run` or `fields`."""
-        if self.total > PERFECT and self.largest <= self.rounding:
+        """`pass`, or the stage that it failed in: `build`, `run` or `fields`. The reference's fields at other times are
+        not right: where the time step follows from a speed, a wrong speed has the same fields after as many steps."""
+        if self.total > PERFECT and self.largest <= self.rounding and not self.time_mismatch:
             return "pass"
         return "build" if not self.compile else "run" if not self.execution else "fields"
 
@@ -188,7 +189,8 @@ class CompletionScorer:
 
     def _left_out(self, prepared: Prepared, empty: Evaluation) -> float:
         """What a program without the masked lines avoids: all of it where its results differ by rounding alone."""
-        if (run := empty.run) is not None and self._largest(run) <= prepared.reference.rounding:
+        run = empty.run
+        if run is not None and self._largest(run) <= prepared.reference.rounding and not run.time_mismatch:
             stages = {"execution": run.execution, "header": run.header, "density": run.density}
             if self.application.metric.total(compile=1.0, **stages) > PERFECT:
                 return 1.0

@@ -39,6 +39,15 @@ int main() {
     std::puts("finished");
 }
 """
+ADVECTION = {
+    '"# time %.17g\\n# g\\n", time);': '"# time g\\n");',
+    '"FORMAT\\n", g[i]': '"%.17g FORMAT\\n", time, g[i]',
+    "double dt = cfl * dx / speed;": "double dt = cfl * dx / speed, c = speed;",
+    "k[i] += dt * (g[(i + 1) % 50] - 2.0 * g[i] + ": "k[i] = -c * (g[i] - ",
+    "/ (dx * dx);": ";",
+    "g[i] += dt * k[i];": "g[i] += dt / dx * k[i];",
+}
+"""What makes of it a wave that moves one way, with the time in a column."""
 TOML = """
 source_dir = "wave"
 cases = "cases.jsonl"
@@ -65,9 +74,13 @@ def rows(tmp_path, monkeypatch, capsys):
         pytest.skip("g++ is not installed")
     monkeypatch.setenv("CODEGRAIN_CACHE", str(tmp_path / "cache"))
 
-    def scores(form: str, completions: dict[str, list[str]], size: str = "1e-8") -> list[dict]:
+    def scores(form: str, completions: dict[str, list[str]], size: str = "1e-8", **kind: bool) -> list[dict]:
         (tmp_path / "wave").mkdir()
-        (tmp_path / "wave" / "wave.cpp").write_text(WAVE.replace("FORMAT", form).replace("1e-8", size))
+        text = WAVE
+        for old, new in ADVECTION.items() if kind else ():
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "wave" / "wave.cpp").write_text(text.replace("FORMAT", form).replace("1e-8", size))
         (tmp_path / "wave.toml").write_text(TOML)
         starts = {"update": line_of("g[i] += dt"), "step": line_of("double dt")}
         cases = [{"id": name, "file": "wave.cpp", "start": at, "end": at + 1} for name, at in starts.items()]
@@ -101,6 +114,21 @@ def test_a_time_may_differ_in_its_last_digit(rows):
     right, other = rows("%.17g", {"step": ["double dt = dx * (cfl / speed);", "double dt = cfl * dx * 0.769;"]}, "0.1")
     assert (right["verdict"], right["header"], right["total"]) == ("pass", 1.0, pytest.approx(1.0))
     assert other["verdict"] == "fields" and other["header"] < 1
+
+
+@pytest.mark.cxx
+def test_the_same_field_at_another_time_is_not_right(rows):
+    """A wrong speed: the time step follows from it, so that the field after ten steps is the same. The time stands in a
+    column here, and not in the header."""
+    update = "        double dt = 1.05 * cfl * dx / speed, c = speed / 1.05;"
+    wrong, right = rows(
+        "%.17g",
+        {"step": [f"{update}\n", "double dt = cfl * dx / speed, c = speed;"]},
+        "0.1",
+        advection=True,
+    )
+    assert (wrong["density"], wrong["header"], wrong["verdict"]) == (pytest.approx(1.0), 1.0, "fields")
+    assert right["verdict"] == "pass" and wrong["reasons"] == ["other times than the reference's: g_1.txt"]
 
 
 @pytest.mark.parametrize("header, expected, result", [
