@@ -120,6 +120,8 @@ class Judge:
         if not load_in_4bit:
             self.model.to(device)
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
+        begins = self.tokenizer("")["input_ids"][:1]  # a sentence's beginning, without which such models are at a loss
+        self._begin = begins if begins == [self.tokenizer.bos_token_id] else []
         special = [re.escape(t.content) for t in self.tokenizer.added_tokens_decoder.values() if t.special]
         self._special = re.compile(f"(?={'|'.join(special) or '(?!)'}).", re.DOTALL)
         self._scores: dict[tuple[str, str, str], float | None] = {}
@@ -204,7 +206,7 @@ class Judge:
         for draft, reference in pairs:
             before = f"Draft:\n{self._block(draft)}\n\n" if draft else ""
             code, fence = self._cut(reference), _fence(reference)
-            ids = self._ids(f"{before}Reference:\n{fence}\n")
+            ids = self._begun(f"{before}Reference:\n{fence}\n")
             rows.append((ids, self._ids(code)))
         means = [0.0] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]) + len(rows[i][1]))
@@ -220,12 +222,12 @@ class Judge:
 
     def _expected(self, pairs: Sequence[Pair]) -> list[float | None]:
         prompt_end, digits = digit_ids(self.tokenizer)
-        logits = self._logits([self._ids(self._prompt(pair, prompt_end)) for pair in pairs], keep=1)[:, -1]
+        logits = self._logits([self._begun(self._prompt(pair, prompt_end)) for pair in pairs], keep=1)[:, -1]
         probabilities = logits[:, digits].float().softmax(-1).cpu()
         return [(row * torch.arange(10)).sum().item() / 9 for row in probabilities]
 
     def _number(self, pairs: Sequence[Pair]) -> list[float | None]:
-        rows = [self._ids(self._prompt(pair, MARK)) for pair in pairs]
+        rows = [self._begun(self._prompt(pair, MARK)) for pair in pairs]
         ids_BT, mask_BT, cache = self._with_prefix(rows)
         out = self.model.generate(
             input_ids=ids_BT,
@@ -271,6 +273,11 @@ class Judge:
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def _begun(self, text: str) -> list[int]:
+        """The ids of a whole input: as the tokenizer begins one, unless a chat template has done so."""
+        ids = self._ids(text)
+        return ids if ids[: len(self._begin)] == self._begin else [*self._begin, *ids]
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         padded = self.tokenizer.pad({"input_ids": [list(row) for row in rows]}, return_tensors="pt")

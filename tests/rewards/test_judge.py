@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
 
 from envs.task import Problem
 from rewards.channel import ChannelResult, Completion
@@ -315,3 +318,30 @@ def test_rank_correlation_is_spearmans():
     assert rank_correlation([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
     assert rank_correlation([1, 2, 2, 3], [1, 3, 2, 4]) == pytest.approx(0.9487, abs=1e-4)
     assert rank_correlation([1, 2], [5, 5]) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("template", [True, False])
+def test_what_the_model_reads_begins_once_as_its_tokenizer_begins_a_text(tiny_model, tmp_path, mode, template):
+    """Gemma and Llama know no text without their first token; a chat template may write it."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    begin = tokenizer.convert_ids_to_tokens(2)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, 2)])
+    tokenizer.bos_token = begin
+    tokenizer.chat_template = "{{ bos_token }}{{ messages[0]['content'] }}\n" if template else None
+    shutil.copytree(tiny_model, tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    if not template:
+        (tmp_path / "model" / "chat_template.jinja").unlink(missing_ok=True)
+    judge = Judge(str(tmp_path / "model"), mode=mode)
+    read: list[list[int]] = []
+    padded = judge._padded
+
+    def seen(rows):
+        read.extend(list(row) for row in rows)
+        return padded(rows)
+
+    judge._padded = seen
+    judge._with_prefix = lambda rows, keep=1: (*judge._padded(rows), None)
+    judge.judge([("def f(x):\n    return x\n", REFERENCE), ("x = 1\n", REFERENCE)])
+    assert read and all(row[0] == 2 and row.count(2) == 1 for row in read)

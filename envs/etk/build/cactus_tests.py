@@ -17,6 +17,7 @@ from envs.etk.build.compare import ApplicationError, Metric, RunScore
 from envs.etk.build.formats import NUMBER, number
 from envs.etk.build.outputs import Folder, Outputs
 from envs.etk.build.picture import FieldPicture
+from envs.etk.build.rounding import LARGEST
 
 DEFAULT = 1e-12
 SKIPPED = re.compile(r"\s*([\"#].*)?$")
@@ -76,6 +77,7 @@ class TestSuite:
     __test__ = False  # no test of pytest
     initial = ""
     baseline = None
+    rounding = LARGEST
     picture = FieldPicture("", "", 0.0, (), "")
 
     def __init__(self, folder: Folder, metric: Metric) -> None:

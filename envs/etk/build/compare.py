@@ -23,14 +23,13 @@ from envs.etk.build.formats import FORMATS
 from envs.etk.build.outputs import Outputs
 from envs.etk.build.picture import FieldPicture, drawn
 from envs.etk.build.plotfile import PlotfileError
+from envs.etk.build.rounding import LARGEST, TIME_TOLERANCE, allowed, without_rounding
 
 Norm = Literal["l1", "l2", "linf"]
 STAGES = ("compile", "execution", "header", "density")
 EXPECT = tuple(f"plt{number:05d}" for number in range(1, 6))
 MAX_HEADER = 64
 """Of a candidate's Header, at most this many times the length of the reference's Header is compared."""
-TIME_TOLERANCE = 1e-9
-"""Relative difference up to which two times are equal."""
 
 
 class ApplicationError(ValueError):
@@ -155,6 +154,7 @@ class Reference(Run):
     Attributes:
         initial: name of the result of its initial state, empty if there is none.
         baseline: the density score of that state, None if there is none.
+        rounding: the largest difference of a cell that is rounding, see `allowed`; LARGEST without an initial state.
         picture: of the field in the last compared result, without a result.
 
     Raises:
@@ -180,6 +180,7 @@ class Reference(Run):
             self.baseline = self._mean_similarity(self.values(self.initial)) if self.initial else None
         except ValueError:  # its levels do not divide those of a later output, so it cannot be compared
             self.initial, self.baseline = "", None
+        self.rounding = max(map(self._rounding, metric.compared)) if self.initial else LARGEST
         name = metric.compared[-1]
         values = self.values(name)
         shown = drawn(values, values.finest_shape)
@@ -196,7 +197,8 @@ class Reference(Run):
         for name in self.metric.expect:
             try:
                 expected = self.header(name)
-                headers.append(word_bleu(run.header(name)[: MAX_HEADER * len(expected)], expected))
+                own = run.header(name)[: MAX_HEADER * len(expected)]
+                headers.append(word_bleu(without_rounding(own, expected), expected))
             except FileNotFoundError as error:
                 return self.failed(f"no {name}: {error}")
         if self.metric.strict_finite:
@@ -229,6 +231,11 @@ class Reference(Run):
             return drawn(values, self.picture.cells) if values.shape == self.values(name).shape else ""
         except (FileNotFoundError, KeyError, ValueError):
             return ""
+
+    def _rounding(self, name: str) -> float:
+        change = 1.0 - self._similarity_to(name, self.values(self.initial), "linf")
+        patches = [patch.values.ravel() for level in self.values(name).levels for patch in level.patches]
+        return allowed(change, np.concatenate(patches))
 
     def _mean_similarity(self, values: Field) -> float:
         return _mean([self._similarity_to(name, values) for name in self.metric.compared])

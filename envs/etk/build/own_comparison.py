@@ -16,6 +16,7 @@ from envs.etk.build import formats
 from envs.etk.build.application import Application, Comparison, words
 from envs.etk.build.compare import ApplicationError, RunScore
 from envs.etk.build.picture import FieldPicture
+from envs.etk.build.rounding import LARGEST
 from envs.sandbox import Job, Outcome, Sandbox
 
 NUMBER = re.compile(rf"(?<![\w.])(?:{formats.NUMBER.pattern})(?![\w.])", re.ASCII | re.IGNORECASE)
@@ -27,7 +28,7 @@ class ComparedByCommand:
     """The reference run of an application with a `comparison`.
 
     Attributes:
-        initial, baseline, picture: empty, as of a reference without an initial state and without a picture.
+        initial, baseline, rounding, picture: as of a reference without an initial state and without a picture.
 
     Raises:
         ApplicationError: an expected result, or a file of the comparison, is missing.
@@ -35,6 +36,7 @@ class ComparedByCommand:
 
     initial = ""
     baseline = None
+    rounding = LARGEST
     picture = FieldPicture("", "", 0.0, (), "")
 
     def __init__(

@@ -9,21 +9,19 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from envs.etk.build.application import Application
-from envs.etk.build.compare import ApplicationError
+from envs.etk.build.compare import ApplicationError, RunScore
 from envs.etk.build.compiler_messages import CompilerMessage
 from envs.etk.build.evaluation import Evaluation, Evaluator, FileText, Seconds
 from envs.etk.build.picture import FieldPicture
 from envs.etk.build.prepared_tree import Prepared
+from envs.etk.build.rounding import LARGEST
 from envs.etk.completion.cases import Case, Gap
 from envs.local_models import cache_folder
 from envs.sandbox import Sandbox
 from envs.task import Problem
 
 PERFECT = 1 - 1e-6
-"""A completion with a larger total is right, if no cell is far from the reference's."""
-LARGEST = 1e-5
-"""Difference of one cell, as a share of the field's largest value, up to which it is rounding: a file may have six
-digits. A mean over many cells hides a fault in few of them."""
+"""A completion with a larger total is right, if no cell differs from the reference's by more than rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,14 @@ class CompletionScore:
 
     total: weighted mean of compile, execution, header and density. baseline: the density score of a run in which
     nothing happens. left_out: the share of the initial state's error (of the field itself, if there is no initial
-    state) that the program avoids without the masked lines. skill: the share of the error that is left then which the
-    completion avoids, so that neither the initial state nor leaving the lines out earns any; 1 for the reference.
+    state) that the program avoids without the masked lines; 1 where its results differ by rounding alone. skill: the
+    share of the error that is left then which the completion avoids, so that neither the initial state nor leaving the
+    lines out earns any; 1 for the reference.
     largest: the largest difference of a cell, as a share of the reference's largest value; 0 if fields have no weight.
-    exact: the completion equals the masked lines. line_count_match: it has as many lines as are masked. messages: the
-    compiler's. seconds: times of the first of several equal completions; 0 for a stored result. picture: the compared
-    field beside the reference's; None if there was none to compare.
+    rounding: how large such a difference may be in a right result. exact: the completion equals the masked lines.
+    line_count_match: it has as many lines as are masked. messages: the compiler's. seconds: times of the first of
+    several equal completions; 0 for a stored result. picture: the compared field beside the reference's; None if there
+    was none to compare.
     """
 
     compile: float
@@ -61,6 +61,7 @@ class CompletionScore:
     time_mismatch: bool = False
     equal_time: float | None = None
     largest: float = 0.0
+    rounding: float = LARGEST
     reasons: tuple[str, ...] = ()
     messages: tuple[CompilerMessage, ...] = ()
     seconds: Seconds = field(default_factory=Seconds)
@@ -68,8 +69,9 @@ class CompletionScore:
 
     @property
     def verdict(self) -> str:
-        """`pass`, or the stage that it failed in: `build`, `run` or `fields`."""
-        if self.total > PERFECT and self.largest <= LARGEST:
+        """`pass`, or the stage that it failed in: `build`, `run` or `fields`. The reference's fields at other times are
+        not right: where the time step follows from a speed, a wrong speed has the same fields after as many steps."""
+        if self.total > PERFECT and self.largest <= self.rounding and not self.time_mismatch:
             return "pass"
         return "build" if not self.compile else "run" if not self.execution else "fields"
 
@@ -158,7 +160,7 @@ class CompletionScorer:
     def _score(
         self, prepared: Prepared, gap: Gap, request: Request, evaluation: Evaluation, empty: Evaluation
     ) -> CompletionScore:
-        completion = request.completion
+        completion, left_out = request.completion, self._left_out(prepared, empty)
         pieces = gap.pieces(completion)
         run = evaluation.run or prepared.reference.failed(*filter(None, [evaluation.build_failure]))
         stages = {"execution": run.execution, "header": run.header, "density": run.density}
@@ -167,19 +169,32 @@ class CompletionScorer:
             compile=compiled,
             **stages,
             total=self.application.metric.total(compile=compiled, **stages),
-            skill=skill_beyond(_avoided(evaluation), _avoided(empty)),
-            left_out=_avoided(empty),
+            skill=skill_beyond(_avoided(evaluation), left_out),
+            left_out=left_out,
             baseline=run.baseline,
             exact=tuple(pieces) == gap.masked,
             line_count_match=list(map(len, pieces)) == list(map(len, gap.masked)),
             time_mismatch=run.time_mismatch,
             equal_time=run.equal_time,
-            largest=run.largest if self.application.metric.weights.get("density") else 0.0,
+            largest=self._largest(run),
+            rounding=prepared.reference.rounding,
             reasons=run.reasons,
             messages=gap.messages(evaluation.compiler_output, completion),
             seconds=evaluation.seconds,
             picture=replace(shown, result=run.picture) if run.picture and shown.reference else None,
         )
+
+    def _largest(self, run: RunScore) -> float:
+        return run.largest if self.application.metric.weights.get("density") else 0.0
+
+    def _left_out(self, prepared: Prepared, empty: Evaluation) -> float:
+        """What a program without the masked lines avoids: all of it where its results differ by rounding alone."""
+        run = empty.run
+        if run is not None and self._largest(run) <= prepared.reference.rounding and not run.time_mismatch:
+            stages = {"execution": run.execution, "header": run.header, "density": run.density}
+            if self.application.metric.total(compile=1.0, **stages) > PERFECT:
+                return 1.0
+        return _avoided(empty)
 
 
 class Scorers:
