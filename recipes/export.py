@@ -5,7 +5,7 @@
     python recipes/export.py run=... to=my-model share=0.5                  halfway between the start and the end
     python recipes/export.py run=... to=my-model rank=48                    the main directions of the change alone
     python recipes/export.py run=... other=... to=my-model                  halfway between two runs of one model
-    python recipes/export.py run=A 'other=[B,C]' to=my-model                the average of three
+    python recipes/export.py run=A other=B,C to=my-model                    the average of three
     python recipes/export.py run=... to=my-model push=USER/NAME             upload it as well; dry_run=true asks nobody
     python recipes/export.py run=... to=my-model format=gguf                a GGUF file too, by llama.cpp's converter
 
@@ -67,7 +67,7 @@ class ExportConfig:
     dry_run: bool = False
     """Write the folder and say what `push` would upload, without asking the hub."""
     other: str | None = None
-    """The directory of another run of the same model, to average with; [RUN,RUN] for several."""
+    """The directory of another run of the same model, to average with; several with commas between them."""
     share: float | None = None
     """Share of the trained weights; the rest are those that the training began with (of LoRA, the base's), or those of
     `other`, all of equal weight. null: 1, and with `other` all runs have equal weight."""
@@ -134,9 +134,9 @@ def share_of(cfg: ExportConfig) -> float:
 
 def others_of(cfg: ExportConfig) -> list[str]:
     """The run directories of `other`."""
-    text = (cfg.other or "").strip()
-    names = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
-    return [name.strip() for name in names if name.strip()]
+    text = cfg.other or ""
+    names = [text] if Path(text).expanduser().exists() else text.split(",")  # a sweep's folders may have commas
+    return [name for name in names if name] if text else []
 
 
 def write(cfg: ExportConfig, folder: Path) -> None:

@@ -57,7 +57,7 @@ def test_three_runs_are_averaged_in_equal_parts_or_with_a_share_of_the_first(run
     save_file({name: 3 * w for name, w in weights.items()}, third / "final" / "model.safetensors", {"format": "pt"})
     assert export.main([f"run={second_run}", f"to={tmp_path / 'second'}"]) == 0
     for name, share in {"equal": [], "most": ["share=0.8"]}.items():
-        assert export.main([f"run={run}", f"other=[{second_run}, {third}]", f"to={tmp_path / name}", *share]) == 0
+        assert export.main([f"run={run}", f"other={second_run},{third}", f"to={tmp_path / name}", *share]) == 0
     folders = (exported, tmp_path / "second", tmp_path / "equal", tmp_path / "most")
     first, second, equal, most = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in folders)
     for name in first:
@@ -122,3 +122,14 @@ def test_all_weights_are_averaged_too(tiny_model, tiny_tokenizer, tmp_path):
     between = full_weights(cfg.model, cfg.hardware, str(tmp_path), torch.float32, Kept(0.5)).state_dict()
     for name, value in start.state_dict().items():
         torch.testing.assert_close(between[name], (value + end.state_dict()[name]) / 2)
+
+
+def test_a_folder_whose_name_has_commas_is_one_run(tmp_path):
+    folder = tmp_path / "seed=0,reward=dense"
+    folder.mkdir()
+    assert export.others_of(export.ExportConfig(other=str(folder))) == [str(folder)]
+    assert export.others_of(export.ExportConfig(other=f"{folder.parent}/a,{folder.parent}/b")) == [
+        f"{folder.parent}/a",
+        f"{folder.parent}/b",
+    ]
+    assert export.others_of(export.ExportConfig()) == []
