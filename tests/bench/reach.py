@@ -33,7 +33,8 @@ from envs.basics import families
 from recipes.cli.in_turn import run_in_turn
 from recipes.records.directory import write_text
 from recipes.records.jsonl import read_jsonl
-from tests.bench.learning import by_problem, finished
+from tests.bench.learning import by_problem
+from tests.bench.learning_arms import finished
 
 RUNS = Path("runs/reach")
 CANDIDATES, CHOSEN = RUNS / "candidates.jsonl", RUNS / "unsolved.jsonl"

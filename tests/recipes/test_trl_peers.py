@@ -49,6 +49,20 @@ def test_a_peer_trains_and_leaves_an_adapter_that_evaluations_take(peer, graded,
     assert isinstance(load_policy(cfg.model, cfg.hardware, cfg.adapter)[0], PeftModel)
 
 
+def test_sdpo_learns_where_an_answer_of_the_group_is_right(tiny_model, tmp_path, monkeypatch):
+    """A random model is never right, so every second answer is called so."""
+    from safetensors.torch import load_file
+
+    def alternate(run):
+        return lambda completions, **_: [float(i % 2) for i in range(len(completions))], [1]
+
+    schema.register()
+    monkeypatch.setattr(trl_peers, "verdicts", alternate)
+    folder = trl_peers.train("sdpo", settings(tmp_path / "run", tiny_model))
+    adapter = load_file(folder / "final" / "adapter_model.safetensors")
+    assert any(weights.abs().sum() > 0 for name, weights in adapter.items() if "lora_B" in name)
+
+
 def test_an_answer_earns_one_if_it_passes_the_tests_and_else_nothing():
     from recipes.run.build import build_reward, build_sandbox, build_task
 
