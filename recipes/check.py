@@ -120,9 +120,10 @@ def check_split(task, reward, runner, split) -> tuple[list[dict], list[str]]:
     for problem_id in ungraded:
         log.info("  %s: not graded", problem_id)
     for name in reward.channels:
-        scores = [grade.results[name].score for grade in references if grade]
+        scores = [grade.scores[name] for grade in references if grade and name in grade.scores]
         best = getattr(reward.channels[name], "best", 1.0)
-        log.info("  mean score of the references, %s: %.3f (best %g)", name, sum(scores) / max(len(scores), 1), best)
+        mean = f"{sum(scores) / len(scores):.3f} (best {best:g})" if scores else "silent on all"
+        log.info("  mean score of the references, %s: %s", name, mean)
     return failures, ungraded
 
 

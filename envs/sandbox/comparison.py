@@ -108,19 +108,29 @@ def same(value: Any, expected: Any, tol: float = 0.0) -> bool:
     return isinstance(expected, type) and value is expected
 
 
-def same_items(value: Any, expected: Any) -> bool:
-    """Whether two lists have equal items, each as often, in any order; False where one cannot be hashed."""
+def same_items(value: Any, expected: Any, tol: float = 0.0) -> bool:
+    """Whether two lists have equal items, each as often, in any order; lists and tuples with equal items are equal.
+    Where all items are integers and floats, they may differ as in `same`."""
     if not (isinstance(value, list) and isinstance(expected, list) and len(value) == len(expected)):
         return False
+    if tol and all(type(item) in (int, float) for item in (*value, *expected)):
+        return same(sorted(value), sorted(expected), tol)
     try:
-        return sorted(map(_digest, map(_fixed, value))) == sorted(map(_digest, map(_fixed, expected)))
+        return sorted(map(_item_digest, value)) == sorted(map(_item_digest, expected))
     except ValueError:
         return False
 
 
-def _fixed(value: Any) -> Any:
-    """A list as a tuple, at any depth."""
-    return tuple(map(_fixed, value)) if isinstance(value, list | tuple) else value
+def _item_digest(value: Any) -> bytes:
+    """`_digest`, for lists, sets and dictionaries too."""
+    if isinstance(value, list | tuple):
+        return _hashed(b"t", *map(_item_digest, value))
+    if isinstance(value, dict | Entries):
+        items = value.items if isinstance(value, Entries) else value.items()
+        return _hashed(b"d", *sorted({_digest(key): _digest(key) + _item_digest(item) for key, item in items}.values()))
+    if (members := _members(value)) is not None:
+        return _hashed(b"z", *sorted({*map(_digest, members)}))
+    return _digest(value)
 
 
 def _members(value: Any) -> Iterable[Any] | None:

@@ -214,7 +214,7 @@ def _case_note(expected: Any, record: bytes, job: Job) -> str | None:
         value = decode(payload)
         if job.as_json:
             value, expected = as_json(value), as_json(expected)
-        if job.unordered and same_items(value, expected):
+        if job.unordered and same_items(value, expected, job.tol):
             return None
         return None if same(value, expected, job.tol) else f"expected {shown(expected)}, got {shown(value)}"
     except (ValueError, TypeError, RecursionError, ArithmeticError):

@@ -17,6 +17,7 @@ collected      the same with problems of five collections beside, two problems o
 practice       the same with the problems of envs/basics/practice/harder/ beside those, 480 updates, and a share of 1
 directions     the same in 720 updates of 4; 48 directions of the change of each matrix, recipes/export.py rank=48
 two_runs       the data of practice twice, 360 updates each, all weights and LoRA at 6e-4; their average (other=RUN)
+pair           the data of practice without validation, all weights with two seeds, 800 updates of 4 each; their average
 composed       the same as two_runs with the problems of practice/easy/ and 2,000 composed ones beside, 240 updates each
 shipped        all that comes with the package and nothing else, those of practice/easy/ too, 360 updates, a share of 1
 own_grpo       own, then GRPO with rewards on tokens, 20 updates

@@ -29,13 +29,22 @@ TRAININGS = {
 LORA = ("model.lora_rank=16", "recipe.trl.learning_rate=6e-4")
 TWO = (*TRAININGS["practice_answers"], "recipe.trl.max_steps=360")
 COMPOSED = (*TRAININGS["shipped_answers"], COLLECTED[0], "task.env.composed=2000", "recipe.trl.max_steps=240")
+PAIR = (*TRAININGS["directions_answers"], "task.env.validation=0", "recipe.trl.max_steps=800")
 TRAININGS |= {
     "two_full": TWO,
     "two_lora": (*TWO, *LORA),
     "composed_full": COMPOSED,
     "composed_lora": (*COMPOSED, *LORA),
+    "pair_first": PAIR,
+    "pair_second": PAIR,
 }
-PAIRS = {"two_runs": ("two_full", "two_lora"), "composed": ("composed_full", "composed_lora")}
+OTHER_SEED = {"pair_second": 1000}
+"""Trainings that differ from another one in their seed alone, and what is added to it."""
+PAIRS = {
+    "two_runs": ("two_full", "two_lora"),
+    "composed": ("composed_full", "composed_lora"),
+    "pair": ("pair_first", "pair_second"),
+}
 """Arms that average the weights of two trainings."""
 DRAWN = RUNS / "own-answers-drawn"
 DRAW = ["recipes/eval.py", *DATA, "evaluation.split=train", "evaluation.samples=0", f"run.dir={DRAWN}"]
@@ -91,7 +100,8 @@ def commands(arm: str, seed: int, overrides: Sequence[str]) -> Iterator[list[str
     weights = [f"adapter={folder_of(arm)}"]
     if arm in TRAININGS:
         yield DRAW
-        yield [*SFT, *TRAININGS[arm], OWN, *UNEVALUATED, f"seed={seed}", where, *overrides]
+        number = seed + OTHER_SEED.get(arm, 0)
+        yield [*SFT, *TRAININGS[arm], OWN, *UNEVALUATED, f"seed={number}", where, *overrides]
         return
     if arm == "base":
         weights = []

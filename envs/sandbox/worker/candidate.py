@@ -3,8 +3,8 @@
 A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `run` it for its
 effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here,
 of which the entry point has the number 0. Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e",
-text, exception]. While it works, the program may itself request ["c", number, args, kwargs], a call of a function that
-the test has passed to it.
+text, names of the exception's classes]. While it works, the program may itself request ["c", number, args, kwargs], a
+call of a function that the test has passed to it.
 
 Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
 """
@@ -120,6 +120,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     line, parse, operations = tools.line, tools.parse, kept.operations
     encode, decode = kept.encode, kept.decode
     failure, kind, builtin, refused, first = BaseException, type, program.BUILT_IN, codec.Unsupported, next
+    named, join = library_types.error_names, ",".join
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
         send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
@@ -150,9 +151,8 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             else:
                 record = other(operation, name, args, kwargs)
         except failure as error:
-            names = [builtin[base] for base in kind(error).__mro__ if base in builtin]
             text = str(error) if kind(error) is refused else describe_error(error)
-            record = '["e",' + quote(text) + "," + quote(names[0]) + "]\n"
+            record = '["e",' + quote(text) + ",[" + join([quote(name) for name in named(kind(error), builtin)]) + "]]\n"
         send(record)
 
     try:

@@ -8,13 +8,10 @@ to the program and linked, nothing else: if they had a truth value or results, a
 name of a function that the test lacks, and its objects would make the test's assertions true.
 """
 
-import ast
 import collections
-import contextlib
 import dis
 import functools
 import json
-import re
 import sys
 import types
 from collections.abc import Callable
@@ -26,12 +23,6 @@ import library_types
 import program
 
 CACHE, POP_TOP = opmap.get("CACHE", -1), opmap["POP_TOP"]
-AWKWARD = (
-    *(StopIteration, StopAsyncIteration),
-    *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, ExceptionGroup),
-)
-"""Exceptions that are not raised again under their own name: the first two would end a `map` or `all` of the test
-early, and the others need more arguments."""
 FUNCTIONS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, functools.partial),
     *(types.WrapperDescriptorType, types.MethodWrapperType),
@@ -40,8 +31,6 @@ NOT_PASSED = {
     *(eval, exec, compile, open, input, __import__, getattr, setattr, delattr, vars, globals, locals, breakpoint)
 }
 """Functions that a program could turn against the test."""
-TOLD = re.compile(r"\w+(?:: (.*?))?(?: \(line \d+\))?", re.DOTALL)
-"""An exception as `describe` writes it; the group is its own text."""
 
 
 class CandidateGone(BaseException):
@@ -50,17 +39,7 @@ class CandidateGone(BaseException):
 
 
 class CandidateRaised(Exception):
-    """The candidate raised something that is not a built-in exception."""
-
-
-def _own_text(told: str, kind: type[Exception]) -> Any:
-    """An exception's own text, of what `describe` made of it; of a KeyError the key, if it is plain data."""
-    match = TOLD.fullmatch(told)
-    text = (match[1] or "") if match else told
-    if kind is KeyError:
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return ast.literal_eval(text)
-    return text
+    """The candidate raised an exception whose class this process does not know (library_types.error_of)."""
 
 
 OWNER, PLACE, CLAIM, TRUTH, WHAT = " owner", " place", " claim", " truth", " what"
@@ -258,15 +237,15 @@ class Candidate:
         except ValueError as error:
             raise self.lost("unreadable answer") from error
         if record[0] == "e" and len(record) == 3:
-            raise self._raised(str(record[1]), record[2], operation)
+            raise self._raised(str(record[1]), record[2] if type(record[2]) is list else [], operation)
         raise self.lost("unreadable answer")
 
-    def _raised(self, text: str, name: Any, operation: str) -> Exception:
-        if name == "StopIteration" and operation == "next":
+    def _raised(self, text: str, names: list[Any], operation: str) -> Exception:
+        if names[-1:] == ["StopIteration"] and operation == "next":
             return StopIteration()
-        for kind, known in program.BUILT_IN.items():
-            if name == known and issubclass(kind, Exception) and kind not in AWKWARD:
-                error = kind(_own_text(text, kind))
+        for name in names:
+            error = library_types.error_of(name, text, program.BUILT_IN) if type(name) is str else None
+            if error is not None:
                 vars(error)["told"] = text  # for notes: its class, and its line in the program
                 return error
         return CandidateRaised(text)

@@ -315,3 +315,34 @@ def test_a_test_may_expect_the_assertion_errors_of_a_program(grade):
         assert grade.check(wrong, test + "assert f(4) == 4").verdict == "fail"
     outcome = grade.check(program, "assert f(4) == 4\nassert f(-4) == 4")
     assert (outcome.verdict, outcome.note) == ("fail", "AssertionError: negative (line 2)")
+
+
+@pytest.mark.parametrize(
+    ("error", "program"),
+    [
+        ("json.JSONDecodeError", "import json\ndef f(x): return json.loads(x)"),
+        ("decimal.InvalidOperation", "import decimal\ndef f(x): return decimal.Decimal(x)"),
+        ("statistics.StatisticsError", "import statistics\ndef f(x): return statistics.mean(x[2:])"),
+        ("re.error", "import re\ndef f(x): return re.compile(x)"),
+        ("struct.error", "import struct\ndef f(x): return struct.pack('i', x)"),
+    ],
+)
+def test_a_test_may_expect_the_exceptions_of_a_library(grade, error, program):
+    """They are the library's own classes in the test too, with their text."""
+    module = error.partition(".")[0]
+    test = f"import {module}\ntry:\n    f('(')\nexcept {error} as error:\n    assert str(error)\nelse:\n    1 / 0"
+    assert grade.check(program, test).verdict == "pass"
+    for wrong in ("def f(x): return x", "def f(x): raise Exception", "def f(x): raise SystemExit"):
+        assert grade.check(wrong, test).verdict == "fail"
+    mine = f"class {error.partition('.')[2]}(Exception): pass\ndef f(x): raise {error.partition('.')[2]}('no')"
+    assert grade.check(mine, test).verdict == "fail"
+
+
+def test_a_program_skips_no_test(grade):
+    """A testing library counts `SkipTest` as no failure, so the name of a program's exception is not believed there."""
+    test = (
+        "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(1), 2)\n"
+        "result = unittest.TestResult()\nT('test').run(result)\nassert result.wasSuccessful()"
+    )
+    assert grade.check("def f(x): return x + 1", test).verdict == "pass"
+    assert grade.check("import unittest\ndef f(x): raise unittest.SkipTest('no')", test).verdict == "fail"

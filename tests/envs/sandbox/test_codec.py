@@ -213,7 +213,7 @@ def test_outputs_with_a_tolerance(output, expected, same):
 def test_lists_in_any_order():
     assert same_items([3, [1, 2], "a", 3], [[1, 2], 3, 3, "a"]) and same_items([], [])
     assert not same_items([3, 3, 1], [3, 1, 1]) and not same_items([1], [1, 1]) and not same_items((1, 2), [2, 1])
-    assert not same_items([{"a": 1}], [{"a": 1}])  # no key of a set; compared in order instead
+    assert same_items([{"a": [1]}, {"b": {2}}], [{"b": {2}}, {"a": [1]}]) and not same_items([{"a": 1}], [{"a": 2}])
 
 
 def test_as_json_knows_no_tuples_and_only_text_as_keys():

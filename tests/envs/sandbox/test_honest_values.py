@@ -94,6 +94,13 @@ def test_items_in_any_order(grade):
     assert grade.call(code, ((), [[3], [2, 1]]), unordered=True).verdict == "pass"
     assert grade.call(code, ((), [[3], [1, 2]]), unordered=True).verdict == "fail"
     assert grade.call("def f(): return [{1: 0.5}]", ((), [{1: 0.5}]), unordered=True).verdict == "pass"
+    code = "def f(): return [{2: {3}}, {1: [0.5], 7: 0}]"
+    assert grade.call(code, ((), [{7: 0, 1: [0.5]}, {2: {3}}]), unordered=True).verdict == "pass"
+    assert grade.call(code, ((), [{7: 1, 1: [0.5]}, {2: {3}}]), unordered=True).verdict == "fail"
+    code = "def f(): return [0.1 + 0.2, 1e9, 2]"
+    assert grade.call(code, ((), [2, 0.3, 1e9]), unordered=True, tol=1e-6).verdict == "pass"
+    assert grade.call(code, ((), [2, 0.3, 1e9]), unordered=True).verdict == "fail"
+    assert grade.call(code, ((), [2, 0.4, 1e9]), unordered=True, tol=1e-6).verdict == "fail"
 
 
 def test_letters_of_any_case(grade):
