@@ -24,7 +24,7 @@ from recipes.evaluation.exports import evalplus_samples
 from recipes.evaluation.held_out import rewards_of
 from recipes.models.load import with_template
 from recipes.records.directory import WRITTEN
-from recipes.records.jsonl import read_jsonl
+from recipes.records.jsonl import read_jsonl, write_jsonl
 from recipes.run.build import other_task
 from rewards.channel import ChannelResult
 from rewards.compose import Grade
@@ -229,3 +229,22 @@ def test_a_random_model_is_the_same_in_every_evaluation_and_nothing_is_not_evalu
     nothing = warm.run([*command, "evaluation.samples=0", f"run.dir={tmp_path / 'none'}"], cwd=tmp_path)
     assert nothing.returncode == 2 and "evaluate nothing: set one of them" in nothing.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_the_mean_of_a_channel_leaves_out_what_it_is_silent_on(tmp_path):
+    """Data flow is silent where the reference has none."""
+    bodies = {"flows": ("n: int", [2], "    m = n + 1\n    return m * n", 6), "constant": ("", [], "    return 1", 1)}
+    rows = []
+    for name, (taken, args, body, value) in bodies.items():
+        head = f"def {name}({taken}) -> int:"
+        tests = {"examples": [{"args": args, "expected": value}], "hidden": []}
+        rows.append({"name": name, "family": name, "signature": head, "description": "Return a number.", **tests})
+        rows[-1]["solution"] = f"{head}\n{body}\n"
+    write_jsonl(tmp_path / "mine.jsonl", rows)
+    channel = "{_target_:rewards.dataflow.Dataflow,sandbox:true,weight:0.1}"
+    command = [sys.executable, str(ROOT / "recipes" / "check.py"), "task=basics", f"+task.reward.dataflow={channel}"]
+    command += [f"task.env.path={tmp_path}/mine.jsonl", "task.env.train_size=1", "evaluation.split=all"]
+    done = warm.run([*command, f"run.dir={tmp_path}/run"], tmp_path)
+    said = done.stdout + done.stderr
+    for mean in ("1.000 (best 1)", "silent on all"):
+        assert f"mean score of the references, dataflow: {mean}" in said, said
