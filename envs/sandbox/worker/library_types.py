@@ -5,7 +5,6 @@ They are written as e (a deque: its largest length, items) and g (the name of a 
 text of `isoformat`); see codec.py. Subclasses of them, and time zones other than a fixed offset, are not kept.
 """
 
-import ast
 import collections
 import contextlib
 import re
@@ -83,10 +82,11 @@ def error_names(kind: type, built_in: dict[type, str], attribute: Callable[..., 
     names: list[str] = []
     for base in kind.__mro__:
         if base in built_in:
-            return [*names, built_in[base]]
+            names.append(built_in[base])
+            break
         if (module := attribute(base, "__module__", None)) in ERRORS:
             names.append(f"{module}.{base.__qualname__}")
-    return [*names, "Exception"]
+    return names
 
 
 def _own_text(told: str, kind: type[Exception]) -> Any:
@@ -94,6 +94,8 @@ def _own_text(told: str, kind: type[Exception]) -> Any:
     match = TOLD.fullmatch(told)
     text = (match[1] or "") if match else told
     if kind is KeyError:
+        import ast  # as datetime above
+
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             return ast.literal_eval(text)
     return text

@@ -213,6 +213,8 @@ def test_outputs_with_a_tolerance(output, expected, same):
 def test_lists_in_any_order():
     assert same_items([3, [1, 2], "a", 3], [[1, 2], 3, 3, "a"]) and same_items([], [])
     assert not same_items([3, 3, 1], [3, 1, 1]) and not same_items([1], [1, 1]) and not same_items((1, 2), [2, 1])
+    assert same_items([math.nan, 1.0], [1.0, math.nan], 1e-6) and not same_items([math.nan, 1.0], [1.0, 1.0], 1e-6)
+    assert same_items([3, 0.1 + 0.2], [0.3, 3], 1e-6) and not same_items([3, 0.1 + 0.2], [0.3, 3])
     assert same_items([{"a": [1]}, {"b": {2}}], [{"b": {2}}, {"a": [1]}]) and not same_items([{"a": 1}], [{"a": 2}])
 
 
