@@ -49,7 +49,6 @@ RANGES: dict[str, Range] = {
     "hardware.logits_at_once": at_least(0),
     "hardware.memory_gib": ABOVE_0,
     "model.lora_rank": at_least(0),
-    "model.frozen_layers": at_least(0),
     "model.lora_alpha": ABOVE_0,
     "model.lora_dropout": BELOW_1,
     "evaluation.every": at_least(0),

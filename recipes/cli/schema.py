@@ -26,13 +26,11 @@ class ModelConfig:
     scratch: dict[str, Any] = field(default_factory=dict)
     """A randomly initialised model: its alphabet, and fields of LlamaConfig."""
     lora_rank: int = MISSING
-    """0 trains every weight, or those above `frozen_layers`."""
+    """0 trains every weight."""
     lora_alpha: int = MISSING
     lora_dropout: float = MISSING
     lora_targets: str = MISSING
     """"all-linear", or module names joined by commas."""
-    frozen_layers: int = 0
-    """Without LoRA: so many of the lowest layers, and the embeddings, stay as they are (recipes/models/frozen.py)."""
     architecture: dict[str, Any] = field(default_factory=dict)
     """Fields of its config.json, for recipes/plan.py where the model is not on this machine."""
 

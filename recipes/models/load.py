@@ -23,7 +23,6 @@ from recipes.cli.schema import as_dict
 from recipes.models.adapter_base import base_named_by, check_adapter_base
 from recipes.models.attention import attention_for
 from recipes.models.critic import ValueFunction, mlp_score
-from recipes.models.frozen import freeze_lowest
 from recipes.models.tiny import scratch_config, scratch_model, vocabulary_of
 from recipes.records.checkpoint_folders import broken_file, latest_checkpoint
 
@@ -60,11 +59,6 @@ def check_model(model: DictConfig, hardware: DictConfig, adapter: str | None, tr
         _check_start(model, _whole(adapter_folder(adapter)))
     if trains and hardware.load_in_4bit and not model.lora_rank and not carries_adapter(adapter):
         raise UserError("hardware.load_in_4bit=true: 4-bit weights cannot be trained; set model.lora_rank=16, or false")
-    if trains and model.frozen_layers and (model.lora_rank or carries_adapter(adapter)):
-        raise UserError(
-            f"model.frozen_layers={model.frozen_layers}: with LoRA all weights stay as they are, and each layer has an "
-            "adapter: set model.lora_rank=0, or leave it out"
-        )
 
 
 def _check_start(model: DictConfig, folder: Path) -> None:
@@ -141,13 +135,12 @@ def load_policy(model: DictConfig, hardware: DictConfig, adapter: str | None) ->
         policy, tokenizer = scratch_model(**as_dict(model.scratch))
         if adapter is not None:
             policy = AutoModelForCausalLM.from_pretrained(adapter_folder(adapter), dtype=torch.float32)
-        return freeze_lowest(policy, model.frozen_layers), tokenizer
+        return policy, tokenizer
     starts_from = None if adapter is None else adapter_folder(adapter)
     is_adapter = starts_from is not None and _is_adapter(starts_from)
     source = model_source(model.path) if starts_from is None else _weights_below(starts_from, model)
     policy = _pretrained(AutoModelForCausalLM, hardware, source, frozen=is_adapter or model.lora_rank > 0)
     tokenizer = _pretrained(AutoTokenizer, hardware, source)
-    policy = freeze_lowest(policy, model.frozen_layers)
     if is_adapter:
         policy = PeftModel.from_pretrained(policy, starts_from, is_trainable=True)
     return policy, with_template(_with_pad(tokenizer, source))
@@ -250,7 +243,7 @@ def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) 
     if kind == "mlp":
         return ValueFunction(size, score=mlp_score(size))
     if model.path == SCRATCH:
-        return ValueFunction(size, freeze_lowest(AutoModel.from_config(policy.config), model.frozen_layers))
+        return ValueFunction(size, AutoModel.from_config(policy.config))
     settings = _lora_config(model, task_type=None) if model.lora_rank > 0 else None
     if isinstance(policy, PeftModel):  # it goes on with an adapter, whose settings may be others
         settings = copy.deepcopy(policy.peft_config["default"])
@@ -259,7 +252,6 @@ def load_value(kind: str, model: DictConfig, hardware: DictConfig, policy: Any) 
             inner = f"{policy.get_base_model().base_model_prefix}."
             settings.target_modules = {name.removeprefix(inner) for name in settings.target_modules or ()}
     backbone = _pretrained(AutoModel, hardware, model_source(model.path), settings is not None)
-    backbone = freeze_lowest(backbone, model.frozen_layers)
     if settings is not None:
         backbone = get_peft_model(backbone, settings)
     return ValueFunction(size, backbone)

@@ -194,8 +194,7 @@ def _recipe_rows(config: Record) -> Iterator[tuple[str, str]]:
         targets = setting(config, "model.lora_targets")
         yield "LoRA", f"rank {rank}, alpha {setting(config, 'model.lora_alpha')}, on {targets}"
     else:
-        frozen = setting(config, "model.frozen_layers")
-        yield "weights trained", f"all above the {frozen} lowest layers" if frozen else "all"
+        yield "weights trained", "all"
     four_bit = ", base in 4 bits (NF4)" if setting(config, "hardware.load_in_4bit") else ""
     yield "precision", f"{setting(config, 'hardware.precision')}{four_bit}"
     for key in ("prompts_per_step", "samples_per_prompt", "batch_size"):

@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 
 from recipes.cli.errors import UserError
 from recipes.cli.schema import as_dict
-from recipes.models.frozen import check_frozen
 from recipes.models.load import DTYPES, adapter_folder, carries_adapter
 from recipes.tools.memory.network import Network, known_config
 
@@ -42,8 +41,6 @@ def policy_of(cfg: DictConfig) -> Network:
     elif trains:
         rank = model.lora_rank
     whole = not rank and (trains or not model.lora_rank)
-    frozen = model.frozen_layers if whole and trains else 0
-    check_frozen(frozen, json.loads(config)["num_hidden_layers"])
     return Network(
         config=config,
         dtype=torch.float32 if whole and not hardware.load_in_4bit else DTYPES[hardware.precision],
@@ -52,7 +49,6 @@ def policy_of(cfg: DictConfig) -> Network:
         lora_rank=rank,
         lora_targets=targets,
         whole_modules=whole_modules,
-        frozen_layers=frozen,
         checkpointing=hardware.gradient_checkpointing and trains,
     )
 

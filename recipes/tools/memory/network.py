@@ -18,7 +18,6 @@ from envs.local_models import PACKAGE, converted
 from envs.task import TaskError
 from recipes.cli.errors import UserError
 from recipes.cli.schema import CONF, as_dict
-from recipes.models.frozen import freeze_embeddings, freeze_lowest, layers_of
 from recipes.models.load import SCRATCH
 from recipes.models.tiny import scratch_config
 
@@ -30,9 +29,8 @@ NF4 = 0.5 + 4 / 64
 class Network:
     """A model as a run holds it, as far as memory goes. Numbers are of all layers.
 
-    config: its config.json. dtype: of the weights; of a 4-bit model, of its products. trained: whether every weight is,
-    but for the `frozen_layers` lowest layers and then the embeddings. four_bit: the matrices of its layers are packed.
-    lora_rank: of its adapters, which are float32; 0 for none.
+    config: its config.json. dtype: of the weights; of a 4-bit model, of its products. trained: whether every weight is.
+    four_bit: the matrices of its layers are packed. lora_rank: of its adapters, which are float32; 0 for none.
     whole_modules: those that are trained whole beside the adapters.
     checkpointing: activations are computed again in the backward pass.
     """
@@ -44,7 +42,6 @@ class Network:
     lora_rank: int = 0
     lora_targets: str = "all-linear"
     whole_modules: tuple[str, ...] = ()
-    frozen_layers: int = 0
     checkpointing: bool = False
 
     @property
@@ -56,11 +53,6 @@ class Network:
     def parameters(self) -> int:
         """Weights, without adapters; tied ones count once."""
         return sum(parameter.numel() for parameter in _whole(self.config).parameters())
-
-    @property
-    def trained_parameters(self) -> int:
-        """Weights that an optimizer moves where it is `trained`; tied ones count once."""
-        return sum(p.numel() for p in _partly_trained(self.config, self.frozen_layers).parameters() if p.requires_grad)
 
     @property
     def adapters(self) -> int:
@@ -89,11 +81,8 @@ class Network:
         return 2 * shape.num_hidden_layers * heads * head_size
 
     def build(self, depth: int) -> Any:
-        """The network with `depth` of its trained layers, and its adapters, on the meta device: its weights have no
-        values."""
+        """The network with `depth` layers, and its adapters, on the meta device: its weights have no values."""
         model = _build(self.config, depth, self.dtype).requires_grad_(self.trained)
-        if self.frozen_layers:
-            freeze_embeddings(model)
         if self.lora_rank:
             targets = self.lora_targets if self.lora_targets == "all-linear" else self.lora_targets.split(",")
             with torch.device("meta"):
@@ -114,6 +103,11 @@ class Network:
         return model
 
 
+def layers_of(model: nn.Module) -> nn.ModuleList:
+    """The transformer's layers."""
+    return max((m for m in model.modules() if isinstance(m, nn.ModuleList)), key=len)
+
+
 def _build(config_json: str, depth: int, dtype: torch.dtype) -> Any:
     config = AutoConfig.for_model(**json.loads(config_json))
     config.num_hidden_layers = depth
@@ -121,11 +115,6 @@ def _build(config_json: str, depth: int, dtype: torch.dtype) -> Any:
         config.layer_types = config.layer_types[:depth]
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, dtype=dtype)
-
-
-@functools.lru_cache(32)
-def _partly_trained(config_json: str, frozen: int) -> Any:
-    return freeze_lowest(_build(config_json, json.loads(config_json)["num_hidden_layers"], torch.float32), frozen)
 
 
 @functools.lru_cache(32)

@@ -175,7 +175,7 @@ class Planner:
     @cached_property
     def trained(self) -> int:
         """Weights of the policy that an optimizer moves; a critic of its own has as many."""
-        return self.policy.adapters or self.policy.trained_parameters
+        return self.policy.adapters or self.policy.parameters
 
     @property
     def optimizers(self) -> int:

@@ -118,8 +118,6 @@ def traced(
     The trained weights have their gradients from the start, as after an earlier pass; none are counted.
     """
     layers, passes = network.shape.num_hidden_layers, batch.forwards
-    if learns:  # no backward pass reads the others
-        layers -= network.frozen_layers
 
     def of_depth(depth: int) -> _Counted:
         if passes <= sum(PASSES):
