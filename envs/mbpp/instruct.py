@@ -29,8 +29,9 @@ NEEDED = ("input", "unit_tests")
 """The fields that a row must have to be used."""
 STATE = (
     {"redirect_stdout", "redirect_stderr", "stdin", "stdout", "stderr"}
-    | {"open", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp", "chdir"}
-    | {"patch", "environ", "seed"}
+    | {"open", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp", "chdir", "StringIO", "BytesIO"}
+    | {"write_text", "read_text", "write_bytes", "read_bytes"}
+    | {"patch", "environ", "seed", "argv", "getLogger"}
 )
 """Names by which a test reads or sets what a program does not share with it: the sandbox runs them in two processes."""
 MODULES = {"asyncio", "pytest"}
@@ -91,14 +92,23 @@ def problem(row: Row) -> Problem:
     name = function_under_test(tests, answer)
     if name is None:
         raise TaskError("tests call no function")
+    if re.search(rf"^async def {name}\b", answer, re.MULTILINE):
+        raise TaskError("the function is a coroutine")
+    tests = [test for test in tests if name not in bound_names(test)]  # its name is the program's in all tests
+    if not tests:
+        raise TaskError("tests give the function's name to something else")
     source = "\n".join(tests)
     if others := top_level_names(answer) & used_names(source) - {name}:
         raise TaskError(f"tests use more of the solution than one function ({len(others)} names)")
+    source = "\n".join([*imports_for(answer, source), *tests])
+    bound = bound_names(source)
+    if "*" not in bound and (unknown := used_names(source) - bound - set(dir(builtins)) - {name}):
+        raise TaskError(f"tests use what nothing defines, such as {min(unknown)}")
     return Problem(
         id=f"opencodeinstruct/{row['id']}",
         question=f"{question.strip()}\n\nThe function is named `{name}`.",
         entry_point=name,
-        check_src="\n".join([*imports_for(answer, source), *tests]),
+        check_src=source,
         reference=answer if re.search(rf"\b(?:def|class) {name}\b", answer) else "",
     )
 
@@ -204,6 +214,22 @@ def top_level_names(code: str) -> set[str]:
 def used_names(code: str) -> set[str]:
     """The names that a program reads."""
     return {node.id for part in _statements(code) for node in ast.walk(part) if isinstance(node, ast.Name)}
+
+
+def bound_names(code: str) -> set[str]:
+    """The names that a program gives a value to, anywhere: by assignment, import or definition, or as a parameter; `*`
+    among them if it imports names that it does not write."""
+    names: set[str] = set()
+    for node in (node for part in _statements(code) for node in ast.walk(part)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler) and node.name:
+            names.add(node.name)
+    return names
 
 
 def imports_for(code: str, tests: str) -> list[str]:

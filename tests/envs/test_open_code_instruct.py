@@ -98,6 +98,9 @@ def test_rows_of_every_shape_are_used_or_dropped_with_a_reason(tmp_path, caplog)
         "import os\nos.environ['K'] = 'v'\nassert f('K') == 'v'",
         "assert asyncio.run(f(1)) == 1",
         "import asyncio as a\nassert a.run(f(1)) == 1",
+        "import io\no = io.StringIO()\nf(o)\nassert o.getvalue() == '1'",
+        "import sys\nsys.argv = ['x', '1']\nassert f() == 1",
+        "from pathlib import Path\nPath('a.txt').write_text('hi')\nassert f('a.txt') == 'hi'",
         "from pytest import approx\nassert f(1) == approx(1)",
         "assert f(1) == pytest.approx(1)",
     ],
@@ -116,13 +119,37 @@ def test_tests_that_the_rows_own_solution_fails_are_left_out():
         instruct.problem(made(1, unit_tests=tests, tests_execution_status=["fail"] * 3))
 
 
+@pytest.mark.parametrize(
+    ("output", "tests", "reason"),
+    [
+        ("X = 5\ndef f1(s):\n    return s + X", ["assert f1(1) == 1 + X"], "what nothing defines, such as X"),
+        ("try:\n    import numpy as np\nexcept ImportError: pass\ndef f1(s): ...", ["assert f1(np.ones(1))"], "np"),
+        ("async def f1(x):\n    return x", ["assert f1(1) == 1"], "coroutine"),
+        ("def f1(x):\n    return x", ["f1 = f1(1)\nassert f1 == 1"], "give the function's name to something else"),
+    ],
+)
+def test_rows_whose_tests_no_program_passes_are_left_out(output, tests, reason):
+    with pytest.raises(TaskError, match=reason):
+        instruct.problem(made(1, output=output, unit_tests=json.dumps(tests)))
+
+
+def test_a_test_that_gives_the_functions_name_to_something_else_is_left_out():
+    """The tests of a row run together, in one namespace."""
+    tests = [
+        "f1 = f1(1)\nassert f1 == 1",
+        "for x in [1]:\n    def g(y, *z, **w): return [y for y in z]\nassert f1(x) == 1",
+    ]
+    assert instruct.problem(made(1, unit_tests=json.dumps(tests))).check_src == tests[1]
+    imported = ["from math import *\nassert f1(floor(1.5)) == 1"]
+    assert instruct.problem(made(1, unit_tests=json.dumps(imported))).check_src == imported[0]
+
+
 def test_the_recorded_answer_is_the_reference_where_it_defines_what_is_tested():
     def reference(output, test):
         return instruct.problem(made(1, output=output, unit_tests=json.dumps([test]))).reference
 
     stack = "class Stack:\n    pass\n"
     assert reference(f"```python\n{stack}```", "assert Stack()") == stack
-    assert reference("async def f(x):\n    return x", "assert f(1)")
     assert reference("def f10(x):\n    return x", "assert f1(1)") == reference(None, "assert f1(1)") == ""
 
 
