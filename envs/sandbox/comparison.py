@@ -338,7 +338,7 @@ def _same_written(word: str, expected: str, tol: float) -> bool:
             return True
     except InvalidOperation:  # the exponent has too many digits
         return False
-    if not tol or (word + expected).lstrip("-").isdigit():
+    if not tol or not re.search("[.eE]", word + expected):
         return False
     number, other = float(word), float(expected)
     return math.isfinite(other) and abs(number - other) <= tol * max(1.0, abs(other))

@@ -1,10 +1,12 @@
 """The program's side of a `check` job: it answers requests of the check process until that closes the socket.
 
 A record is one line of JSON. Requests are [operation, name, args, kwargs]: `call` the entry point; `run` it for its
-effect on the arguments; `make` an object of the program's class `name`; or one of OPERATIONS on objects that stay here,
-of which the entry point has the number 0. Answers are ["v", value], after `run` ["v", null, args, kwargs], or ["e",
-text, names of the exception's classes]. While it works, the program may itself request ["c", number, args, kwargs], a
-call of a function that the test has passed to it.
+effect on the arguments; `make` an object of the program's class `name`; `run object`, the first of args, for its effect
+on the others; or one of OPERATIONS on objects that stay here, of which the entry point has the number 0. Answers are
+["v", value], after `run` and `run object` ["v", null, args, kwargs], or ["e", text, names of the exception's classes,
+number]. While it works, the program may itself request ["c", number, args, kwargs], a call of a function that the test
+has passed to it. If that raises an exception, the answer has a number, which the program's answer has too if it does
+not catch the exception; otherwise it is -1.
 
 Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
 """
@@ -15,17 +17,29 @@ from typing import Any
 
 import codec
 import library_types
+import passed
 import program
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "do": lambda value, *args, **kwargs: value(*args, **kwargs),
+    "call object": lambda value, *args, **kwargs: value(*args, **kwargs),
     "get": getattr,
     "set": setattr,
+    "delete": delattr,
     "iter": iter,
     "next": next,
     "len": len,
+    "hash": hash,
     "item": operator.getitem,
+    "set item": operator.setitem,
+    "delete item": operator.delitem,
     "text": str,
+    "repr": repr,
+    "enter": lambda value, kind=type: kind(value).__enter__(value),
+    "exit": lambda value, kind=type: kind(value).__exit__(value, None, None, None),
+    **{name: getattr(operator, name) for name in ("eq", "lt", "le", "gt", "ge", "lshift", "rshift", "xor")},
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")},
+    "and": operator.and_,
+    "or": operator.or_,
 }
 
 
@@ -41,8 +55,7 @@ class Kept:
 
     def __init__(self, most: int) -> None:
         self.ask: Callable[..., Any] = print
-        self.written = library_types.written
-        self.encode = codec.make_encoder(most, self.keep)
+        self.encode = codec.make_encoder(most, self.keep, library_types.written)
         kept = {"h": self.object, "k": self.function, "n": self.iterator, "a": codec.array}
         self.decode = codec.make_decoder(kept | library_types.READ)
         self.operations = dict(OPERATIONS)
@@ -51,11 +64,10 @@ class Kept:
         self.functions: dict[int, str] = {}
         """Text of the functions of the test that were passed, by identity; `held` keeps them alive."""
         self.held: list[Any] = []
+        self.stand_ins: dict[int, Callable[..., Any]] = {}
 
     def keep(self, value: Any, identity=id, truth=bool, kind=type, quote=codec._quote, size=len) -> str:
         """Encode an object: its number, its truth value and the name of its type."""
-        if (text := self.written(value, self.encode)) is not None:
-            return text
         mine = identity(value)
         if mine in self.functions:
             return self.functions[mine]
@@ -77,14 +89,13 @@ class Kept:
         """An object that the check process names."""
         return self.objects[place]
 
-    def function(self, number: int) -> Callable[..., Any]:
-        """A function that calls the test's."""
-        ask = self.ask
-
-        def function(*args, **kwargs):
-            return ask(number, args, kwargs)
-
-        return self._passed(function, f'["k",{number}]')
+    def function(self, number: int, told: list[Any] | None = None) -> Callable[..., Any]:
+        """A function that calls the test's, of which the check process tells when it passes it for the first time."""
+        if number not in self.stand_ins:
+            ask = self.ask
+            function = passed.stand_in(lambda args, kwargs: ask(number, args, kwargs), told)
+            self.stand_ins[number] = self._passed(function, f'["k",{number}]')
+        return self.stand_ins[number]
 
     def iterator(self, number: int) -> Any:
         """An iterator over the test's."""
@@ -120,7 +131,9 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     line, parse, operations = tools.line, tools.parse, kept.operations
     encode, decode = kept.encode, kept.decode
     failure, kind, builtin, refused, first = BaseException, type, program.BUILT_IN, codec.Unsupported, next
-    named, join = library_types.error_names, ",".join
+    named, join, identity = library_types.error_names, ",".join, id
+    thrown: dict[int, int] = {}  # numbers of the test's exceptions, by identity; `held` keeps them alive
+    held = kept.held
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
         send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
@@ -129,7 +142,10 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             if record[0] == "v":
                 return decode(record[1])
             if record[0] == "e":
-                raise first((error for error, name in builtin.items() if name == record[2]), failure)(record[1])
+                error = first((error for error, name in builtin.items() if name == record[2]), failure)(record[1])
+                held.append(error)
+                thrown[identity(error)] = record[3]
+                raise error
             serve(record)
 
     kept.ask = ask
@@ -137,6 +153,10 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
     def other(operation: str, name: str, args: Any, kwargs: dict) -> str:
         if operation == "make":
             return '["v",' + encode(kept.add(space[name](*args, **kwargs))) + "]\n"
+        if operation == "run object":
+            called, *args = args
+            called(*args, **kwargs)
+            return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
         value = operations.get(operation, function)(*args, **kwargs)
         if operation == "run":
             return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
@@ -152,7 +172,8 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
                 record = other(operation, name, args, kwargs)
         except failure as error:
             text = str(error) if kind(error) is refused else describe_error(error)
-            record = '["e",' + quote(text) + ",[" + join([quote(name) for name in named(kind(error), builtin)]) + "]]\n"
+            names = join([quote(name) for name in named(kind(error), builtin)])
+            record = f'["e",{quote(text)},[{names}],{thrown.get(identity(error), -1)}]\n'
         send(record)
 
     try:

@@ -4,8 +4,8 @@ null, true, false, strings, small integers and finite floats are written as in J
 begin with a tag: i (hexadecimal integer), f (nan, inf), c (complex), b and u (hexadecimal bytes and bytearray), m
 (Decimal), q (Fraction: two hexadecimal integers), r (range: start, stop, step), l, t, s, z (list, tuple, set,
 frozenset), d (key, value, key, value, ...), a (an array: type, shape, flat list) and y (a built-in type, by name).
-Subclasses are written as their base type, NumPy's scalars as Python's. In `check` jobs objects stay where they are and
-are written by number: h (an object of the program), k and n (a function and an iterator of the test).
+Subclasses are written as their base type, NumPy's scalars as Python's. `check` jobs have more tags: h (an object that
+stays in the program, by number), k and n (a function and an iterator of the test), and those of library_types.py.
 """
 
 import json
@@ -180,8 +180,8 @@ SEQUENCES = (
 
 
 def _make_other(keep: Callable[[Any], str | None] | None) -> Callable[[type, Any, int], tuple[str, Any]]:
-    """A function for values that are no container of the built-in types, with the results of `_make_foreign`; objects
-    that `keep` writes are texts. It raises Unsupported for others."""
+    """A function for other values, with the results of `_make_foreign`; objects that `keep` writes are texts. It raises
+    Unsupported."""
     foreign, error, instead = _make_foreign(), Unsupported, INSTEAD
     name_of = type.__dict__["__name__"].__get__
 
@@ -198,16 +198,19 @@ def _make_other(keep: Callable[[Any], str | None] | None) -> Callable[[type, Any
     return other
 
 
-def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) -> Callable[[object], str]:
+def make_encoder(
+    limit: int,
+    keep: Callable[[Any], str | None] | None = None,
+    library: Callable[..., str | None] = lambda value, encode: None,
+) -> Callable[[object], str]:
     """An encoder for values of at most `limit` characters that shares no name with the rest of the program.
 
-    `keep` writes objects that are not plain data; it returns None for one that it cannot write. All names that the
-    encoder needs are bound here, so that a program that replaces builtins still reports its results. Values are read
-    through the methods of the base types; an overridden `__iter__`, `__len__` or `__class__` is not called. Raises
-    Unsupported.
+    `keep` writes objects that are not plain data, `library` values of some types of the standard library; both return
+    None for others. All names that the encoder needs are bound here, so that a program that replaces builtins still
+    reports its results. An overridden `__iter__`, `__len__` or `__class__` is not called. Raises Unsupported.
     """
     scalar, kind_of, subclass, size, sequences = _make_scalar(), type, issubclass, len, SEQUENCES
-    dict_, items_of, join, max_depth = dict, dict.items, "".join, MAX_DEPTH
+    dict_, items_of, join, max_depth, built_in = dict, dict.items, "".join, MAX_DEPTH, {dict, list, tuple}
     flat, other, excess = _make_flat(), _make_other(keep), Excess
 
     def encode(value: object) -> str:
@@ -226,6 +229,8 @@ def make_encoder(limit: int, keep: Callable[[Any], str | None] | None = None) ->
         def put(value: Any, depth: int) -> None:
             kind = kind_of(value)
             written = scalar(kind, value, room)
+            if written is None and kind not in built_in:
+                written = library(value, encode)
             if written is not None:
                 out.append(written)
                 return spend(size(written) + 1)
@@ -292,10 +297,8 @@ def array(name: str, shape: list[int], flat: list[Any]) -> Any:
         import numpy
     except ImportError:
         return lists
-    if name not in (
-        "bool",
-        *(f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)),
-    ):
+    kinds = [f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)]
+    if name not in ("bool", *kinds):
         raise ValueError("not the type of an array")
     return numpy.array(flat, dtype=name).reshape(shape)
 

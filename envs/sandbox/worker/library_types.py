@@ -1,18 +1,28 @@
-"""What of the standard library the test and the program of a `check` job pass to each other: deques, dates and times by
-value, and exceptions by name.
+"""What of the standard library the test and the program of a `check` job pass to each other: collections, dates and
+times by value, and exceptions by name.
 
-They are written as e (a deque: its largest length, items) and g (the name of a type of `datetime`, then numbers or the
-text of `isoformat`); see codec.py. Subclasses of them, and time zones other than a fixed offset, are not kept.
+They are written as e (a deque: its largest length, items), j (a Counter, OrderedDict or defaultdict: its name, a
+dictionary, the built-in type of what it lacks), p (a named tuple: name, fields, items) and g (the name of a type of
+`datetime`, then numbers or the text of `isoformat`); see codec.py. Subclasses of them are written as their base type,
+and dates in a time zone other than a fixed offset not at all.
 """
 
 import collections
 import contextlib
+import functools
 import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import codec
+
 DATES = ("datetime", "date", "time")
+DICTIONARIES: dict[type, str] = {
+    kind: kind.__name__ for kind in (collections.Counter, collections.OrderedDict, collections.defaultdict)
+}
+MOST_FIELDS = 255
+"""Of a named tuple."""
 LONGEST = 40
 """Characters of the text of a date with its time and offset."""
 ERRORS = frozenset(
@@ -26,12 +36,15 @@ ERRORS = frozenset(
 `unittest.SkipTest` would end the test without a failure."""
 
 
-AWKWARD = (
-    *("StopIteration", "StopAsyncIteration"),
-    *("UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError", "ExceptionGroup"),
-)
+AWKWARD = ("StopIteration", "StopAsyncIteration", "ExceptionGroup")
 """Exceptions that are not raised again under their own name: the first two would end a `map` or `all` of the test
-early, and the others need more arguments."""
+early, and the last needs more than a text."""
+BEFORE_TEXT: dict[type, tuple] = {
+    UnicodeDecodeError: ("utf-8", b"", 0, 1),
+    UnicodeEncodeError: ("utf-8", "", 0, 1),
+    UnicodeTranslateError: ("", 0, 1),
+}
+"""What the constructors of some exceptions need before the text."""
 TOLD = re.compile(r"\w+(?:: (.*?))?(?: \(line \d+\))?", re.DOTALL)
 """An exception as `describe` writes it; the group is its own text."""
 
@@ -45,11 +58,22 @@ def written(
     listed: Callable[[Any], list] = list,
     names: tuple[str, ...] = DATES,
     attribute: Callable[..., Any] = getattr,
+    dictionaries: dict[type, str] = DICTIONARIES,
+    plain: Callable[[Any], dict] = dict,
+    built_in: frozenset[type | None] = frozenset({None, *codec.TYPES.values()}),
+    subclass: Callable[..., bool] = issubclass,
+    tuple_: type = tuple,
 ) -> str | None:
     """The text of a value of these types, None for others. Names are bound here, as in the encoder."""
     kind = kind_of(value)
     if kind is deque:
         return '["e"' + encode([value.maxlen, *listed(value)])[4:]
+    if kind in dictionaries:
+        factory = attribute(value, "default_factory", None)
+        return '["j"' + encode([dictionaries[kind], plain(value), factory if factory in built_in else None])[4:]
+    if subclass(kind, tuple_):
+        fields = attribute(kind, "_fields", None)
+        return '["p"' + encode([kind.__name__, listed(fields), *listed(value)])[4:] if fields else None
     library = modules.get("datetime")
     if library is None:
         return None
@@ -57,7 +81,9 @@ def written(
         return f'["g","timedelta",{value.days},{value.seconds},{value.microseconds}]'
     for name in names:
         if kind is attribute(library, name, None):
-            return f'["g","{name}","{value.isoformat()}"]'
+            zone = attribute(value, "tzinfo", None)
+            fixed = zone is None or kind_of(zone) is library.timezone
+            return f'["g","{name}","{value.isoformat()}"]' if fixed and not attribute(value, "fold", 0) else None
     return None
 
 
@@ -65,6 +91,26 @@ def _deque(most: Any, *items: Any) -> object:
     if most is not None and (type(most) is not int or most < len(items)):
         raise ValueError("not a deque")
     return collections.deque(items, most)
+
+
+def _dictionary(name: Any, items: Any, factory: Any) -> object:
+    if name not in DICTIONARIES.values() or type(items) is not dict or not (factory is None or type(factory) is type):
+        raise ValueError("not a dictionary")
+    if name == "defaultdict":
+        return collections.defaultdict(factory, items)
+    return getattr(collections, name)(items)
+
+
+@functools.lru_cache(64)
+def _tuple_class(name: str, fields: tuple[str, ...]) -> Any:
+    return collections.namedtuple(name, fields, rename=True)
+
+
+def _named_tuple(name: Any, fields: Any, *items: Any) -> object:
+    named = [name, *fields] if type(fields) is list and len(fields) == len(items) <= MOST_FIELDS else [None]
+    if not all(type(each) is str and each.isascii() and len(each) <= 100 for each in named):
+        raise ValueError("not a named tuple")
+    return _tuple_class(name, tuple(fields))._make(items)
 
 
 def _moment(name: Any, *parts: Any) -> object:
@@ -89,10 +135,13 @@ def error_names(kind: type, built_in: dict[type, str], attribute: Callable[..., 
     return names
 
 
-def _own_text(told: str, kind: type[Exception]) -> Any:
-    """An exception's own text, of what `describe` made of it; of a KeyError the key, if it is plain data."""
+def _own_text(told: str, kind: type[BaseException]) -> Any:
+    """An exception's own text, of what `describe` made of it; of a KeyError the key, if it is plain data, and of a
+    SystemExit the status."""
     match = TOLD.fullmatch(told)
     text = (match[1] or "") if match else told
+    if kind is SystemExit:
+        return int(text) if re.fullmatch(r"-?\d{1,9}", text) else text or None
     if kind is KeyError:
         import ast  # as datetime above
 
@@ -101,11 +150,13 @@ def _own_text(told: str, kind: type[Exception]) -> Any:
     return text
 
 
-def error_of(name: str, told: str, built_in: dict[type, str]) -> Exception | None:
+def error_of(name: str, told: str, built_in: dict[type, str]) -> Any:
     """An exception of that class with its own text; None if this process does not have the class."""
     for kind, known in built_in.items():
         if name == known:
-            return kind(_own_text(told, kind)) if issubclass(kind, Exception) and name not in AWKWARD else None
+            if name in AWKWARD or not issubclass(kind, Exception | SystemExit):
+                return None
+            return kind(*BEFORE_TEXT.get(kind, ()), _own_text(told, kind))
     module, _, short = name.rpartition(".")
     known_here: Any = getattr(sys.modules.get(module), short, None) if module in ERRORS else None
     if not isinstance(known_here, type) or not issubclass(known_here, Exception):
@@ -118,5 +169,5 @@ def error_of(name: str, told: str, built_in: dict[type, str]) -> Exception | Non
     return error
 
 
-READ: dict[str, Callable[..., Any]] = {"e": _deque, "g": _moment}
+READ: dict[str, Callable[..., Any]] = {"e": _deque, "g": _moment, "j": _dictionary, "p": _named_tuple}
 """What a decoder needs for them (codec.make_decoder)."""

@@ -25,8 +25,8 @@ encodings.punycode _strptime _bootlocale concurrent.futures.thread concurrent.fu
 """
 """Other modules that programs import: loaded when a program first names one."""
 OWN = """
-candidate checker clock codec confine group held kernel landlock layer library_types modes namespaces objects preloading
-process program relocation semaphores server start template tree tree_memory waiting workplace
+candidate checker clock codec confine connection effects group held kernel landlock layer library_types modes namespaces
+objects passed preloading process program relocation semaphores server start template tree tree_memory waiting workplace
 """
 MODULES = frozenset(LIBRARY.split())
 

@@ -40,7 +40,7 @@ def describe(error: BaseException) -> str:
         return str(error)
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = "(its text raised another exception)"
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == SOURCE else None
     trace = error.__traceback__

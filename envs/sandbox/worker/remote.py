@@ -36,7 +36,10 @@ INPUT_CUT = 71
 """Exit status of a driver that did not receive all of its input."""
 NULL = -1
 """Stands for a process's own open file on /dev/null."""
-SOURCES = ("codec", "library_types", "program", "candidate", "objects", "checker", "waiting", "landlock")
+SOURCES = (
+    *("codec", "library_types", "program", "passed", "candidate", "effects", "objects", "connection", "checker"),
+    *("waiting", "landlock"),
+)
 """Modules of this folder that are sent too; each imports only earlier ones."""
 READABLE = ("/bin", "/lib", "/lib64", "/usr", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
