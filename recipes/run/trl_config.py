@@ -107,6 +107,13 @@ OWN_LOOP = "the recipe's own training loop does not know it; leave it out"
 CHAT = "evaluation, chat and export would not have it; change the model's own chat template"
 EXAMPLES = "examples are tokenized as the policy is asked, before TRL sees them; leave it out"
 STEPS = "trainings count steps; set recipe.trl.max_steps"
+ORDER = "prompts are drawn by the seed, or by the curriculum; set seed or recipe.curriculum"
+LOADING = ("num_workers", "drop_last", "persistent_workers", "prefetch_factor", "multiprocessing_context", "in_order")
+OWN_PROMPTS = {
+    **dict.fromkeys(("data_seed", "train_sampling_strategy", "length_column_name"), ORDER),
+    **{f"dataloader_{name}": "prompts are in memory; leave it out" for name in LOADING},
+}
+"""Fields of the loader of TRL's, which trainings that sample do not have."""
 EVERYWHERE = {
     "num_train_epochs": STEPS,
     "eval_strategy": "evaluation.every evaluates during the training; set that",
@@ -127,6 +134,7 @@ UNUSED: dict[str, dict[str, str]] = {
         "dataset_text_field": EXAMPLES,
     },
     "grpo": {
+        **OWN_PROMPTS,
         "chat_template_kwargs": CHAT,
         "top_k": SAMPLING,
         "min_p": SAMPLING,
@@ -150,6 +158,7 @@ UNUSED: dict[str, dict[str, str]] = {
         "label_smoothing_factor": OWN_LOSS,
     },
     "ppo": {
+        **OWN_PROMPTS,
         "neftune_noise_alpha": OWN_LOSS,
         "label_smoothing_factor": OWN_LOSS,
         "torch_empty_cache_steps": OWN_LOOP,

@@ -136,6 +136,8 @@ class Rollouts:
             self._ahead = self._ahead or self._begin(policy)
             rollout = self._ahead.result()
             with phase("rollout", interruptible=True):  # a request to stop has waited for the batch
+                pass
+            with phase("rollout"):  # a stop within would lose the batch: it is the next one's turn in a checkpoint
                 self._ahead = self._begin(policy) if more else None
         rollout.clock["seconds/wait"] = time.perf_counter() - started
         return rollout

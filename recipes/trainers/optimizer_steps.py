@@ -105,7 +105,8 @@ class ShardedStep:
         for own, group in zip(self._zero.optimizer.param_groups, followed, strict=True):
             own["lr"] = group["lr"]
         self._engine.step()
-        return torch.as_tensor(self._engine.get_global_grad_norm())
+        # a plain float where a gradient is not finite and DeepSpeed leaves the step out
+        return torch.as_tensor(self._engine.get_global_grad_norm(), device=self._engine.device)
 
     def state(self) -> dict[str, Any]:
         """This process's share of the optimizer's states. The masters are the weights themselves."""

@@ -148,9 +148,14 @@ class PPOTrainer(Trainer):
 
 
 def _without_dropout(module: nn.Module) -> None:
+    """Log-probabilities before and in an update would differ by chance. Some architectures have dropout as modules,
+    some as rates that their functions read."""
     for part in module.modules():
-        if isinstance(part, nn.Dropout):
+        if isinstance(part, nn.modules.dropout._DropoutNd):
             part.p = 0.0
+        for name, value in vars(part).items():
+            if isinstance(value, float) and name.endswith(("dropout", "dropout_prob", "pdrop")):
+                setattr(part, name, 0.0)
 
 
 def _as_lists(rows: list[dict[str, Any]]) -> dict[str, list]:

@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 import torch
-from transformers import set_seed
+from transformers import AutoConfig, AutoModelForCausalLM, set_seed
 
 from envs.pacman import Corridor, play
 from recipes.data.completions import Rollout
@@ -22,7 +22,7 @@ from recipes.sampling.sampler import Sampler
 from recipes.trainers.dense_ppo import DensePPOTrainer
 from recipes.trainers.metrics import completion_metrics
 from recipes.trainers.optimizer_steps import Training
-from recipes.trainers.own_ppo import PPOConfig
+from recipes.trainers.own_ppo import PPOConfig, _without_dropout
 from recipes.trainers.reinforce import ReinforceTrainer
 from recipes.trainers.sequence_ppo import SequencePPOTrainer
 from rewards.channel import ChannelResult
@@ -290,3 +290,19 @@ def test_sequence_ratio_is_one_ratio_a_completion(tmp_path):
     _, statistics = t.losses(e, True, False, t.units(e), tokens, e.states.sum())
     _, entropy, _ = t.forward(e, True, False, with_entropy=True)
     assert statistics["policy/entropy_avg"].item() == pytest.approx((entropy * e.mask).sum().item() / tokens.item())
+
+
+@pytest.mark.parametrize("architecture", ["starcoder2", "gpt_bigcode", "gpt2"])
+def test_no_architecture_keeps_its_dropout(architecture):
+    """Some have it as modules, others as rates that their functions read."""
+    rates = dict.fromkeys(("attention_dropout", "residual_dropout", "embedding_dropout"), 0.2)
+    shape = SHAPE | {"vocab_size": 50, "num_key_value_heads": 2, "bos_token_id": 0, "eos_token_id": 0}
+    policy = AutoModelForCausalLM.from_config(AutoConfig.for_model(architecture, **shape, **rates)).train()
+    ids = torch.arange(1, 20)[None]
+
+    def logits() -> torch.Tensor:
+        return policy(input_ids=ids, use_cache=False).logits
+
+    assert not torch.equal(logits(), logits())
+    _without_dropout(policy)
+    assert torch.equal(logits(), logits())

@@ -116,6 +116,9 @@ def test_settings_of_ppo_that_would_be_ignored_are_refused():
         ("grpo", "use_liger_kernel=true", "recipe.trl.use_liger_kernel=True is not supported here"),
         ("grpo", "steps_per_generation=4", "recipe.trl.steps_per_generation=4 is not supported here: a rollout is"),
         ("grpo", "pad_to_multiple_of=64", "recipe.trl.pad_to_multiple_of=64 is not supported here"),
+        ("grpo", "data_seed=7", "recipe.trl.data_seed=7 is not supported here: prompts are drawn by the seed"),
+        ("ppo", "dataloader_num_workers=2", "recipe.trl.dataloader_num_workers=2 is not supported here"),
+        ("reinforce", "train_sampling_strategy=group_by_length", "is not supported here: prompts are drawn by the"),
         (
             "grpo",
             "vllm_importance_sampling_mode=token_mask",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import threading
 
 import pytest
@@ -12,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.utils import RepeatSampler
 
 from envs.basics import Basics
+from recipes.cli import memory_use, stopping
 from recipes.cli.errors import UserError
 from recipes.data.completions import AnswerComplete, sandbox_seconds
 from recipes.data.prompt_order import PromptRows
@@ -244,6 +247,24 @@ def test_the_batch_ahead_comes_from_the_policy_before_the_update(tiny_model, tin
         assert off(policies[own], batch) < 1e-3
         assert all(off(policies[n], batch) > 0.05 for n in range(3) if n != own)
     assert batches[0].rows != batches[1].rows
+
+
+def test_a_stop_while_the_next_batch_is_begun_loses_none(tiny_model, tiny_tokenizer, monkeypatch):
+    made, model = rollouts(tiny_model, tiny_tokenizer, ByProblem(parity), lookahead_dtype=torch.float32)
+    made.next(model)
+    ahead, settle, stops = made._ahead, memory_use.settle, []
+
+    def stopped_once(name: str) -> None:
+        settle(name)
+        if made._ahead is not ahead and not stops:
+            stops.append(name)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(memory_use, "settle", stopped_once)
+    with stopping.listening():
+        batch = made.next(model)
+    assert stops and batch.rows == ahead.result().rows
+    made.close()
 
 
 def test_closing_ends_what_is_being_sampled(tiny_model, tiny_tokenizer):
