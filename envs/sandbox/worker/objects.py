@@ -27,6 +27,14 @@ OWNER, PLACE, CLAIM, TRUTH, WHAT, NAME = " owner", " place", " claim", " truth",
 """What a stand-in knows, under names that no attribute of a program has."""
 ASKED = ("__name__", "__qualname__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__", "__wrapped__")
 """Attributes of a stand-in with such names that are the program's; the others are the stand-in's."""
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        *(types.GeneratorType, types.CoroutineType, types.FunctionType, types.MethodType, types.BuiltinFunctionType),
+        *(map, filter, zip, enumerate, reversed),
+    )
+}
+"""What `isinstance` says of an object whose type has such a name. (A program can return one of them as well.)"""
 OPERATORS = (
     *("lt", "le", "gt", "ge", "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"),
     *("and", "or", "xor"),
@@ -66,6 +74,7 @@ class Remote:
     # from which a test has read it, if it has.
 
     __doc__: Any = property(lambda self: owner_of(self).ask("get", self, "__doc__"))
+    __class__: Any = property(lambda self: KINDS.get(vars(self)[WHAT], Remote))
 
     def __init__(self, owner: Owner, place: int, claim: bool | None, what: str) -> None:
         vars(self).update({OWNER: owner, PLACE: place, CLAIM: claim, TRUTH: None, WHAT: what, NAME: None})

@@ -124,6 +124,11 @@ RIGHT = {
         "t.z = 3\nassert t.z == 3\ndel t.z\nassert not hasattr(t, 'z')",
     ),
     "with": (OPEN, "o = Open()\nwith o as p:\n    assert p is o and p.state == 'open'\nassert o.state == 'closed'"),
+    "a generator": (
+        "def f(n):\n    for i in range(n): yield i",
+        "import inspect, types\ng = f(2)\nassert isinstance(g, types.GeneratorType) and inspect.isgenerator(g)\n"
+        "assert next(g) == 0 and list(g) == [1]",
+    ),
     "the cache of a function": (
         "from functools import cache\n@cache\ndef f(n): return n if n < 2 else f(n - 1) + f(n - 2)",
         "assert f(50) == 12586269025 and f.cache_info().hits > 0\nf.cache_clear()\nassert f.cache_info().currsize == 0",
@@ -161,6 +166,7 @@ RIGHT = {
     ),
 }
 WRONG = {
+    "a generator": ("def f(n): return [n]", "import types\nassert isinstance(f(2), types.GeneratorType)"),
     "an effect": (MOVE.format("!="), "a = [0, 1, 0, 2]\nSolution().zeros(a)\nassert a == [1, 2, 0, 0]"),
     "a name": (LOG.format("pass"), ADD + "assert add.__name__ == 'add'"),
     "one object": ("class P: pass\np = P()\ndef f(k): return p", "a = f(1)\nassert f(2) is not a"),
