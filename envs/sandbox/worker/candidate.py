@@ -4,9 +4,11 @@ A record is one line of JSON. Requests are [operation, name, args, kwargs]: `cal
 effect on the arguments; `make` an object of the program's class `name`; `run object`, the first of args, for its effect
 on the others; or one of OPERATIONS on objects that stay here, of which the entry point has the number 0. Answers are
 ["v", value], after `run` and `run object` ["v", null, args, kwargs], or ["e", text, names of the exception's classes,
-number]. While it works, the program may itself request ["c", number, args, kwargs], a call of a function that the test
-has passed to it. If that raises an exception, the answer has a number, which the program's answer has too if it does
-not catch the exception; otherwise it is -1.
+number, its args and attributes].
+
+While it works, the program may itself request ["c", number, args, kwargs], a call of a function that the test has
+passed to it. If that raises an exception, the answer has a number, which the program's answer has too if it does not
+catch the exception; otherwise it is -1.
 
 Nothing here is trusted; bound names only ensure that an honest program is answered whatever it has replaced.
 """
@@ -162,6 +164,12 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
         return '["v",' + encode(value) + "]\n"
 
+    def parts_of(error: BaseException) -> str:
+        try:
+            return encode([error.args, error.__dict__])
+        except failure:
+            return "null"
+
     def serve(request: list) -> None:
         try:
             operation, name, args, kwargs = request
@@ -173,7 +181,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
         except failure as error:
             text = str(error) if kind(error) is refused else describe_error(error)
             names = join([quote(name) for name in named(kind(error), builtin)])
-            record = f'["e",{quote(text)},[{names}],{thrown.get(identity(error), -1)}]\n'
+            record = f'["e",{quote(text)},[{names}],{thrown.get(identity(error), -1)},{parts_of(error)}]\n'
         send(record)
 
     try:

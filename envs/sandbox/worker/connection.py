@@ -116,23 +116,29 @@ class Candidate:
                 return self._decode(record[1])
         except ValueError as error:
             raise self.lost("unreadable answer") from error
-        if record[0] == "e" and len(record) == 4:
-            raise self._raised(str(record[1]), record[2] if type(record[2]) is list else [], record[3], operation)
+        if record[0] == "e" and len(record) == 5:
+            raise self._raised(record[1], record[2], record[3], record[4], operation)
         raise self.lost("unreadable answer")
 
-    def _raised(self, text: str, names: list[Any], number: Any, operation: str) -> Exception:
+    def _raised(self, text: Any, names: Any, number: Any, parts: Any, operation: str) -> Exception:
         """The exception that the program has raised; one of a function of the test itself if it has the number of
         that."""
+        try:
+            args, attributes = self._decode(parts) if parts is not None else ((str(text),), {})
+        except (ValueError, TypeError) as unreadable:
+            raise self.lost("unreadable answer") from unreadable
+        if type(names) is not list or type(args) is not tuple or type(attributes) is not dict:
+            raise self.lost("unreadable answer")
         if type(number) is int and 0 <= number < len(self._thrown):
             return self._thrown[number]
         if names[-1:] == ["StopIteration"] and operation == "next":
             return StopIteration()
         for name in names:
-            error = library_types.error_of(name, text, program.BUILT_IN) if type(name) is str else None
+            error = library_types.error_of(name, args, attributes, program.BUILT_IN) if type(name) is str else None
             if error is not None:
-                vars(error)["told"] = text  # for notes: its class, and its line in the program
+                vars(error)["told"] = str(text)  # for notes: its class, and its line in the program
                 return error
-        return CandidateRaised(text)
+        return CandidateRaised(str(text))
 
     def _called(self, number: Any, args: Any, kwargs: Any) -> str:
         """Call a function that the test has passed to the program, and encode the answer."""

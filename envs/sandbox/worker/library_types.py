@@ -8,9 +8,7 @@ and dates in a time zone other than a fixed offset not at all.
 """
 
 import collections
-import contextlib
 import functools
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -36,17 +34,8 @@ ERRORS = frozenset(
 `unittest.SkipTest` would end the test without a failure."""
 
 
-AWKWARD = ("StopIteration", "StopAsyncIteration", "ExceptionGroup")
-"""Exceptions that are not raised again under their own name: the first two would end a `map` or `all` of the test
-early, and the last needs more than a text."""
-BEFORE_TEXT: dict[type, tuple] = {
-    UnicodeDecodeError: ("utf-8", b"", 0, 1),
-    UnicodeEncodeError: ("utf-8", "", 0, 1),
-    UnicodeTranslateError: ("", 0, 1),
-}
-"""What the constructors of some exceptions need before the text."""
-TOLD = re.compile(r"\w+(?:: (.*?))?(?: \(line \d+\))?", re.DOTALL)
-"""An exception as `describe` writes it; the group is its own text."""
+AWKWARD = ("StopIteration", "StopAsyncIteration")
+"""Exceptions that are not raised again under their own name: they would end a `map` or `all` of the test early."""
 
 
 def written(
@@ -135,37 +124,22 @@ def error_names(kind: type, built_in: dict[type, str], attribute: Callable[..., 
     return names
 
 
-def _own_text(told: str, kind: type[BaseException]) -> Any:
-    """An exception's own text, of what `describe` made of it; of a KeyError the key, if it is plain data, and of a
-    SystemExit the status."""
-    match = TOLD.fullmatch(told)
-    text = (match[1] or "") if match else told
-    if kind is SystemExit:
-        return int(text) if re.fullmatch(r"-?\d{1,9}", text) else text or None
-    if kind is KeyError:
-        import ast  # as datetime above
-
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return ast.literal_eval(text)
-    return text
-
-
-def error_of(name: str, told: str, built_in: dict[type, str]) -> Any:
-    """An exception of that class with its own text; None if this process does not have the class."""
-    for kind, known in built_in.items():
-        if name == known:
-            if name in AWKWARD or not issubclass(kind, Exception | SystemExit):
-                return None
-            return kind(*BEFORE_TEXT.get(kind, ()), _own_text(told, kind))
+def error_of(name: str, args: tuple, attributes: dict, built_in: dict[type, str]) -> Any:
+    """An exception of that class with these arguments and attributes; None if this process does not have the class, or
+    if it does not take them."""
+    kind: Any = next((kind for kind, known in built_in.items() if known == name and name not in AWKWARD), None)
     module, _, short = name.rpartition(".")
-    known_here: Any = getattr(sys.modules.get(module), short, None) if module in ERRORS else None
-    if not isinstance(known_here, type) or not issubclass(known_here, Exception):
+    if module in ERRORS:
+        kind = getattr(sys.modules.get(module), short, None)
+    if not isinstance(kind, type) or not issubclass(kind, Exception | SystemExit):
         return None
     try:
-        error = known_here.__new__(known_here, _own_text(told, known_here))  # its constructor may need more than a text
+        # of a library's, the constructor may need more than what is in `args`
+        error: Any = kind(*args) if kind in built_in else kind.__new__(kind, *args)
         str(error)
     except Exception:
         return None
+    vars(error).update({name: value for name, value in attributes.items() if type(name) is str and name[:1] != "_"})
     return error
 
 

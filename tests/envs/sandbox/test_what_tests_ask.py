@@ -156,6 +156,28 @@ RIGHT = {
         "for kind in (UnicodeDecodeError, ValueError):\n    try: f(b'\\xff')\n"
         "    except kind as error: assert 'utf-8' in str(error)\n    else: assert False",
     ),
+    "the arguments of an exception": (
+        "class Low(ValueError):\n    def __init__(self, *args):\n        super().__init__(*args)\n"
+        "        self.left = 3\n"
+        "def f(n): raise Low('low', n, [n])",
+        "try: f(1)\nexcept ValueError as error: assert error.args == ('low', 1, [1]) and error.left == 3\n"
+        "else: assert False",
+    ),
+    "a long text of an exception": (
+        "def f(n): raise ValueError('x' * n + ': ')",
+        "try: f(500)\nexcept ValueError as error: assert str(error) == 'x' * 500 + ': '\nelse: assert False",
+    ),
+    "what an exception of the library knows": (
+        "import json\ndef f(s): return json.loads(s)",
+        "import json\ntry: f('[1,]')\n"
+        "except json.JSONDecodeError as error: assert error.pos == 3 and error.doc == '[1,]'\n"
+        "else: assert False",
+    ),
+    "the number of an OSError": (
+        "import errno, os\ndef f(): raise OSError(errno.ENOENT, 'none')",
+        "try: f()\nexcept FileNotFoundError as error: assert error.errno == 2 and error.strerror == 'none'\n"
+        "else: assert False",
+    ),
     "an exit status": (
         "import sys\ndef f(n): sys.exit(n)",
         "try: f(2)\nexcept SystemExit as error: assert error.code == 2\nelse: assert False",
