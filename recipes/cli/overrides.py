@@ -200,11 +200,21 @@ def _keys_below(node: Any, prefix: str) -> Iterator[str]:
 
 def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
     """Set run.name where no override does. A name that a file of conf/ gives as it is (debug/fast.yaml) stays, but for
-    what a sweep varies."""
-    if not any(key_of(o) == "run.name" for o in overrides):
+    what a sweep varies.
+
+    The file may replace what is in its own directory alone: a directory or name of the user's is resumed.
+    """
+    if cfg.run.if_exists == "replace" and not _gives(overrides, "if_exists"):
+        cfg.run.if_exists = "resume" if _gives(overrides, "dir") or _gives(overrides, "name") else "replace"
+    if not _gives(overrides, "name"):
         interpolated = INTERPOLATION.findall(str(as_dict(cfg.run, resolve=False)["name"]))
         naming = overrides if interpolated else [o for o in overrides if key_of(o) in cfg.run.swept]
         cfg.run.name = run_name(cfg.run.name, naming, cfg.run.swept, interpolated)
+
+
+def _gives(overrides: Sequence[str], name: str) -> bool:
+    """Whether an override sets a field of `run`, also as run={...}."""
+    return any(key_of(o) == f"run.{name}" or (key_of(o) == "run" and f"{name}:" in o) for o in overrides)
 
 
 def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = IN_NAME) -> str:

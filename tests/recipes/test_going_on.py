@@ -145,6 +145,15 @@ def test_a_quick_trial_is_the_run_debug():
     assert len(jobs) == 2
 
 
+@pytest.mark.parametrize("place", ["run.name=mine", "run.dir=runs/mine", "run={dir:runs/mine}"])
+def test_a_quick_trial_replaces_no_run_of_another_name(place):
+    for quick in ("fast", "fast_eval"):
+        cfg = compose(["recipe=grpo", f"+debug={quick}", place])
+        assert (cfg.run.if_exists, cfg.run.dir.endswith("mine")) == ("resume", True)
+        assert compose(["recipe=grpo", f"+debug={quick}"]).run.if_exists == "replace"
+        assert compose(["recipe=grpo", f"+debug={quick}", place, "run.if_exists=replace"]).run.if_exists == "replace"
+
+
 def test_texts_of_a_command_stand_letter_by_letter():
     read = keys_of(TableConfig)
     for text in ("1e-4", "007", "yes", "a: b", "[x]", "${x}"):
