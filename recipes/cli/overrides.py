@@ -120,7 +120,8 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
     if taken := next((o for o in overrides if "=_target_:" in o), None):  # {_target_:A,weight:1} without quotes
         return f"'{key_of(taken)}={{...}}' must stand in single quotes: the shell took the braces apart"
     if wrong_type := WRONG_TYPE.search(message):
-        expected = RANGES.get(wrong_type[1], (SHAPES.get(wrong_type[1], ""), None))[0]
+        shape = "true or false" if "is not a valid bool" in message else SHAPES.get(wrong_type[1], "")
+        expected = RANGES.get(wrong_type[1], (shape, None))[0]
         if expected:
             return f"{wrong_type[1]}={wrong_type[2]}: it must be {expected}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):

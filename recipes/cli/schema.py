@@ -236,19 +236,28 @@ def register() -> None:
 
 
 def schema_of(file: Path) -> type:
-    """A dataclass with the keys of a file of conf/recipe/: a key has the type of the value that the file gives it.
+    """A dataclass with the keys of a file of conf/recipe/: a key has the type of the value that the file gives it, and a
+    group of keys is a dataclass too.
 
     So a knob of a trainer is written in two places, that file and the trainer. Where the file's value is null, missing
     or an interpolation, any value is taken. `trl` takes any field, which TRL's own dataclass checks.
     """
-    fields: list[tuple[str, Any, Any]] = []
-    for key, value in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return _shape(file.stem, {key: value for key, value in settings.items() if key != "defaults"})
+
+
+def _shape(name: str, settings: dict[str, Any]) -> type:
+    shapes: list[tuple[str, Any, Any]] = []
+    for key, value in settings.items():
         if key == "trl":
-            fields.append((key, dict[str, Any], field(default_factory=dict)))
-        elif key != "defaults":
-            known = type(value) in (bool, int, float) or (isinstance(value, str) and not value.startswith(("$", "?")))
-            fields.append((key, type(value) if known else Any, field(default=MISSING)))
-    return make_dataclass(f"{file.stem.title()}Config", fields)
+            shapes.append((key, dict[str, Any], field(default_factory=dict)))
+            continue
+        known = type(value) in (bool, int, float) or (isinstance(value, str) and not value.startswith(("$", "?")))
+        kind: Any = type(value) if known else Any
+        if isinstance(value, dict):
+            kind = _shape(f"{name}_{key}", value) | None  # null is answered with what to set (recipes/cli/ranges.py)
+        shapes.append((key, kind, field(default=MISSING)))
+    return make_dataclass(f"{name.title()}Config", shapes)
 
 
 def as_dict(node: Any, resolve: bool = True) -> dict[str, Any]:

@@ -321,7 +321,7 @@ def test_a_schedule_with_the_settings_that_it_needs_is_taken(tmp_path):
         ("recipe.trl.foo=3", "+recipe.trl.foo=VALUE passes it on to TRL"),
         ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
         ("recipe.prompts_per_step=two", "recipe.prompts_per_step=two: it must be a number of at least 1"),
-        ("recipe.refill=perhaps", "Value 'perhaps' is not a valid bool"),
+        ("recipe.refill=perhaps", "recipe.refill=perhaps: it must be true or false"),
     ],
 )
 def test_a_key_that_is_not_there_says_which_is(override, message):
@@ -346,3 +346,10 @@ def test_weights_that_cannot_be_are_said_in_a_line():
     for weight in (-1, 0):
         with pytest.raises(UserError, match="none may be below 0"):
             build_reward(compose("task=pacman", f"task.reward.moves.weight={weight}"), None)
+
+
+@pytest.mark.parametrize("key", ["enabled", "sandbox"])
+def test_a_channel_is_switched_by_true_or_false_alone(key):
+    """YAML 1.2 has a text in `no`, which is true in Python."""
+    with pytest.raises(UserError, match=f"task.reward.form.{key}=no: true or false expected"):
+        build_reward(compose(f"+task.reward.form.{key}=no"), None)
