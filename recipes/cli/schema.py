@@ -135,6 +135,12 @@ class RewardConfig:
 
 
 @dataclass
+class EtkPromptConfig:
+    template: str | None = None
+    """A text file in place of the task's own words; the other settings of conf/etk_prompt/ are of task.env."""
+
+
+@dataclass
 class EvaluationConfig:
     before: bool = MISSING
     """Evaluate before training too. Not needed if the run that made `adapter` has evaluated that model."""
@@ -184,7 +190,7 @@ class Config:
     value: Any = None
     """PPO's critic (ValueConfig); no other recipe has one."""
     etk_prompt: Any = None
-    """What conf/etk_prompt/ has beside settings of task.env: `template`."""
+    """conf/etk_prompt/: the prompt of task=etk (EtkPromptConfig); null: another task."""
     episode: Any = None
     """conf/episode/: answers of several turns (EpisodeConfig); null: one turn."""
     seed: int = MISSING
@@ -229,6 +235,7 @@ def register() -> None:
         ("value", ValueConfig),
     ):
         store.store(group=group, name="schema", node=node)
+    store.store(group="etk_prompt", name="schema", node=EtkPromptConfig, package="etk_prompt")  # its files set task too
     known = store.repo.setdefault("recipe", {})  # reading the files takes as long as a fifth of composing
     for file in sorted((Path(CONF) / "recipe").glob("*.yaml")):
         if f"{file.stem}_schema.yaml" not in known:
@@ -236,8 +243,8 @@ def register() -> None:
 
 
 def schema_of(file: Path) -> type:
-    """A dataclass with the keys of a file of conf/recipe/: a key has the type of the value that the file gives it, and a
-    group of keys is a dataclass too.
+    """A dataclass with the keys of a file of conf/recipe/: a key has the type of the value that the file gives it.
+    A group of keys is a dataclass too.
 
     So a knob of a trainer is written in two places, that file and the trainer. Where the file's value is null, missing
     or an interpolation, any value is taken. `trl` takes any field, which TRL's own dataclass checks.
