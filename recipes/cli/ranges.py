@@ -128,7 +128,7 @@ COUNTED = {
 }
 """Fields of TRL's that the plan of the memory counts with."""
 NEVER_NULL = {*COUNTED, "recipe.trl.scale_rewards", "recipe.trl.kl_estimator"}
-WHOLE = {*COUNTED, "recipe.trl.num_iterations", "recipe.trl.max_length"}
+WHOLE = {*COUNTED, "recipe.problems", "recipe.trl.num_iterations", "recipe.trl.max_length"}
 """Fields without a type of their own here, of which 2e2 would be a number that counts nothing."""
 
 
@@ -140,7 +140,8 @@ def check_ranges(cfg: DictConfig) -> None:
         if not isinstance(node, DictConfig) or name not in node or (node[name] is None and key not in NEVER_NULL):
             continue
         value = node[name]
-        if (words.startswith("a number") and not isinstance(value, int | float)) or not allows(value):
+        counts = isinstance(value, int | float) and not isinstance(value, bool)
+        if (words.startswith("a number") and not counts) or not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
         if key in WHOLE and not isinstance(value, int):
             raise UserError(f"{key}={value}: it must be a whole number, written without point or exponent")

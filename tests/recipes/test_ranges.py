@@ -84,6 +84,9 @@ def _schemas():
         ("grpo", "recipe.curriculum.enabled=maybe", "recipe.curriculum.enabled=maybe: it must be true or false"),
         ("ppo", "recipe.prefix.enabled=perhaps", "recipe.prefix.enabled=perhaps: it must be true or false"),
         ("grpo", "recipe.curriculum.memory=null", "recipe.curriculum.memory=null: it must be a number"),
+        ("pairs", "recipe.problems=2.5", "recipe.problems=2.5: it must be a whole number"),
+        ("pairs", "recipe.problems=true", "recipe.problems=True: it must be a number of at least 1"),
+        ("grpo", "recipe.trl.learning_rate=true", "recipe.trl.learning_rate=True: it must be a number"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
 )
