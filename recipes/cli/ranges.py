@@ -146,6 +146,7 @@ def check_ranges(cfg: DictConfig) -> None:
         if key in WHOLE and not isinstance(value, int):
             raise UserError(f"{key}={value}: it must be a whole number, written without point or exponent")
     _check_shapes(cfg)
+    _check_kept(cfg.run.keep_every, (cfg.recipe.get("trl") or {}).get("save_steps"))
     if cfg.pass_rate is not None and cfg.recipe.name != "check":
         raise UserError(
             f"pass_rate={cfg.pass_rate}: recipes/check.py alone measures it, not {cfg.recipe.name}; leave it out"
@@ -161,6 +162,15 @@ def _check_shapes(cfg: DictConfig) -> None:
     between = cfg.task.get("pass_rate_range") if cfg.get("task") else None
     if between is not None and len(between) != 2:
         raise UserError(f"task.pass_rate_range={list(between)}: it must be two numbers, such as [0.05,0.95]")
+
+
+def _check_kept(every: int, saved: float | None) -> None:
+    """Raise UserError where checkpoints are to stay of steps at which none is made."""
+    if every and saved and every % saved:
+        raise UserError(
+            f"run.keep_every={every}: checkpoints are made every {saved} steps, so not at all of its multiples; set "
+            f"recipe.trl.save_steps={every}"
+        )
 
 
 def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:

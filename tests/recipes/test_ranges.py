@@ -87,6 +87,8 @@ def _schemas():
         ("pairs", "recipe.problems=2.5", "recipe.problems=2.5: it must be a whole number"),
         ("pairs", "recipe.problems=true", "recipe.problems=True: it must be a number of at least 1"),
         ("grpo", "recipe.trl.learning_rate=true", "recipe.trl.learning_rate=True: it must be a number"),
+        ("grpo", "run.keep_every=4", "checkpoints are made every 10 steps, so not at all of its multiples"),
+        ("sft", "run.keep_every=10", "run.keep_every=10: checkpoints are made every 25 steps"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
 )
@@ -100,6 +102,12 @@ def test_a_group_is_switched_off_by_no_as_other_settings_are(group):
     """YAML 1.2 has a text there, which is true in Python."""
     assert compose(["recipe=grpo", f"recipe.{group}.enabled=no"]).recipe[group].enabled is False
     assert compose(["recipe=grpo", "recipe.refill=no"]).recipe.refill is False
+
+
+def test_checkpoints_stay_of_steps_that_have_one():
+    assert compose(["recipe=grpo", "run.keep_every=50"]).run.keep_every == 50
+    assert compose(["recipe=sft", "run.keep_every=4", "recipe.trl.save_steps=2"]).run.keep_every == 4
+    assert compose(["recipe=eval", "run.keep_every=4"]).run.keep_every == 4  # which saves nothing
 
 
 def test_a_check_takes_all_splits():
