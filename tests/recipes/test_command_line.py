@@ -311,6 +311,7 @@ def test_a_profile_that_asks_more_than_the_gpu_has_is_refused(choice, gib, capab
         ("foo", "'foo' is not KEY=VALUE; keys: run, step"),
         ("stp=3", "there is no stp; did you mean step?"),
         ("a.b=3", "there is no a.b; keys: run, step"),
+        ("step=[", "step=[: its value is no YAML; a text stands in quotes: 'step=\"[\"'"),
     ],
 )
 def test_an_argument_that_a_small_command_does_not_know_is_one_line(argument, message, tmp_path, monkeypatch, capsys):
