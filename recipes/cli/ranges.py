@@ -179,7 +179,7 @@ def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:
     splits = [*get_args(Split), *([ALL_SPLITS] if every_split else [])]
     if evaluation.split not in splits:
         raise UserError(f"evaluation.split={evaluation.split}: it must be {' or '.join(splits)}")
-    if evaluation.samples and evaluation.temperature <= 0:
+    if evaluation.samples and not evaluation.temperature > 0:  # NaN is refused too
         raise UserError(
             f"evaluation.temperature={evaluation.temperature}: samples need a number above 0; set evaluation.samples=0 "
             "evaluation.greedy=true to decode greedily"

@@ -87,6 +87,7 @@ def _schemas():
         ("pairs", "recipe.problems=2.5", "recipe.problems=2.5: it must be a whole number"),
         ("pairs", "recipe.problems=true", "recipe.problems=True: it must be a number of at least 1"),
         ("grpo", "recipe.trl.learning_rate=true", "recipe.trl.learning_rate=True: it must be a number"),
+        ("eval", "evaluation.temperature=nan", "evaluation.temperature=nan: samples need a number above 0"),
         ("grpo", "run.keep_every=4", "checkpoints are made every 10 steps, so not at all of its multiples"),
         ("sft", "run.keep_every=10", "run.keep_every=10: checkpoints are made every 25 steps"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
