@@ -47,8 +47,8 @@ class ChatConfig:
     """Without a run: a name of conf/model/, a folder, or a name on the hub."""
     adapter: str | None = None
     """A run directory, adapter or checkpoint on top of `model`."""
-    hardware: str = "cpu"
-    """The profile of conf/hardware/ for a model without a run; a run has its own."""
+    hardware: str | None = None
+    """The profile of conf/hardware/ for a model without a run; null: cpu. A run has its own."""
     ask: str | None = None
     """One question; null: from the terminal or standard input."""
     task: str | None = None
@@ -120,6 +120,8 @@ def check_keys(cfg: ChatConfig) -> None:
         raise UserError("nothing to ask: give run=RUN, or model=NAME, with adapter=FOLDER where there is one")
     if cfg.run is not None and (cfg.model is not None or cfg.adapter is not None):
         raise UserError("run=RUN names its model itself: leave out model= and adapter=, or run=")
+    if cfg.run is not None and cfg.hardware is not None:
+        raise UserError(f"hardware={cfg.hardware}: run=RUN has a profile of its own; leave it out")
     if cfg.step is not None and cfg.run is None:
         raise UserError(f"step={cfg.step} is a checkpoint of a run: give run=RUN")
     if cfg.problem is not None and cfg.ask is not None:
@@ -165,7 +167,7 @@ def model_overrides(cfg: ChatConfig) -> list[str]:
     known = (Path(CONF) / "model" / f"{model}.yaml").exists()
     named = [f"model.path='{model}'", f"model.name='{Path(str(model)).name}'", "model.architecture={}"]
     chosen = [f"model={model}"] if known else named
-    return ["recipe=eval", f"hardware={cfg.hardware}", *chosen, *([f"task={cfg.task}"] if cfg.task else [])]
+    return ["recipe=eval", f"hardware={cfg.hardware or 'cpu'}", *chosen, *([f"task={cfg.task}"] if cfg.task else [])]
 
 
 class Talk:

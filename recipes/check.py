@@ -54,15 +54,18 @@ def main(cfg) -> None:
         check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder = open_run_dir(cfg)
     log_to(folder)
-    with remove_if_setup_fails(folder):
-        sandbox = build_sandbox(cfg)
-        reward = build_reward(cfg, sandbox)
-        ready(reward, task, *read)
-        episode = build_episode(cfg, sandbox) if cfg.pass_rate else None
-        if episode is not None:
-            ready(episode, task, "train")
     invalid, ungraded = [], []
     with asyncio.Runner() as runner:
+        with remove_if_setup_fails(folder):
+            sandbox = build_sandbox(cfg)
+            reward = build_reward(cfg, sandbox)
+            ready(reward, task, *read)
+            if cfg.pass_rate:  # before references are graded, which takes minutes
+                episode = build_episode(cfg, sandbox)
+                if episode is not None:
+                    ready(episode, task, "train")
+                require_verdicts(cfg, task, reward, runner)
+                policy, tokenizer = loaded(cfg, task)
         if cfg.recipe.audit:
             audit_split(cfg, task, reward, runner, splits)
         for split in splits:
@@ -72,8 +75,7 @@ def main(cfg) -> None:
         file = folder / "invalid.jsonl"
         write_jsonl(file, invalid)
         if cfg.pass_rate:
-            require_verdicts(cfg, task, reward, runner)
-            measure_pass_rates(cfg, folder, task, reward, episode, runner)
+            measure_pass_rates(cfg, folder, policy, tokenizer, task, reward, episode, runner)
     if invalid:
         count = f"{len(invalid)} failure{'s' if len(invalid) > 1 else ''}"
         raise UserError(f"{count}, listed in {file}; task.drop_invalid=true leaves these problems out")
@@ -136,22 +138,31 @@ def require_verdicts(cfg, task, reward, runner) -> None:
         raise UserError(f"pass_rate={cfg.pass_rate}: no channel of task={name} judges whether an answer is right")
 
 
-def measure_pass_rates(cfg, folder, task, reward, episode, runner) -> None:
+def loaded(cfg, task):
+    """The policy and its tokenizer. Raises UserError where they cannot be loaded, or cannot read the task."""
+    from transformers import set_seed
+
+    from recipes.data.chat_tokens import check_readable
+    from recipes.models.load import load_policy
+
+    set_seed(cfg.seed)  # the weights of model.path=scratch are random
+    policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+    check_readable(task, "train", tokenizer, cfg.model.name)
+    return policy, tokenizer
+
+
+def measure_pass_rates(cfg, folder, policy, tokenizer, task, reward, episode, runner) -> None:
     """Sample `pass_rate` completions of each training problem and write pass_rates.jsonl."""
     from collections import Counter
     from functools import partial
 
-    from transformers import set_seed
-
     from recipes.cli.console import log
     from recipes.evaluation.episodes import evaluate_episodes
     from recipes.evaluation.held_out import describe, evaluate_policy, policy_to_sample
-    from recipes.models.load import load_policy, sampling_dtype
+    from recipes.models.load import sampling_dtype
     from recipes.records.jsonl import write_jsonl
     from recipes.sampling.generate import Decoding
 
-    set_seed(cfg.seed)  # the weights of model.path=scratch are random
-    policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
     evaluate = evaluate_policy if episode is None else partial(evaluate_episodes, episode=episode)
     result = evaluate(
         policy_to_sample(policy.to(cfg.hardware.device), sampling_dtype(cfg.hardware)),

@@ -48,6 +48,7 @@ class LookConfig:
     problem: str | None = None
     """Only completions of this problem; without `step`, of every step."""
     limit: int = 8
+    """Completions to show, at most; an episode is shown whole."""
     html: str | None = None
     """Write a page there instead of to the terminal, or a drawing where it ends in .svg."""
     replay: bool = False
@@ -57,10 +58,12 @@ def look(cfg: LookConfig) -> int:
     """Draw or replay the completions that the configuration names. Returns 1 where a replay differs, else 0.
 
     Raises:
-        UserError: there is no such run, completion or channel.
+        UserError: there is no such run, completion or channel, or the page cannot be written.
     """
     from recipes.run.replay import replay, run_folder
 
+    if cfg.limit < 1:
+        raise UserError(f"limit={cfg.limit}: it must be a number of at least 1")
     if cfg.html:
         require_folder(f"html={cfg.html}", Path(cfg.html))
     folder = run_folder(cfg.run)

@@ -24,16 +24,16 @@ from recipes.cli.recipe import recipe
 def main(cfg) -> None:
     import asyncio
     import json
-    from collections import Counter
     from contextlib import nullcontext
 
     from accelerate import PartialState
     from transformers import set_seed
 
+    from recipes.data.chat_tokens import check_readable
     from recipes.evaluation.task_soundness import training_problems
     from recipes.models.load import check_model, load_policy
     from recipes.records.directory import open_together, remove_if_setup_fails
-    from recipes.records.jsonl import read_jsonl, write_jsonl
+    from recipes.records.jsonl import write_jsonl
     from recipes.run.build import build_reward, build_sandbox, build_task, ready
     from recipes.run.checks import check_one_turn
 
@@ -44,25 +44,21 @@ def main(cfg) -> None:
     task = build_task(cfg, "train")
     check_model(cfg.model, cfg.hardware, cfg.adapter, trains=False)
     folder, is_main = open_together(cfg)
+    file = folder / "samples.jsonl"
     with remove_if_setup_fails(folder, is_main):
         reward = build_reward(cfg, build_sandbox(cfg))
         ready(reward, task, "train")
         task = training_problems(cfg, task, reward, folder)
-    file = folder / "samples.jsonl"
-    answers = Counter(row["task_id"] for row in read_jsonl(file))
-    problems, size = task.problems("train")[: cfg.recipe.problems], cfg.recipe.prompts_at_once
-    batches = {first: problems[first : first + size] for first in range(0, len(problems), size)}
-    remaining = {
-        first: batch for first, batch in batches.items() if any(answers[problem.id] != count for problem in batch)
-    }
-    open_ids = {problem.id for batch in remaining.values() for problem in batch}
-    rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count and row["task_id"] not in open_ids]
+        problems = task.problems("train")[: cfg.recipe.problems]
+        rows, remaining = left_to_sample(file, problems, count, cfg.recipe.prompts_at_once)
+        if remaining:
+            set_seed(cfg.seed)  # the weights of model.path=scratch are random
+            policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
+            check_readable(task, "train", tokenizer, cfg.model.name)
     PartialState().wait_for_everyone()  # all have read it
     if is_main:
         write_jsonl(file, rows)  # without the answers of a batch that a kill interrupted: its seed is the whole batch's
     if remaining:
-        set_seed(cfg.seed)  # the weights of model.path=scratch are random
-        policy, tokenizer = load_policy(cfg.model, cfg.hardware, cfg.adapter)
         with asyncio.Runner() as runner, file.open("a", encoding="utf-8") if is_main else nullcontext() as samples:
             for row in graded_answers(cfg, policy, tokenizer, task, reward, runner, remaining):
                 rows.append(row)
@@ -71,6 +67,23 @@ def main(cfg) -> None:
                     samples.flush()
     if is_main:
         write_pairs(cfg, folder, task, problems, rows)
+
+
+def left_to_sample(file, problems, count, size):
+    """What samples.jsonl holds of whole batches of `size` problems with `count` answers each, and the other batches by
+    the place of their first problem."""
+    from collections import Counter
+
+    from recipes.records.jsonl import read_jsonl
+
+    answers = Counter(row["task_id"] for row in read_jsonl(file))
+    batches = {first: problems[first : first + size] for first in range(0, len(problems), size)}
+    remaining = {
+        first: batch for first, batch in batches.items() if any(answers[problem.id] != count for problem in batch)
+    }
+    open_ids = {problem.id for batch in remaining.values() for problem in batch}
+    rows = [row for row in read_jsonl(file) if answers[row["task_id"]] == count and row["task_id"] not in open_ids]
+    return rows, remaining
 
 
 def graded_answers(cfg, policy, tokenizer, task, reward, runner, batches):

@@ -21,12 +21,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
 from recipes.cli import schema
-from recipes.cli.arguments import small_command
+from recipes.cli.arguments import small_command, values_of
 from recipes.cli.batches import micro_batches
 from recipes.cli.errors import UserError
 from recipes.cli.memory_use import GIB
@@ -41,7 +40,7 @@ def read(arguments: Sequence[str]) -> tuple[Any, bool]:
     """The run's configuration, and whether JSON is wanted. Raises UserError."""
     schema.register()
     own = [argument for argument in arguments if argument.startswith("json=")]
-    as_json = OmegaConf.from_dotlist(own).get("json", False)
+    as_json = values_of(own).get("json", False)
     if not isinstance(as_json, bool):
         raise UserError(f"{own[-1]}: it must be true or false")
     return compose([argument for argument in arguments if argument not in own]), as_json

@@ -80,8 +80,9 @@ def show(cfg: TableConfig) -> int:
     """Print the table and write the files that `cfg` names. Returns 1 where a job of the sweep failed, else 0.
 
     Raises:
-        UserError: neither a task nor a sweep is named, or there is no such run or sweep.
+        UserError: neither a task nor a sweep is named, there is no such run or sweep, or a key has no effect.
     """
+    check_words(cfg)
     if cfg.what == "best":
         return show_best(Path(cfg.runs), cfg.match)
     if cfg.what == "resume":
@@ -105,6 +106,15 @@ def show(cfg: TableConfig) -> int:
         write_text(Path(cfg.html), page(rows, cfg.task))
         print(cfg.html)
     return 0
+
+
+def check_words(cfg: TableConfig) -> None:
+    """Raise UserError for another first word, and for what `best` and `resume` would ignore."""
+    if cfg.what not in ("compare", "best", "resume"):
+        raise UserError(f"what={cfg.what}: it must be compare, best or resume")
+    for name in ("task", "sweep", "csv", "html") if cfg.what != "compare" else ():
+        if (value := getattr(cfg, name)) is not None:
+            raise UserError(f"{name}={value}: `{cfg.what}` prints all trainings below runs= alone; leave it out")
 
 
 def collect(root: Path, task: str, match: str = "") -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from types import NoneType, UnionType
@@ -85,6 +86,9 @@ def channels(specs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                 f"task.reward.{name}={spec}: it must be a channel's settings; task.reward.{name}=null is none"
             )
     given = {str(name): dict(spec) for name, spec in plain.items() if spec is not None}
+    for name, key in itertools.product(given, ("enabled", "sandbox")):
+        if not isinstance(value := given[name].get(key, True), bool):  # the text "no" is true in Python
+            raise TaskError(f"task.reward.{name}.{key}={value}: {PLAIN[bool]} expected")
     return {name: spec for name, spec in given.items() if spec.pop("enabled", True)}
 
 

@@ -9,8 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from recipes.cli.console import quiet_libraries
 from recipes.cli.errors import UserError
@@ -37,12 +38,24 @@ def keys_of(schema: type) -> Callable[[Sequence[str]], Any]:
                 meant = f"; did you mean {' or '.join(close)}?" if close else f"; keys: {', '.join(keys)}"
                 raise UserError(f"there is no {key}{meant}")
         pairs = [(argument, *argument.partition("=")[::2]) for argument in arguments]
-        cfg = OmegaConf.from_cli([argument for argument, key, _ in pairs if key not in texts])
+        cfg = values_of([argument for argument, key, _ in pairs if key not in texts])
         for key, text in ((key, text) for _, key, text in pairs if key in texts):
             cfg[key] = None if text == "null" else text
         return OmegaConf.merge(OmegaConf.structured(schema), cfg)
 
     return read
+
+
+def values_of(arguments: Sequence[str]) -> DictConfig:
+    """Arguments KEY=VALUE with YAML values. Raises UserError for a value that is none."""
+    cfg: Any = OmegaConf.create()
+    for argument in arguments:
+        try:
+            cfg = OmegaConf.merge(cfg, OmegaConf.from_dotlist([argument]))
+        except YAMLError:
+            quoted = argument.replace("=", '="', 1)
+            raise UserError(f"{argument}: its value is no YAML; a text stands in quotes: '{quoted}\"'") from None
+    return cfg
 
 
 def small_command(read: Callable[[Sequence[str]], Any], about: str, work: Callable[[Any], int]) -> Callable[..., int]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -38,8 +40,9 @@ WRONG_TYPE = re.compile(r"Error merging override \+*([\w.]+)=(.*?) / ")
 SHAPES = {"evaluation.k": "a list of numbers, such as [1,8]"}
 NO_GROUP = re.compile(r"Could not override '(\w+)'")
 WHERE_TO_CHOOSE = {
-    "value": "value=: only PPO has a critic (recipes/ppo.py); leave it out",
-    "etk_prompt": "etk_prompt=: only task=etk has a choice of prompts; leave it out",
+    "value": "only PPO has a critic (recipes/ppo.py); leave it out",
+    "etk_prompt": "only task=etk has a choice of prompts; leave it out",
+    "episode": "answers have one turn; set episode=repair too",
 }
 """Groups that not every command has, and what to do about it."""
 MISSING = re.compile(r"Missing mandatory value: \S+ full_key: (\S+)")
@@ -87,6 +90,7 @@ def compose(overrides: Sequence[str]) -> DictConfig:
     try:
         with _over_conf():
             cfg = hydra.compose("config", [without_group(override) for override in overrides])
+        check_added(cfg, overrides)
         name_run(cfg, [without_group(override) for override in overrides])
         OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
         check_ranges(cfg)
@@ -102,9 +106,42 @@ def one_line(error: Exception, overrides: Sequence[str]) -> str:
     while cause is not None:
         messages.append(" ".join(str(cause).split()))
         cause = cause.__cause__
-    message = _plain_message(" / ".join(dict.fromkeys(messages)), overrides)
+    return _where_to_look(_plain_message(" / ".join(dict.fromkeys(messages)), overrides), overrides)
+
+
+def _where_to_look(message: str, overrides: Sequence[str]) -> str:
     name = next((o.split("=")[1] for o in overrides if o.startswith("recipe=")), "grpo")
     return f"{message} (recipes/{name}.py --help lists the choices, --cfg job the keys)"
+
+
+def check_added(cfg: DictConfig, overrides: Sequence[str], groups: Container[str] = ()) -> None:
+    """Raise UserError for a key that + adds where a schema has no such key: nothing would read it. Hydra looks at keys
+    without + alone.
+
+    groups: known beside those of conf/, as from a folder of Hydra's --config-dir.
+    """
+    for override in (o for o in overrides if o.startswith("+")):
+        key = key_of(override)
+        if key in WHERE_TO_CHOOSE:
+            raise UserError(_where_to_look(f"{override}: write {override.lstrip('+')}", overrides))
+        chooses = key in groups or "/" in key or (Path(CONF) / key.partition("@")[0]).is_dir()
+        if not chooses and not key.startswith("hydra") and (unknown := _unknown(cfg, key)):
+            others = [o for o in overrides if not sets(o, unknown)]
+            raise UserError(_where_to_look(f"there is no {unknown}{_instead_of(unknown, others)}", overrides))
+
+
+def _unknown(cfg: DictConfig, key: str) -> str:
+    """As much of a dotted key as no schema has; empty where each part stands in one, or below a mapping that takes any
+    key, such as task.env."""
+    names, node = key.split("."), cfg
+    for end, name in enumerate(names, 1):
+        kind: Any = OmegaConf.get_type(node)
+        if name not in {known.name for known in fields(kind)}:
+            return ".".join(names[:end])
+        if not is_dataclass(OmegaConf.get_type(node, name)):
+            return key if end == 1 < len(names) and name in WHERE_TO_CHOOSE else ""
+        node = node[name]
+    return ""
 
 
 def _plain_message(message: str, overrides: Sequence[str]) -> str:
@@ -120,7 +157,8 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
     if taken := next((o for o in overrides if "=_target_:" in o), None):  # {_target_:A,weight:1} without quotes
         return f"'{key_of(taken)}={{...}}' must stand in single quotes: the shell took the braces apart"
     if wrong_type := WRONG_TYPE.search(message):
-        expected = RANGES.get(wrong_type[1], (SHAPES.get(wrong_type[1], ""), None))[0]
+        shape = "true or false" if "is not a valid bool" in message else SHAPES.get(wrong_type[1], "")
+        expected = RANGES.get(wrong_type[1], (shape, None))[0]
         if expected:
             return f"{wrong_type[1]}={wrong_type[2]}: it must be {expected}"
     if home := next((o for o in overrides if "=~" in o and o.split("=~")[0] in message), None):
@@ -132,7 +170,7 @@ def _plain_message(message: str, overrides: Sequence[str]) -> str:
         if not any(key_of(o) == group[1] for o in overrides) and (brought := _brought(overrides)):
             where = "a critic, so it is for recipes/ppo.py" if group[1] == "value" else f"{group[1]}=, of another task"
             return f"{brought} has {where}"
-        return WHERE_TO_CHOOSE.get(group[1], f"{group[1]}=: write +{group[1]}=")
+        return f"{group[1]}=: {WHERE_TO_CHOOSE.get(group[1], f'write +{group[1]}=')}"
     if missing := MISSING.search(message):
         return f"{missing[1]} must be given: {missing[1]}=VALUE"
     if unreadable := NO_OVERRIDE.search(message):
@@ -172,11 +210,13 @@ def _instead_of(key: str, overrides: Sequence[str]) -> str:
     one without a group, of all groups."""
     place, _, name = key.rpartition(".")
     try:
-        with hydra.initialize_config_dir(CONF, version_base="1.3"):
+        with _over_conf():
             cfg = hydra.compose("config", list(overrides))
     except (HydraException, OmegaConfBaseException, ValueError):
         return ""
     group = key.split(".")[0]
+    if group in WHERE_TO_CHOOSE and cfg.get(group) is None:
+        return f": {WHERE_TO_CHOOSE[group]}"
     groups = [group] if place else list(map(str, cfg))
     known = [*groups, *(key for g in groups if not OmegaConf.is_missing(cfg, g) for key in _keys_below(cfg.get(g), g))]
     names_of_keys = [other.rpartition(".")[2] for other in known]
@@ -200,11 +240,21 @@ def _keys_below(node: Any, prefix: str) -> Iterator[str]:
 
 def name_run(cfg: DictConfig, overrides: Sequence[str]) -> None:
     """Set run.name where no override does. A name that a file of conf/ gives as it is (debug/fast.yaml) stays, but for
-    what a sweep varies."""
-    if not any(key_of(o) == "run.name" for o in overrides):
+    what a sweep varies.
+
+    The file may replace what is in its own directory alone: a directory or name of the user's is resumed.
+    """
+    if cfg.run.if_exists == "replace" and not _gives(overrides, "if_exists"):
+        cfg.run.if_exists = "resume" if _gives(overrides, "dir") or _gives(overrides, "name") else "replace"
+    if not _gives(overrides, "name"):
         interpolated = INTERPOLATION.findall(str(as_dict(cfg.run, resolve=False)["name"]))
         naming = overrides if interpolated else [o for o in overrides if key_of(o) in cfg.run.swept]
         cfg.run.name = run_name(cfg.run.name, naming, cfg.run.swept, interpolated)
+
+
+def _gives(overrides: Sequence[str], name: str) -> bool:
+    """Whether an override sets a field of `run`, also as run={...}."""
+    return any(key_of(o) == f"run.{name}" or (key_of(o) == "run" and f"{name}:" in o) for o in overrides)
 
 
 def run_name(base: str, overrides: Sequence[str], swept: Sequence[str] = (), in_name: Sequence[str] = IN_NAME) -> str:

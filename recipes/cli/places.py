@@ -18,7 +18,10 @@ def require_writable(setting: str, path: Path) -> None:
 
 
 def require_folder(setting: str, path: Path) -> None:
-    """Raise UserError where a file `path` cannot be made, since its folder is not there or takes none."""
+    """Raise UserError where a file `path` cannot be made, since it is a folder, or its folder is not there or takes
+    none."""
+    if path.is_dir():
+        raise UserError(f"{setting} is a folder; name a file in it, such as {path / 'FILE'}")
     if not path.absolute().parent.is_dir():
         raise UserError(f"{setting}: there is no folder {path.parent}; make it, or name another file")
     require_writable(setting, path)

@@ -128,7 +128,7 @@ COUNTED = {
 }
 """Fields of TRL's that the plan of the memory counts with."""
 NEVER_NULL = {*COUNTED, "recipe.trl.scale_rewards", "recipe.trl.kl_estimator"}
-WHOLE = {*COUNTED, "recipe.trl.num_iterations", "recipe.trl.max_length"}
+WHOLE = {*COUNTED, "recipe.problems", "recipe.trl.num_iterations", "recipe.trl.max_length"}
 """Fields without a type of their own here, of which 2e2 would be a number that counts nothing."""
 
 
@@ -140,11 +140,13 @@ def check_ranges(cfg: DictConfig) -> None:
         if not isinstance(node, DictConfig) or name not in node or (node[name] is None and key not in NEVER_NULL):
             continue
         value = node[name]
-        if (words.startswith("a number") and not isinstance(value, int | float)) or not allows(value):
+        counts = isinstance(value, int | float) and not isinstance(value, bool)
+        if (words.startswith("a number") and not counts) or not allows(value):
             raise UserError(f"{key}={value}: it must be {words}")
         if key in WHOLE and not isinstance(value, int):
             raise UserError(f"{key}={value}: it must be a whole number, written without point or exponent")
     _check_shapes(cfg)
+    _check_kept(cfg.run.keep_every, (cfg.recipe.get("trl") or {}).get("save_steps"))
     if cfg.pass_rate is not None and cfg.recipe.name != "check":
         raise UserError(
             f"pass_rate={cfg.pass_rate}: recipes/check.py alone measures it, not {cfg.recipe.name}; leave it out"
@@ -162,13 +164,22 @@ def _check_shapes(cfg: DictConfig) -> None:
         raise UserError(f"task.pass_rate_range={list(between)}: it must be two numbers, such as [0.05,0.95]")
 
 
+def _check_kept(every: int, saved: float | None) -> None:
+    """Raise UserError where checkpoints are to stay of steps at which none is made."""
+    if every and saved and every % saved:
+        raise UserError(
+            f"run.keep_every={every}: checkpoints are made every {saved} steps, so not at all of its multiples; set "
+            f"recipe.trl.save_steps={every}"
+        )
+
+
 def _check_evaluation(evaluation: DictConfig, every_split: bool) -> None:
     """Raise UserError for an unknown split, for several samples that would all be alike, and for a pass@k of more
     samples than are drawn."""
     splits = [*get_args(Split), *([ALL_SPLITS] if every_split else [])]
     if evaluation.split not in splits:
         raise UserError(f"evaluation.split={evaluation.split}: it must be {' or '.join(splits)}")
-    if evaluation.samples and evaluation.temperature <= 0:
+    if evaluation.samples and not evaluation.temperature > 0:  # NaN is refused too
         raise UserError(
             f"evaluation.temperature={evaluation.temperature}: samples need a number above 0; set evaluation.samples=0 "
             "evaluation.greedy=true to decode greedily"

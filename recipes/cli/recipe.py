@@ -25,7 +25,7 @@ from recipes.cli.errors import Stopped, UserError
 from recipes.cli.gpus import name_idle_gpu
 from recipes.cli.help import asks_for_config, config_text, help_text
 from recipes.cli.memory_use import keep_freed_memory
-from recipes.cli.overrides import compose, is_override, name_run, without_group
+from recipes.cli.overrides import check_added, compose, is_override, name_run, without_group
 from recipes.cli.processes import (
     check_hardware,
     check_one_machine,
@@ -134,7 +134,12 @@ def _named(guarded: Run) -> Run:
 
     @functools.wraps(guarded)
     def named(cfg: DictConfig) -> None:
-        name_run(cfg, list(HydraConfig.get().overrides.task))
+        settings = HydraConfig.get()
+        try:
+            check_added(cfg, list(settings.overrides.task), settings.runtime.choices)
+        except UserError as error:
+            _stop(str(error), 2)
+        name_run(cfg, list(settings.overrides.task))
         guarded(cfg)
 
     return named

@@ -135,6 +135,12 @@ class RewardConfig:
 
 
 @dataclass
+class EtkPromptConfig:
+    template: str | None = None
+    """A text file in place of the task's own words; the other settings of conf/etk_prompt/ are of task.env."""
+
+
+@dataclass
 class EvaluationConfig:
     before: bool = MISSING
     """Evaluate before training too. Not needed if the run that made `adapter` has evaluated that model."""
@@ -184,7 +190,7 @@ class Config:
     value: Any = None
     """PPO's critic (ValueConfig); no other recipe has one."""
     etk_prompt: Any = None
-    """What conf/etk_prompt/ has beside settings of task.env: `template`."""
+    """conf/etk_prompt/: the prompt of task=etk (EtkPromptConfig); null: another task."""
     episode: Any = None
     """conf/episode/: answers of several turns (EpisodeConfig); null: one turn."""
     seed: int = MISSING
@@ -229,6 +235,7 @@ def register() -> None:
         ("value", ValueConfig),
     ):
         store.store(group=group, name="schema", node=node)
+    store.store(group="etk_prompt", name="schema", node=EtkPromptConfig, package="etk_prompt")  # its files set task too
     known = store.repo.setdefault("recipe", {})  # reading the files takes as long as a fifth of composing
     for file in sorted((Path(CONF) / "recipe").glob("*.yaml")):
         if f"{file.stem}_schema.yaml" not in known:
@@ -237,18 +244,27 @@ def register() -> None:
 
 def schema_of(file: Path) -> type:
     """A dataclass with the keys of a file of conf/recipe/: a key has the type of the value that the file gives it.
+    A group of keys is a dataclass too.
 
     So a knob of a trainer is written in two places, that file and the trainer. Where the file's value is null, missing
     or an interpolation, any value is taken. `trl` takes any field, which TRL's own dataclass checks.
     """
-    fields: list[tuple[str, Any, Any]] = []
-    for key, value in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return _shape(file.stem, {key: value for key, value in settings.items() if key != "defaults"})
+
+
+def _shape(name: str, settings: dict[str, Any]) -> type:
+    shapes: list[tuple[str, Any, Any]] = []
+    for key, value in settings.items():
         if key == "trl":
-            fields.append((key, dict[str, Any], field(default_factory=dict)))
-        elif key != "defaults":
-            known = type(value) in (bool, int, float) or (isinstance(value, str) and not value.startswith(("$", "?")))
-            fields.append((key, type(value) if known else Any, field(default=MISSING)))
-    return make_dataclass(f"{file.stem.title()}Config", fields)
+            shapes.append((key, dict[str, Any], field(default_factory=dict)))
+            continue
+        known = type(value) in (bool, int, float) or (isinstance(value, str) and not value.startswith(("$", "?")))
+        kind: Any = type(value) if known else Any
+        if isinstance(value, dict):
+            kind = _shape(f"{name}_{key}", value) | None  # null is answered with what to set (recipes/cli/ranges.py)
+        shapes.append((key, kind, field(default=MISSING)))
+    return make_dataclass(f"{name.title()}Config", shapes)
 
 
 def as_dict(node: Any, resolve: bool = True) -> dict[str, Any]:

@@ -31,6 +31,15 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
     return complete[-1] if complete else None
 
 
+def final_step(run_dir: Path) -> int | None:
+    """The step whose weights are in final/, None where it does not say."""
+    try:
+        state = json.loads((run_dir / "final" / "trainer_state.json").read_text(encoding="utf-8"))
+        return int(state["global_step"])
+    except (OSError, ValueError, LookupError, TypeError):  # not there, or cut by a copy
+        return None
+
+
 def broken_file(folder: Path) -> Path | None:
     """A file of a checkpoint, or of a folder of weights, that a full disk or a copy has cut; None where all are whole.
 

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from recipes.cli.errors import UserError
 from recipes.cli.lock import LOCK, hold, release
 from recipes.cli.overrides import LENGTH_AND_LOGGING
 from recipes.cli.processes import command_line, join_processes, processes
-from recipes.cli.schema import CONF
+from recipes.cli.schema import CONF, as_dict
 
 CHANGEABLE = (
     "run",
@@ -49,14 +49,19 @@ WRITTEN = (
     ".answers",
 )
 """What a run writes to its directory: all that run.if_exists=replace removes."""
+TrainedTo = Callable[[Path, dict[str, Any]], int]
 REPLACED = ".replaced"
 """Folder in a run directory that holds the run to be replaced, until the new one is set up."""
 REMOVED = ".removed"
 """Its name while it is being removed."""
 
 
-def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
+def open_run_dir(cfg: DictConfig, is_main: bool = True, trained_to: TrainedTo | None = None) -> Path:
     """Create the run directory, or resume or replace an existing one (`run.if_exists`), and write config.yaml.
+
+    Args:
+        trained_to: of a training, the step behind which it goes on, by its directory and configuration. Where no step
+            is left to train, config.yaml keeps the command, commit and length that made the weights.
 
     Raises:
         UserError: the directory exists and run.if_exists refuses it, it was made with other settings, or another
@@ -68,7 +73,7 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
     try:
         if not cfg.run.dir or (folder.exists() and not folder.is_dir()):
             raise UserError(f"run.dir={cfg.run.dir}: that is no folder; leave it out, or name one that may be made")
-        _open(cfg, folder, is_main)
+        _open(cfg, folder, is_main, trained_to)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise  # the recipe says so
@@ -76,7 +81,7 @@ def open_run_dir(cfg: DictConfig, is_main: bool = True) -> Path:
     return folder
 
 
-def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
+def _open(cfg: DictConfig, folder: Path, is_main: bool, trained_to: TrainedTo | None) -> None:
     """`open_run_dir`, whose arguments have been looked at. Raises OSError where the disk does not allow it."""
     config = folder / "config.yaml"
     if is_main and (folder / REPLACED).exists():  # a kill during set-up
@@ -98,9 +103,14 @@ def _open(cfg: DictConfig, folder: Path, is_main: bool) -> None:
         hold(folder)
         for left in (folder / "checkpoints" / ".saving", folder / REMOVED):  # by a kill
             shutil.rmtree(left, ignore_errors=True)
-        resolved = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
-        command = {"command": command_line(cfg), "commit": commit(), "processes": processes()}
-        write_text(config, OmegaConf.to_yaml(OmegaConf.merge(resolved, command)))
+        new: Any = OmegaConf.to_container(cfg, resolve=True)
+        new |= {"command": command_line(cfg), "commit": commit(), "processes": processes()}
+        if config.exists() and trained_to:
+            kept = as_dict(_kept(config))
+            if trained_to(folder, kept) >= new["recipe"]["trl"]["max_steps"]:
+                new |= {key: kept.get(key) for key in ("command", "commit")}
+                new["recipe"]["trl"] = kept["recipe"]["trl"]
+        write_text(config, OmegaConf.to_yaml(OmegaConf.create(new)))
 
 
 def _require_replaceable(cfg: DictConfig, folder: Path) -> None:

@@ -25,7 +25,14 @@ from recipes.cli.stopping import StopAtStepEnd, listening, phase, stop_if_asked
 from recipes.data.chat_tokens import check_readable
 from recipes.evaluation.task_soundness import training_problems
 from recipes.models.load import check_model, load_policy, tell_adapter_settings
-from recipes.records.checkpoint_folders import PREFIX, broken_file, latest_checkpoint, remove_whole, step_of
+from recipes.records.checkpoint_folders import (
+    PREFIX,
+    broken_file,
+    final_step,
+    latest_checkpoint,
+    remove_whole,
+    step_of,
+)
 from recipes.records.directory import open_run_dir, remove_if_setup_fails, write_text
 from recipes.records.jsonl import read_config
 from recipes.records.log import RunLog
@@ -49,7 +56,7 @@ from recipes.tools.card.model_card import Weights, model_card
 from recipes.tools.memory.advice import plan_or_refuse
 from recipes.tools.memory.contents import ONLINE
 from recipes.tools.memory.prompt_lengths import check_context
-from recipes.tools.progress import Best, best, finished_step
+from recipes.tools.progress import Best, best, finished_step, trained_to
 from rewards.compose import Reward
 
 KEPT = 1.5
@@ -107,7 +114,7 @@ def prepare(
     divided = cfg.hardware.zero_stage == 3
     if divided:  # where such arguments exist, transformers loads the policy in parts: they are made again after it
         unset_hf_deepspeed_config()
-    folder = open_run_dir(cfg, state.is_main_process)
+    folder = open_run_dir(cfg, state.is_main_process, trained_to)
     if plan and state.is_main_process:
         write_text(folder / "plan.json", json.dumps(plan) + "\n")
     state.wait_for_everyone()
@@ -236,18 +243,20 @@ def fit(run: Run, trainer: Any) -> None:
                 step_of(latest),
             )
             trainer.restore(latest)
+            if final_step(run.folder) is None or broken_file(run.folder / "final"):
+                trainer.save_final(run.folder / "final")
         else:
             if trainer.accelerator.is_main_process:
                 _remove_former_end(run.folder, latest)
             with phase("update"):
                 trainer.train(resume_from_checkpoint=str(latest) if latest else None)
             stop_if_asked()
-        trainer.save_final(run.folder / "final")
+            trainer.save_final(run.folder / "final")
         with phase("evaluation", interruptible=True):
             stages.evaluate("after")
-        trainer.write_card(run.folder / "final")  # again, with the numbers of that evaluation
         if run.cfg.run.keep == "best":
-            keep_best(run, trainer)
+            restore_best(run, trainer)
+        keep_weights(run, trainer)
         stages.report()
     release(run.folder)
 
@@ -255,8 +264,8 @@ def fit(run: Run, trainer: Any) -> None:
 def _remove_former_end(folder: Path, latest: Path | None) -> None:
     """Remove final/ where a larger max_steps goes on behind its step: until the new end a reader is to have the newest
     checkpoint. A checkpoint has the weights that were in it; without one, as where it was removed, final/ stays."""
-    state = folder / "final" / "trainer_state.json"
-    if state.exists() and json.loads(state.read_text(encoding="utf-8"))["global_step"] <= step_of(latest):
+    end = final_step(folder)
+    if end is not None and end <= step_of(latest):
         remove_whole(folder / "final")
 
 
@@ -265,8 +274,8 @@ def best_step(run: Run) -> Best | None:
     return best(run.folder, read_config(run.folder / "config.yaml")[0], trained=True)
 
 
-def keep_best(run: Run, trainer: Any) -> None:
-    """Put the weights of the best evaluated step into final/, if they are better than the last ones."""
+def restore_best(run: Run, trainer: Any) -> None:
+    """Load the weights of the best evaluated step, if they are better than the last ones."""
     results = best_step(run)
     overall = best(run.folder, read_config(run.folder / "config.yaml")[0])
     if results and overall and overall.step == 0:
@@ -280,8 +289,17 @@ def keep_best(run: Run, trainer: Any) -> None:
         log.info("run.keep=best: final/ has the last weights; no earlier step whose weights are kept is better")
         return
     trainer.restore(checkpoint)
-    trainer.save_final(run.folder / "final")
     log.info(
         "run.keep=best: final/ has the weights of step %d, %s %.3f; at the end it is %.3f",
         *(results.step, results.measure, results.share["value"], results.last),
     )
+
+
+def keep_weights(run: Run, trainer: Any) -> None:
+    """Put the trainer's weights into final/, unless they are there, with a card that has all evaluations."""
+    here = final_step(run.folder) == trainer.state.global_step
+    trainer.accelerator.wait_for_everyone()  # all have looked at it
+    if here:
+        trainer.write_card(run.folder / "final")
+    else:
+        trainer.save_final(run.folder / "final")

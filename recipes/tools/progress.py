@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from recipes.cli.console import log, print_table, started_as
 from recipes.cli.errors import UserError
 from recipes.cli.overrides import compose, is_override
 from recipes.cli.schema import register
-from recipes.records.checkpoint_folders import PREFIX, latest_checkpoint, step_of
+from recipes.records.checkpoint_folders import PREFIX, final_step, latest_checkpoint, step_of
 from recipes.records.directory import SETTLED, differing
 from recipes.records.jsonl import Record, finite, read_config, read_jsonl, setting
 
@@ -81,17 +80,19 @@ def standing(folder: Path, config: Record) -> Standing:
 def finished_step(folder: Path, config: Record) -> int | None:
     """The step that a run was trained to, evaluated at and reported of, as final/ and evals.jsonl have it, whatever
     checkpoints are left; None where it has not come to such an end."""
-    state = folder / "final" / "trainer_state.json"
-    if not state.exists() or not (folder / "report.html").exists():
-        return None
-    try:
-        end = int(json.loads(state.read_text(encoding="utf-8"))["global_step"])
-    except (ValueError, LookupError, TypeError):  # cut by a copy
+    end = final_step(folder)
+    if end is None or not (folder / "report.html").exists():
         return None
     evaluated = [int(row["step"]) for row in read_jsonl(folder / "evals.jsonl") if row.get("when") == "after"]
     if setting(config, "run.keep") == "best":  # final/ may have the weights of an earlier step
         return max(evaluated, default=end)
     return end if not evaluated or max(evaluated) >= end else None
+
+
+def trained_to(folder: Path, config: Record) -> int:
+    """The step behind which a training in this directory goes on: that of the newest checkpoint or, where none is left,
+    of the run's end; 0 where neither is there."""
+    return step_of(latest_checkpoint(folder)) or finished_step(folder, config) or 0
 
 
 def _resumed(words: Sequence[str], config: Record, folder: Path) -> tuple[str, str]:

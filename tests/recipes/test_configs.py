@@ -321,13 +321,57 @@ def test_a_schedule_with_the_settings_that_it_needs_is_taken(tmp_path):
         ("recipe.trl.foo=3", "+recipe.trl.foo=VALUE passes it on to TRL"),
         ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
         ("recipe.prompts_per_step=two", "recipe.prompts_per_step=two: it must be a number of at least 1"),
-        ("recipe.refill=perhaps", "Value 'perhaps' is not a valid bool"),
+        ("recipe.refill=perhaps", "recipe.refill=perhaps: it must be true or false"),
     ],
 )
 def test_a_key_that_is_not_there_says_which_is(override, message):
     schema.register()
     with pytest.raises(UserError, match=re.escape(message)):
         compose_run(["recipe=grpo", override])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("+learning_rate=1e-5", "there is no learning_rate; did you mean recipe.trl.learning_rate?"),
+        ("++learnin_rate=1e-5", "there is no learnin_rate; did you mean recipe.trl.learning_rate?"),
+        ("+max_steps=3", "there is no max_steps; did you mean recipe.trl.max_steps?"),
+        ("+evaluation.samplez=1", "there is no evaluation.samplez; did you mean evaluation.samples?"),
+        ("+hardware.rowsperdevice=2", "there is no hardware.rowsperdevice; did you mean hardware.rows_per_device"),
+        ("+run.foo=1", "there is no run.foo; there are dir, name,"),
+        ("+task.foo=1", "there is no task.foo; there are name,"),
+        ("+model.foo=1", "there is no model.foo; there are name,"),
+        ("+reward.form.weight=0.3", "there is no reward.form; there are name, placement"),
+        ("+recipe.samples_per_prompt=4", "there is no recipe.samples_per_prompt; there are name,"),
+        ("+recipe.curriculum.foo=2", "there is no recipe.curriculum.foo; there are enabled, memory, least"),
+        ("+value.lam=0.3", "there is no value.lam: only PPO has a critic"),
+        ("+value=mlp", "+value=mlp: write value=mlp"),
+        ("+etk_prompt.template=x", "there is no etk_prompt.template: only task=etk has a choice of prompts"),
+        ("+episode.turns=3", "there is no episode.turns: answers have one turn; set episode=repair too"),
+        ("episode.turns=3", "there is no episode.turns: answers have one turn; set episode=repair too"),
+    ],
+)
+def test_a_plus_adds_no_key_that_nothing_reads(override, message):
+    schema.register()
+    with pytest.raises(UserError, match=re.escape(message)):
+        compose_run(["recipe=grpo", override])
+
+
+def test_a_plus_adds_keys_where_any_is_taken_and_chooses_set_ups():
+    schema.register()
+    below = (
+        "recipe.trl.top_k",
+        "task.env.a",
+        "task.reward.b.c",
+        "sandbox.d",
+        "model.scratch.e",
+        "model.architecture.f",
+    )
+    added = [f"+{key}=1" for key in (*below, "task.feedback.g")]
+    cfg = compose_run(["recipe=grpo", "+experiment=[ablation_basics,ablation_grpo]", "++seed=3", *added])
+    assert cfg.seed == 3 and all(OmegaConf.select(cfg, key) == 1 for key in below)
+    asked = ["recipe=ppo", "task=etk", "++etk_prompt.template=x", "++value.lam=0.5"]
+    assert compose_run(asked).etk_prompt.template == "x"
 
 
 @pytest.mark.parametrize(
@@ -346,3 +390,10 @@ def test_weights_that_cannot_be_are_said_in_a_line():
     for weight in (-1, 0):
         with pytest.raises(UserError, match="none may be below 0"):
             build_reward(compose("task=pacman", f"task.reward.moves.weight={weight}"), None)
+
+
+@pytest.mark.parametrize("key", ["enabled", "sandbox"])
+def test_a_channel_is_switched_by_true_or_false_alone(key):
+    """YAML 1.2 has a text in `no`, which is true in Python."""
+    with pytest.raises(UserError, match=f"task.reward.form.{key}=no: true or false expected"):
+        build_reward(compose(f"+task.reward.form.{key}=no"), None)

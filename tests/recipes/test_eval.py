@@ -167,6 +167,9 @@ def test_the_weights_of_the_best_evaluated_step_are_kept(tiny_model, tmp_path):
     )
     assert all(torch.equal(final[name], first[name]) for name in first)
     assert any(not torch.equal(final[name], last[name]) for name in last)
+    saved = (run / "final" / "adapter_model.safetensors").stat().st_ino
+    warm.run(command, cwd=tmp_path, check=True)
+    assert (run / "final" / "adapter_model.safetensors").stat().st_ino == saved  # nothing was trained
     for wrong, message in (
         ("best", "chooses among evaluated steps"),
         ("worst", "it must be last or best"),

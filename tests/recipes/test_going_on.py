@@ -114,6 +114,24 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(tiny_model, tmp
     assert written == ((run / "metrics.jsonl").read_text(), (run / "final" / "adapter_model.safetensors").read_bytes())
 
 
+def test_a_finished_run_keeps_the_command_and_commit_that_made_its_weights(tiny_model, tmp_path):
+    """Its card names them, whatever command asks for the run again."""
+    command = sft_of_rows(tiny_model, tmp_path, "recipe.trl.max_steps=2")
+    warm.run(command, cwd=tmp_path, check=True)
+    config, final = tmp_path / "run" / "config.yaml", tmp_path / "run" / "final"
+    first = read_config(config)[0] | {"commit": "of the training"}
+    config.write_text(json.dumps(first))
+    saved = (final / "adapter_model.safetensors").stat().st_ino
+    again = warm.run([*command, "recipe.trl.max_steps=1", "run.completions_per_step=3"], cwd=tmp_path, check=True)
+    assert "nothing to train" in again.stdout
+    kept = read_config(config)[0]
+    assert kept["run"].pop("completions_per_step") == 3 and first["run"].pop("completions_per_step") == 8
+    assert kept == first
+    card = (final / "README.md").read_text()
+    assert "of the training" in card and "max_steps=1" not in card
+    assert (final / "adapter_model.safetensors").stat().st_ino == saved
+
+
 STOPPED_IN_TRAINING = """
 import os, runpy, sys
 from recipes.trainers.sft_dpo import SftTrainer
@@ -143,6 +161,15 @@ def test_a_quick_trial_is_the_run_debug():
         assert compose(["recipe=grpo", "+debug=fast", *more]).run.dir == "runs/grpo/basics/debug"
     jobs = {compose(["recipe=grpo", "+debug=fast", f"seed={n}", "run.swept=[seed]"]).run.dir for n in (0, 1)}
     assert len(jobs) == 2
+
+
+@pytest.mark.parametrize("place", ["run.name=mine", "run.dir=runs/mine", "run={dir:runs/mine}"])
+def test_a_quick_trial_replaces_no_run_of_another_name(place):
+    for quick in ("fast", "fast_eval"):
+        cfg = compose(["recipe=grpo", f"+debug={quick}", place])
+        assert (cfg.run.if_exists, cfg.run.dir.endswith("mine")) == ("resume", True)
+        assert compose(["recipe=grpo", f"+debug={quick}"]).run.if_exists == "replace"
+        assert compose(["recipe=grpo", f"+debug={quick}", place, "run.if_exists=replace"]).run.if_exists == "replace"
 
 
 def test_texts_of_a_command_stand_letter_by_letter():

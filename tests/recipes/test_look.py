@@ -145,3 +145,11 @@ def test_what_a_policy_wrote_does_not_steer_the_terminal():
 def test_rows_of_another_program_are_one_line():
     with pytest.raises(UserError, match="another program wrote them"):
         cards([{"step": 1, "task_id": "a"}], None)
+
+
+def test_what_cannot_be_shown_or_written_is_refused(run, tmp_path, capsys):
+    for limit in (0, -1):
+        assert look.main([f"run={run}", f"limit={limit}"]) == 2
+        assert f"limit={limit}: it must be a number of at least 1" in capsys.readouterr().err
+    assert look.main([f"run={run}", f"html={tmp_path}"]) == 2
+    assert f"html={tmp_path} is a folder; name a file in it" in capsys.readouterr().err

@@ -267,6 +267,7 @@ def test_the_command_prints_a_table_or_json_and_its_status_says_whether_it_fits(
         (["recipe=grpo", "task=nothing"], "nothing"),
         (["task=basics"], "recipe= is missing; there are check, dpo, eval, grpo,"),
         (["recipe=check", "task=basics"], "pass_rate"),
+        (["recipe=grpo", "json=["], "json=[: its value is no YAML"),
         (["recipe=grpo", "json=maybe"], "json=maybe: it must be true or false"),
         (
             ["recipe=grpo", "task=roboeval", "task.benchmark_dir=/no/such"],

@@ -76,17 +76,39 @@ def _schemas():
         ("grpo", "recipe.trl.scale_rewards=foo", "recipe.trl.scale_rewards=foo: it must be none or group or batch"),
         ("grpo", "recipe.trl.scale_rewards=null", "recipe.trl.scale_rewards=None: it must be none or group or batch"),
         ("grpo", "run.keep=worst", "run.keep=worst: it must be last or best"),
-        ("ppo", "recipe.prefix.share=2", "recipe.prefix.share=2: it must be a number above 0, at most 1"),
-        ("grpo", "recipe.prefix.step=0", "recipe.prefix.step=0: it must be a number above 0, at most 1"),
+        ("ppo", "recipe.prefix.share=2", "recipe.prefix.share=2.0: it must be a number above 0, at most 1"),
+        ("grpo", "recipe.prefix.step=0", "recipe.prefix.step=0.0: it must be a number above 0, at most 1"),
         ("grpo", "recipe.prefix.until=1.5", "recipe.prefix.until=1.5: it must be a number above 0, at most 1"),
         ("grpo", "recipe.curriculum.memory=1.0", "recipe.curriculum.memory=1.0: it must be a number of at least 0"),
         ("grpo", "recipe.curriculum.least=1.5", "recipe.curriculum.least=1.5: it must be a number above 0, at most 1"),
+        ("grpo", "recipe.curriculum.enabled=maybe", "recipe.curriculum.enabled=maybe: it must be true or false"),
+        ("ppo", "recipe.prefix.enabled=perhaps", "recipe.prefix.enabled=perhaps: it must be true or false"),
+        ("grpo", "recipe.curriculum.memory=null", "recipe.curriculum.memory=null: it must be a number"),
+        ("pairs", "recipe.problems=2.5", "recipe.problems=2.5: it must be a whole number"),
+        ("pairs", "recipe.problems=true", "recipe.problems=True: it must be a number of at least 1"),
+        ("grpo", "recipe.trl.learning_rate=true", "recipe.trl.learning_rate=True: it must be a number"),
+        ("eval", "evaluation.temperature=nan", "evaluation.temperature=nan: samples need a number above 0"),
+        ("grpo", "run.keep_every=4", "checkpoints are made every 10 steps, so not at all of its multiples"),
+        ("sft", "run.keep_every=10", "run.keep_every=10: checkpoints are made every 25 steps"),
         ("eval", "evaluation.k=[0]", "evaluation.k=[0]: it must be a list of numbers of at least 1"),
     ],
 )
 def test_a_value_that_cannot_be_is_one_line(recipe, override, message):
     with pytest.raises(UserError, match=re.escape(message)):
         compose([f"recipe={recipe}", override])
+
+
+@pytest.mark.parametrize("group", ["prefix", "curriculum"])
+def test_a_group_is_switched_off_by_no_as_other_settings_are(group):
+    """YAML 1.2 has a text there, which is true in Python."""
+    assert compose(["recipe=grpo", f"recipe.{group}.enabled=no"]).recipe[group].enabled is False
+    assert compose(["recipe=grpo", "recipe.refill=no"]).recipe.refill is False
+
+
+def test_checkpoints_stay_of_steps_that_have_one():
+    assert compose(["recipe=grpo", "run.keep_every=50"]).run.keep_every == 50
+    assert compose(["recipe=sft", "run.keep_every=4", "recipe.trl.save_steps=2"]).run.keep_every == 4
+    assert compose(["recipe=eval", "run.keep_every=4"]).run.keep_every == 4  # which saves nothing
 
 
 def test_a_check_takes_all_splits():

@@ -104,6 +104,18 @@ def test_in_a_file_a_table_has_room_for_its_names(tmp_path, capsys):
     assert "minutes" in out and "106 validation" in out
 
 
+@pytest.mark.parametrize("word", ["best", "resume"])
+@pytest.mark.parametrize("key", ["task", "sweep", "csv", "html"])
+def test_a_key_that_a_first_word_would_ignore_is_refused(word, key, capsys):
+    assert table.main([word, f"{key}=x"]) == 2
+    assert f"{key}=x: `{word}` prints all trainings below runs= alone; leave it out" in capsys.readouterr().err
+
+
+def test_an_unknown_first_word_is_refused(capsys):
+    assert table.main(["what=foo", "task=basics"]) == 2
+    assert "what=foo: it must be compare, best or resume" in capsys.readouterr().err
+
+
 def test_names_keep_what_tells_runs_apart():
     assert table.without_common_parts(["a_1-model-seed0", "a_2-model-seed0-lr-3"]) == ["a_1", "a_2-lr-3"]
     assert table.without_common_parts(["only-model"]) == ["only-model"]

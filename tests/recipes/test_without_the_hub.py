@@ -37,3 +37,13 @@ def test_one_line_and_nothing_left_behind(recipe, tmp_path, monkeypatch):
         assert not any(tmp_path.iterdir()), told
         if task in FROM_THE_HUB and recipe != "dpo":  # which says first that there are no pairs
             assert "task.env" in done.stderr, told  # the setting that replaces the data
+
+
+@pytest.mark.parametrize("recipe", ["eval", "pairs", "check"])
+def test_a_model_of_the_hub_is_missed_before_anything_is_kept(recipe, tmp_path):
+    more = ["pass_rate=2"] if recipe == "check" else []
+    command = [sys.executable, ROOT / "recipes" / f"{recipe}.py", "task=basics", "model=qwen25_coder_0_5b", *more]
+    done = warm.run([*command, "run.dir=run"], cwd=tmp_path)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert [line[:7] for line in done.stderr.splitlines()] == ["error: "]
+    assert not any(tmp_path.iterdir()) and "are sound" not in done.stdout  # no reference was graded

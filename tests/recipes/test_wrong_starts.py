@@ -72,12 +72,13 @@ def test_weights_that_were_cut_are_named_before_they_load(moves, tmp_path):
 
 
 def test_a_model_that_cannot_read_the_task_is_named(moves, tmp_path):
-    for recipe, asked in (("grpo", f"adapter={moves}"), ("eval", f"model.path={moves / 'final'}")):
-        how = ["evaluation.greedy=true"] if recipe == "eval" else []
+    whole = f"model.path={moves / 'final'}"
+    for recipe, asked in (("grpo", f"adapter={moves}"), ("eval", whole), ("pairs", "model=moves"), ("check", whole)):
+        how = {"eval": ["evaluation.greedy=true"], "check": ["pass_rate=2"]}.get(recipe, [])
         command = [sys.executable, ROOT / "recipes" / f"{recipe}.py", "task=basics", "task.also_evaluate=[]", asked]
         done = warm.run([*command, *how, f"run.dir={tmp_path / 'next'}"], cwd=tmp_path)
         assert "its tokenizer cannot read a prompt of task=basics" in refusal(done)
-        assert not (tmp_path / "next").exists()
+        assert not (tmp_path / "next").exists() and "are sound" not in done.stdout  # no reference was graded
     done = run("grpo", tmp_path / "next", "task=pacman", f"adapter={moves}", "task.also_evaluate=[basics]")
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "its tokenizer cannot read a prompt of task=basics" in done.stderr.splitlines()[-1]

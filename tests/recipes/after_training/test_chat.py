@@ -105,6 +105,7 @@ def test_the_terminal_has_line_editing(tiny_model):
         ([], None),
         (["ask=Hello"], "nothing to ask: give run=RUN"),
         (["run=RUN", "model=smollm2_135m", "ask=Hello"], "names its model itself"),
+        (["run=RUN", "hardware=nosuchprofile", "ask=Hello"], "run=RUN has a profile of its own"),
         (["run=RUN", "ask= "], "ask= is empty"),
         (["run=RUN", "ask="], "ask= is empty"),
         (["run=RUN", "task=basics", "ask=Hello"], "give problem=ID too"),
