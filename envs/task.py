@@ -45,6 +45,7 @@ class Problem:
     parts: the problems that one answer solves together, each with tests of its own; this one then has none. Their entry
         points differ.
     begun: the beginning of the program, where the prompt gives it and the answer continues it.
+    begins: found in code that has its own beginning; None: code that has `begun` itself.
     """
 
     id: str
@@ -66,10 +67,12 @@ class Problem:
     shown: int = 0
     parts: tuple[Problem, ...] = ()
     begun: str = ""
+    begins: re.Pattern[str] | None = None
 
     def head(self, code: str) -> str:
         """What stands before `code` in the whole program: what the prompt gave, unless `code` has it too."""
-        return "" if self.begun and self.begun.strip() in code else self.begun
+        own = self.begins.search(code) if self.begins else self.begun and self.begun.strip() in code
+        return "" if own else self.begun
 
     def job(self, code: str, job_id: str | None = None) -> Job:
         """The sandbox job that tests `code`, or the program that it ends. A block inside a list is indented as a whole,

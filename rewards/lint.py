@@ -234,9 +234,10 @@ class Lint:
         it again.
         """
         with_head = [n for n, head in enumerate(heads) if head]
-        findings = await self.linter.findings([*codes, *(f"{heads[n]}{codes[n]}" for n in with_head)])
+        bare = [code.removeprefix("\ufeff") for code in codes]  # a mark that only a file's beginning may have
+        findings = await self.linter.findings([*codes, *(f"{heads[n]}{bare[n]}" for n in with_head)])
         for n, joined in zip(with_head, findings[len(codes) :], strict=True):
-            alone, shift = findings[n], len(heads[n] or "")
+            alone, shift = findings[n], len(heads[n] or "") + len(bare[n]) - len(codes[n])
             if alone is not None and joined is not None:
                 in_joined = {(f.rule, f.start - shift, f.end - shift) for f in joined}
                 findings[n] = [f for f in alone if (f.rule, f.start, f.end) in in_joined]

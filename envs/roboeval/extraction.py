@@ -9,7 +9,7 @@ from collections.abc import Callable
 from envs.task import extract_fenced
 
 DEFINITION = "def task_program():"
-DEFINES = re.compile(r"^[ \t\f]*def[ \t]+task_program[ \t]*\([^\n]*", re.MULTILINE)
+DEFINES = re.compile(r"^[ \t\f]*(?:async[ \t]+)?def[ \t]+task_program[ \t]*\([^\n]*", re.MULTILINE)
 """The definition line as programs may write it, such as `def task_program() -> None:`."""
 FENCE = "```"
 HEADER = "<|start_header_id|>assistant<|end_header_id|>"

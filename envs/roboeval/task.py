@@ -106,9 +106,9 @@ class RoboEval:
         instructions += _generated(generated)
         validation = _generated(VALIDATION, held_out=True) if generated else []
         splits: dict[Split, list[Problem]] = {"train": instructions, "validation": validation, "test": evaluated}
-        if style == "completion":
-            splits = {name: [replace(p, begun=f"{DEFINITION}\n") for p in side] for name, side in splits.items()}
-        self._splits = splits
+        # an answer in a chat may leave it out too (program_of)
+        begun = f"{DEFINITION}\n"
+        self._splits = {name: [replace(p, begun=begun, begins=DEFINES) for p in side] for name, side in splits.items()}
 
     def problems(self, split: Split) -> list[Problem]:
         """The instructions of one split."""

@@ -21,7 +21,7 @@ FREE_FORM = {".F90", ".f90"}
 
 C_STRING = r"\"(?:\\(?:\r\n|.)|[^\"\\\r\n])*\"|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'"
 STRING = {
-    "python": rf"\"\"\".*?\"\"\"|'''.*?'''|{C_STRING}",
+    "python": rf"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|{C_STRING}",
     "make": r"\\#",  # make has no strings, but an escaped mark begins no comment
     "ccl": C_STRING,
     "par": C_STRING,

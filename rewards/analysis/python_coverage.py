@@ -123,7 +123,8 @@ def _compiled(statement: ast.stmt) -> Any:
 
 
 def _program(code: str) -> Any:
-    return compile(code, FILE_NAME, "exec", dont_inherit=True)  # not with the future imports of this file
+    # without the mark that a file may begin with, and not with the future imports of this file
+    return compile(code.removeprefix("\ufeff"), FILE_NAME, "exec", dont_inherit=True)
 
 
 def _entry(scope: dict[str, Any], name: str) -> Any:

@@ -137,6 +137,15 @@ def test_what_the_prompt_supplies_is_known_and_not_counted():
     assert result.note.startswith("F821") and result.score == pytest.approx(-0.3)
 
 
+def test_a_byte_order_mark_hides_nothing_behind_what_the_prompt_supplies():
+    problem = Problem("p", "", setup="from typing import List")
+    plain, marked = (completion(f"{mark}import os\nx = nope\n") for mark in ("", "\ufeff"))
+    first, second = asyncio.run(Lint(WEIGHTS).score([problem] * 2, [plain, marked]))
+    assert first.score == second.score < 0
+    for result, of in ((first, plain), (second, marked)):
+        assert {of.text[span.start : span.end] for span in result.spans} == {"os", "nope"}
+
+
 def test_an_answer_may_repeat_what_the_prompt_supplies():
     setup = "from math import pi\n\n\ndef helper(x):\n    return x\n\n\n"
     problem = Problem("p", "", setup=setup)

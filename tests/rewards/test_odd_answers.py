@@ -56,6 +56,14 @@ def test_a_check_that_does_not_parse_is_named_where_its_asserts_are_asked_for():
         divide(broken, 0.5)
 
 
+def test_a_byte_order_mark_hides_no_place(sandbox):
+    problem = Problem("t/g", "g", "g", (FunctionCase((1,), 1), FunctionCase((2,), 2), FunctionCase((3,), 3)))
+    code = "\ufeffdef g(n):\n    if n == 1:\n        return 7\n    return n\n"
+    result = graded(UnitTests(sandbox, locate=True), code, problem)
+    text = answer(code).text
+    assert {text[span.start : span.end] for span in result.spans if span.value < 0} == {"return 7"}
+
+
 def test_a_dataclass_is_located_as_it_runs(sandbox):
     cases = (FunctionCase((1,), 1), FunctionCase((2,), 2), FunctionCase((3,), 3))
     problem = Problem("t/g", "g", "g", cases)

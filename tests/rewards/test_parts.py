@@ -251,6 +251,8 @@ def test_what_a_string_says_is_no_definition():
     places = definitions(code, ["f", "g"], parses=True)
     assert code[slice(*places["f"])].endswith("return 2") and code[slice(*places["g"])].endswith('f = 1\n"""')
     assert set(definitions('a = "\\\ndef f(x):\\\n"\n', ["f"], parses=True)) == set()
+    quoted = 'def f(x):\n    """Quote with \\"""."""\n    return x\n\ndef g(x):\n    """Twice."""\n    return 2 * x\n'
+    assert quoted[slice(*definitions(quoted, ["f", "g"], parses=True)["f"])].endswith("return x")
     broken = 'def f(x):\n    """not closed\ndef g(x):\n    """One."""\n    return 1\n'
     assert set(definitions(broken, ["f", "g"])) == {"f", "g"}
 

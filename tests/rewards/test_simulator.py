@@ -116,6 +116,19 @@ def test_a_definition_line_may_be_annotated(definition, sandbox):
     assert result.passed and result.score == 1 and charged == []
 
 
+@pytest.mark.parametrize("style", ["chat", "completion"])
+def test_all_channels_judge_the_program_that_runs(style, sandbox):
+    """Without its definition line too, which the simulator then puts before it."""
+    extraction = "fenced" if style == "chat" else "robo_instruct"
+    [problem, *_] = RoboEval(style=style, extraction=extraction).problems("train")
+    definition, body = problem.reference.split("\n", 1)
+    for code in (f"{body}\n    return\n", problem.reference, problem.reference.replace("():", "() -> None:")):
+        assert f"{problem.head(code)}{code}" in (code, f"{definition}\n{code}") and problem.head(body)
+        [result] = asyncio.run(Syntax(sandbox).score([problem], [answer(code)]))
+        assert result.score == 0
+        assert graded(Simulator(sandbox), code, problem=problem)[0][0].passed
+
+
 def test_a_program_that_calls_itself_runs_once(sandbox):
     """Every shipped reference, in training and in closed worlds."""
     task, channel = RoboEval(), Simulator(sandbox)
