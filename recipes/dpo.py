@@ -1,4 +1,4 @@
-"""DPO on code: prefer the better graded of two answers, learnt from pairs that are there before training.
+"""DPO on code: prefer the better graded of two answers, learnt from pairs that pairs.py has written.
 
     python recipes/pairs.py task=humaneval
     python recipes/dpo.py task=humaneval recipe.pairs=runs/pairs/humaneval/smollm2_135m-dense-seed0

@@ -1,4 +1,4 @@
-"""GRPO on code: sample a group of answers a prompt, grade them, push the policy towards those above the group's mean.
+"""GRPO on code: sample a group of answers for each prompt, grade them, push the policy towards those above its mean.
 
     python recipes/grpo.py task=basics
     python recipes/grpo.py task=humaneval reward=sparse recipe.trl.learning_rate=1e-4
