@@ -81,15 +81,20 @@ def marks(reference: Reference, runs: Sequence[WorldRun]) -> list[Marks]:
     messages = _messages(reference, wanted, given)
     names = _names(reference)
     known = list({deed.name or deed.text for run in reference.runs for deed in run.deeds if deed.kind != "say"})
-    results = []
-    for world, run in enumerate(runs):
+    results: dict[int, Marks] = {}
+    for world in sorted(range(len(runs)), key=lambda world: not wanted[world]):  # worlds with nothing to do last
+        run = runs[world]
         matches = matched(reference, wanted[world], given[world], messages, world)
         looked = looking(reference.runs[world].deeds, run.deeds, names)
+        acted = [marks.share for marks in results.values()]
+        if looked and not wanted[world] and any(wanted) and min(acted) > 1 - 1e-9:
+            looked = 1.0  # it did all that there was to do elsewhere, so it has seen enough here, in whatever order
         wrong_order = disorder(reference, world, wanted[world], matches, given[world])
         tries = len({text for text in run.failed if best(words(text), known) is None})
         shares = Shares(looked, wrong_order, aim(run.deeds, rooms, known), tries)
-        results.append(_marks(wanted[world], given[world], matches, shares, run, "stay there" in reference.instruction))
-    return results
+        stays = "stay there" in reference.instruction
+        results[world] = _marks(wanted[world], given[world], matches, shares, run, stays)
+    return [results[world] for world in range(len(runs))]
 
 
 def aim(deeds: Sequence[Deed], rooms: set[str], known: Sequence[str]) -> float:

@@ -43,6 +43,14 @@ def test_a_wrong_answer_before_a_program_is_stopped_is_what_is_told():
     assert seen.text == "This fails: f(1)\nExpected: 1\nGot:\n    7"
 
 
+def test_a_shown_assert_is_as_exact_as_a_graded_one(sandbox):
+    asserted = Problem("x", "assert f(3) == 0.3", "f", check_src="assert f(3) == 0.3")
+    rounded = Problem("y", ">>> f(3)\n0.3\n", "f", check_src="assert abs(f(3) - 0.3) < 1e-9")
+    code = "def f(n):\n    return 0.1 * n\n"
+    (seen,), (fine,) = (observed(PythonTests(sandbox), problem, code) for problem in (asserted, rounded))
+    assert not seen.fine and seen.text.startswith("This fails: f(3)") and fine.fine
+
+
 def test_an_indented_block_and_a_repeated_beginning_are_read_as_the_grader_reads_them(sandbox):
     problem = Problem("x", ">>> f(1)\n2\n", "f")
     begun = replace(problem, begun="def f(n):\n")

@@ -322,17 +322,6 @@ def test_a_schedule_with_the_settings_that_it_needs_is_taken(tmp_path):
         ("recipe.lookahaed=1", "did you mean recipe.lookahead?"),
         ("recipe.prompts_per_step=two", "recipe.prompts_per_step=two: it must be a number of at least 1"),
         ("recipe.refill=perhaps", "recipe.refill=perhaps: it must be true or false"),
-    ],
-)
-def test_a_key_that_is_not_there_says_which_is(override, message):
-    schema.register()
-    with pytest.raises(UserError, match=re.escape(message)):
-        compose_run(["recipe=grpo", override])
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
         ("+learning_rate=1e-5", "there is no learning_rate; did you mean recipe.trl.learning_rate?"),
         ("++learnin_rate=1e-5", "there is no learnin_rate; did you mean recipe.trl.learning_rate?"),
         ("+max_steps=3", "there is no max_steps; did you mean recipe.trl.max_steps?"),
@@ -351,7 +340,8 @@ def test_a_key_that_is_not_there_says_which_is(override, message):
         ("episode.turns=3", "there is no episode.turns: answers have one turn; set episode=repair too"),
     ],
 )
-def test_a_plus_adds_no_key_that_nothing_reads(override, message):
+def test_a_key_that_is_not_there_says_which_is(override, message):
+    """Nor does + add one that nothing reads."""
     schema.register()
     with pytest.raises(UserError, match=re.escape(message)):
         compose_run(["recipe=grpo", override])

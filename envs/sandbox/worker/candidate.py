@@ -125,17 +125,17 @@ def warm() -> None:
         kept.decode(codec.parse(kept.encode(sample)))
 
 
-def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
-    """Load the solution, and serve the check process."""
-    job = tools.read(payload)
-    send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
-    kept: Kept = tools.kept or Kept(tools.most)
-    line, parse, operations = tools.line, tools.parse, kept.operations
-    encode, decode = kept.encode, kept.decode
+def _server(tools: program.Tools, kept: Kept, space: dict[str, Any]) -> Callable[[list], None]:
+    """A function that answers one request of the check process. space: the program's names.
+
+    It is made before the program runs, so that it needs no name that the program can replace. Then the first of the
+    objects kept is the entry point.
+    """
+    send, quote, describe_error, line, parse = tools.send, tools.quote, tools.describe, tools.line, tools.parse
+    encode, decode, operations, objects, held = kept.encode, kept.decode, kept.operations, kept.objects, kept.held
     failure, kind, builtin, refused, first = BaseException, type, program.BUILT_IN, codec.Unsupported, next
     named, join, identity = library_types.error_names, ",".join, id
     thrown: dict[int, int] = {}  # numbers of the test's exceptions, by identity; `held` keeps them alive
-    held = kept.held
 
     def ask(number: int, args: tuple, kwargs: dict) -> Any:
         send(f'["c",{number},' + encode(args) + "," + encode(kwargs) + "]\n")
@@ -150,19 +150,14 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
                 raise error
             serve(record)
 
-    kept.ask = ask
-
     def other(operation: str, name: str, args: Any, kwargs: dict) -> str:
         if operation == "make":
             return '["v",' + encode(kept.add(space[name](*args, **kwargs))) + "]\n"
-        if operation == "run object":
-            called, *args = args
-            called(*args, **kwargs)
-            return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
-        value = operations.get(operation, function)(*args, **kwargs)
-        if operation == "run":
-            return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
-        return '["v",' + encode(value) + "]\n"
+        if operation in operations:
+            return '["v",' + encode(operations[operation](*args, **kwargs)) + "]\n"
+        called, *args = args if operation == "run object" else [objects[0], *args]
+        called(*args, **kwargs)
+        return '["v",null,' + encode(args) + "," + encode(kwargs) + "]\n"
 
     def parts_of(error: BaseException) -> str:
         try:
@@ -175,7 +170,7 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             operation, name, args, kwargs = request
             args, kwargs = decode(args), decode(kwargs)
             if operation == "call":  # nearly all requests
-                record = '["v",' + encode(function(*args, **kwargs)) + "]\n"
+                record = '["v",' + encode(objects[0](*args, **kwargs)) + "]\n"
             else:
                 record = other(operation, name, args, kwargs)
         except failure as error:
@@ -184,13 +179,23 @@ def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
             record = f'["e",{quote(text)},[{names}],{thrown.get(identity(error), -1)},{parts_of(error)}]\n'
         send(record)
 
+    kept.ask = ask
+    return serve
+
+
+def candidate_body(payload: int, limits: dict, tools: program.Tools) -> None:
+    """Load the solution, and serve the check process."""
+    job = tools.read(payload)
+    send, leave, quote, describe_error = tools.send, tools.leave, tools.quote, tools.describe
+    line, parse, failure, kind = tools.line, tools.parse, BaseException, type
+    kept: Kept = tools.kept or Kept(tools.most)
+    module = tools.module("solution")
+    space = module.__dict__
+    serve = _server(tools, kept, space)
     try:
-        module = tools.module("solution")
-        space = module.__dict__
         program.load(job, module)
-        function = program.entry_of(job, module)
-        kept.add(function)
-        send('["ready",' + encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
+        kept.add(program.entry_of(job, module))
+        send('["ready",' + kept.encode([name for name, value in space.items() if kind(value) is kind][:50]) + "]\n")
     except failure as error:
         send('["load",' + quote(describe_error(error)) + "]\n")
         leave(1)

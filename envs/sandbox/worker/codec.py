@@ -11,7 +11,7 @@ stays in the program, by number), k and n (a function and an iterator of the tes
 import json
 import sys
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import accumulate, chain
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
@@ -180,12 +180,17 @@ SEQUENCES = (
 
 
 def _make_other(keep: Callable[[Any], str | None] | None) -> Callable[[type, Any, int], tuple[str, Any]]:
-    """A function for other values, with the results of `_make_foreign`; objects that `keep` writes are texts. It raises
-    Unsupported."""
-    foreign, error, instead = _make_foreign(), Unsupported, INSTEAD
-    name_of = type.__dict__["__name__"].__get__
+    """A function for values that are no scalars: ("text", encoded), ("value", a plain value to encode in its place), or
+    of a container how its text begins, and its parts. Objects that `keep` writes are texts. It raises Unsupported."""
+    foreign, error, instead, subclass, sequences = _make_foreign(), Unsupported, INSTEAD, issubclass, SEQUENCES
+    name_of, dict_, items_of, flat = type.__dict__["__name__"].__get__, dict, dict.items, chain.from_iterable
 
     def other(kind: type, value: Any, room: int) -> tuple[str, Any]:
+        if subclass(kind, dict_):
+            return '["d"', flat(items_of(value))
+        for base, opening, iterate in sequences:
+            if subclass(kind, base):
+                return opening, iterate(value)
         how, result = foreign(kind, value, room)
         if not how and keep is not None:
             how, result = "text", keep(value)
@@ -193,7 +198,7 @@ def _make_other(keep: Callable[[Any], str | None] | None) -> Callable[[type, Any
             name = name_of(kind)
             advice = instead.get(name, "use numbers, texts, lists and dictionaries")
             raise error("a value of type " + name + " is not plain data: " + advice)
-        return how, result
+        return '["a"' if how == "array" else how, result
 
     return other
 
@@ -209,8 +214,8 @@ def make_encoder(
     None for others. All names that the encoder needs are bound here, so that a program that replaces builtins still
     reports its results. An overridden `__iter__`, `__len__` or `__class__` is not called. Raises Unsupported.
     """
-    scalar, kind_of, subclass, size, sequences = _make_scalar(), type, issubclass, len, SEQUENCES
-    dict_, items_of, join, max_depth, built_in = dict, dict.items, "".join, MAX_DEPTH, {dict, list, tuple}
+    scalar, kind_of, size, join = _make_scalar(), type, len, "".join
+    max_depth, built_in = MAX_DEPTH, {dict, list, tuple}
     flat, other, excess = _make_flat(), _make_other(keep), Excess
 
     def encode(value: object) -> str:
@@ -237,28 +242,13 @@ def make_encoder(
             if depth >= max_depth:
                 raise excess("result nested too deeply")
             spend(6)
-            if subclass(kind, dict_):
-                out.append('["d"')
-                for key, item in items_of(value):
-                    out.append(",")
-                    put(key, depth + 1)
-                    out.append(",")
-                    put(item, depth + 1)
-                return out.append("]")
-            for base, opening, iterate in sequences:
-                if subclass(kind, base):
-                    out.append(opening)
-                    for item in iterate(value):
-                        out.append(",")
-                        put(item, depth + 1)
-                    return out.append("]")
             how, result = other(kind, value, room)
             if how == "value":
                 return put(result, depth + 1)
             if how == "text":
                 out.append(result)
                 return spend(size(result))
-            out.append('["a"')
+            out.append(how)
             for part in result:
                 out.append(",")
                 put(part, depth + 1)

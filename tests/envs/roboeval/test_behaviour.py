@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import statistics
 import textwrap
 from dataclasses import replace
@@ -79,6 +80,18 @@ def test_right_programs_written_in_another_way_have_full_marks(scored):
     for row, result in zip(VARIANTS, results, strict=True):
         assert row["program"] != PROBLEMS[row["id"]].reference
         assert result.score == 1 and result.passed, (row["id"], result.score, result.note)
+
+
+def test_it_does_not_matter_which_of_two_things_is_looked_for_first(scored):
+    """Nor in a world in which nothing is to be done, where the second may not be looked for at all."""
+    two = re.compile(r"(is_in_room\([^)]*\)) and (is_in_room\([^)]*\))")
+    problems = [p for p in RoboEval(generated=20).problems("train") if two.search(p.reference)]
+    assert len(problems) > 100
+    swapped = [(problem, two.sub(r"\2 and \1", problem.reference)) for problem in problems]
+    for problem, result in zip(problems, scored(swapped), strict=True):
+        assert result.score == 1 and result.passed, (problem.id, result.note)
+    never = [(problem, two.sub("False", problem.reference)) for problem in problems]
+    assert max(result.score for result in scored(never)) < 0.9
 
 
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
